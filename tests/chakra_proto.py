@@ -1,4 +1,5 @@
-"""Chakra's messages by the protobuf library, of the fields of et_def.proto that are used: what our bytes are held against."""
+"""Chakra's messages by the protobuf library, of the fields of et_def.proto that are used: what our
+bytes are held against."""
 
 from __future__ import annotations
 
@@ -19,16 +20,36 @@ _KINDS = {
     "sint64": 18,
     "bool": 8,
 }
-_NODE_TYPES = ["INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL"]
+_NODE_TYPES = [
+    "INVALID",
+    "METADATA",
+    "MEM_LOAD",
+    "MEM_STORE",
+    "COMP",
+    "COMM_SEND",
+    "COMM_RECV",
+    "COMM_COLL",
+]
 _ATTRIBUTE = {
-    "name": (1, "string"), "doc_string": (2, "string"), "double_val": (3, "double"), "float_val": (5, "float"),
-    "int32_val": (7, "int32"), "int64_val": (9, "int64"), "uint32_val": (11, "uint32"), "uint64_val": (13, "uint64"),
-    "sint32_val": (15, "sint32"), "sint64_val": (17, "sint64"), "bool_val": (27, "bool"), "string_val": (29, "string"),
-}  # fmt: skip
+    "name": (1, "string"),
+    "doc_string": (2, "string"),
+    "double_val": (3, "double"),
+    "float_val": (5, "float"),
+    "int32_val": (7, "int32"),
+    "int64_val": (9, "int64"),
+    "uint32_val": (11, "uint32"),
+    "uint64_val": (13, "uint64"),
+    "sint32_val": (15, "sint32"),
+    "sint64_val": (17, "sint64"),
+    "bool_val": (27, "bool"),
+    "string_val": (29, "string"),
+}
 
 
 def _messages() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="et_def.proto", package="ChakraProtoMsg", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="et_def.proto", package="ChakraProtoMsg", syntax="proto3"
+    )
     kinds = file.enum_type.add(name="NodeType")
     for number, name in enumerate(_NODE_TYPES):
         kinds.value.add(name=f"{name}_NODE", number=number)
@@ -44,25 +65,41 @@ def _messages() -> dict[str, Any]:
             if kind in _KINDS:
                 field.type = _KINDS[kind]
             else:
-                field.type, field.type_name = (14 if kind == "NodeType" else 11), f".ChakraProtoMsg.{kind}"
+                field.type, field.type_name = (
+                    (14 if kind == "NodeType" else 11),
+                    f".ChakraProtoMsg.{kind}",
+                )
             if oneof and key.endswith("_val"):
                 field.oneof_index = 0
 
     message("AttributeProto", _ATTRIBUTE, "value")
     message("GlobalMetadata", {"version": (1, "string"), "attr": (2, "repeated AttributeProto")})
-    message("Node", {
-        "id": (1, "uint64"), "name": (2, "string"), "type": (3, "NodeType"), "ctrl_deps": (4, "repeated uint64"),
-        "data_deps": (5, "repeated uint64"), "start_time_micros": (6, "uint64"), "duration_micros": (7, "uint64"),
-        "attr": (10, "repeated AttributeProto"),
-    })  # fmt: skip
+    message(
+        "Node",
+        {
+            "id": (1, "uint64"),
+            "name": (2, "string"),
+            "type": (3, "NodeType"),
+            "ctrl_deps": (4, "repeated uint64"),
+            "data_deps": (5, "repeated uint64"),
+            "start_time_micros": (6, "uint64"),
+            "duration_micros": (7, "uint64"),
+            "attr": (10, "repeated AttributeProto"),
+        },
+    )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = [one.name for one in file.message_type]
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"ChakraProtoMsg.{name}")) for name in names}
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"ChakraProtoMsg.{name}"))
+        for name in names
+    }
 
 
 MESSAGES = _messages()
-Node, GlobalMetadata, AttributeProto = (MESSAGES[name] for name in ("Node", "GlobalMetadata", "AttributeProto"))
+Node, GlobalMetadata, AttributeProto = (
+    MESSAGES[name] for name in ("Node", "GlobalMetadata", "AttributeProto")
+)
 
 
 def read_all(data: bytes) -> tuple[Any, list[Any]]:

@@ -29,22 +29,28 @@ def behind_layers(layers: int, backward_s: float, collective_s: float) -> float:
 
 
 def hidden_share(layers: int) -> float:
-    """The share of collectives that hide where each fits under a layer's backward: all but the last, 1 - 1/L."""
+    """The share of collectives that hide where each fits under a layer's backward: all but the
+    last, 1 - 1/L."""
     return 1 - 1 / layers
 
 
 def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> float:
-    """What shows of buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
+    """What shows of buckets that become ready evenly over a backward pass; see
+    :func:`behind_pass`."""
     return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
 
 
-def best_bucket(size: float, n_alpha: float, alpha_s: float, overhead_s: float, backward_s: float) -> float:
-    """Bytes of the best bucket where communication sets the time: B* = M sqrt((n_alpha alpha + 2 o)/T_b)."""
+def best_bucket(
+    size: float, n_alpha: float, alpha_s: float, overhead_s: float, backward_s: float
+) -> float:
+    """Bytes of the best bucket where communication sets the time: B* = M sqrt((n_alpha alpha + 2
+    o)/T_b)."""
     return size * min(1.0, sqrt((n_alpha * alpha_s + 2 * overhead_s) / backward_s))
 
 
 def bubble_share(stages: int, micro_batches: int, virtual: int = 1) -> float:
-    """The idle share of a step of equal stages: (p-1)/(v m + p - 1) (Narayanan 2021, arXiv:2104.04473, section 2.2).
+    """The idle share of a step of equal stages: (p-1)/(v m + p - 1) (Narayanan 2021,
+    arXiv:2104.04473, section 2.2).
 
     >>> round(bubble_share(8, 32), 4)
     0.1795
@@ -64,8 +70,11 @@ def least_micro_batches(stages: int, limit: float) -> int:
     return found
 
 
-def utilisation(config: ParallelConfig, step_s: float, *, halved: bool = True, peak: str | None = None) -> float:
-    """Model FLOPs utilisation of a step: of the dense peak in ``peak``, by default the precision of the GEMMs."""
+def utilisation(
+    config: ParallelConfig, step_s: float, *, halved: bool = True, peak: str | None = None
+) -> float:
+    """Model FLOPs utilisation of a step: of the dense peak in ``peak``, by default the precision of
+    the GEMMs."""
     assert config.device is not None
     rate = config.device.peak_flops(peak or config.precision.compute)
     return model_flops(config, halved=halved) / (step_s * config.layout.ranks * rate)

@@ -1,4 +1,5 @@
-"""What all tests share: helper modules on the path, property tests that draw the same examples on every run, one option."""
+"""What all tests share: helper modules on the path, property tests that draw the same examples on
+every run, one option."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ from remembered import remembered  # noqa: F401 - a fixture
 import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
 from colltool.fabric import load
 
-# Hundreds of tests start the program: it is compiled once, not at every start, whatever the machine's environment says.
+# Hundreds of tests start the program: it is compiled once, not at every start, whatever the
+# machine's environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Hypothesis would parse every module for constants to draw: seconds of each worker, and other examples where other modules are.
+# Hypothesis would parse every module for constants to draw: seconds of each worker, and other
+# examples where other modules are.
 providers._get_local_constants = lambda: providers._local_constants
 
 DATASHEET = Path(__file__).parent / "data" / "datasheet"
@@ -32,12 +35,17 @@ DATASHEET = Path(__file__).parent / "data" / "datasheet"
 
 @pytest.fixture
 def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines by their datasheets: shipped names mean files without measured tiers, whose prices are plain formulas."""
+    """Machines by their datasheets: shipped names mean files without measured tiers, whose prices
+    are plain formulas."""
     known = load.find_fabric
 
     def find(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
         file = DATASHEET / f"{os.fsdecode(path_or_name).removesuffix('.yaml')}.yaml"
-        return (str(file), file.name) if file.is_file() and not Path(path_or_name).is_file() else known(path_or_name)
+        return (
+            (str(file), file.name)
+            if file.is_file() and not Path(path_or_name).is_file()
+            else known(path_or_name)
+        )
 
     monkeypatch.setattr(load, "find_fabric", find)
 
@@ -56,21 +64,34 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--thorough", action="store_true", help="every case of every sweep; about three times as long")
-    parser.addoption("--update-readme", action="store_true", help="write what the commands of README and guides print; no tests")
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="every case of every sweep; about three times as long",
+    )
+    parser.addoption(
+        "--update-readme",
+        action="store_true",
+        help="write what the commands of README and guides print; no tests",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--update-readme`` only what writes runs; of cases that are alike some, and nothing thorough unless asked."""
+    """With ``--update-readme`` only what writes runs; of cases that are alike some, and nothing
+    thorough unless asked."""
     kept = effort.taken(items)
     if config.getoption("--update-readme"):
-        writers = ("test_a_document_shows_what_its_commands_print", "test_the_picture_is_what_the_command_draws")
+        writers = (
+            "test_a_document_shows_what_its_commands_print",
+            "test_the_picture_is_what_the_command_draws",
+        )
         kept = [item for item in items if any(name in item.nodeid for name in writers)]
     config.hook.pytest_deselected(items=list(set(items).difference(kept)))
     items[:] = kept
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay to the end: the garbage collector need not look through them again and again."""
+    """Thousands of collected tests stay to the end: the garbage collector need not look through
+    them again and again."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

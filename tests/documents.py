@@ -1,9 +1,11 @@
-"""README and the guides as programs: their commands are run, and what they show is what the commands print.
+"""README and the guides as programs: their commands are run, and what they show is what the
+commands print.
 
-In a ```console block a line ``$ colltool ...`` is a command and the lines below it are its output; ``| head -N`` and
-``| tail -N`` cut that to N lines, and a last line ``exit N`` names an exit code other than 0. A block right below
-``<!-- file: NAME -->`` is the file NAME, there for the commands of all documents. ```python blocks are run too, and ```pycon
-blocks as a session that goes on from one to the next: ``>>>`` and ``...`` are typed, the lines below are what is printed.
+In a console block a line ``$ colltool ...`` is a command and the lines below it are its output;
+``| head -N`` and ``| tail -N`` cut that to N lines, and a last line ``exit N`` names an exit code
+other than 0. A block right below ``<!-- file: NAME -->`` is the file NAME, there for the commands
+of all documents. Python blocks are run too, and pycon blocks as a session that goes on from one to
+the next: ``>>>`` and ``...`` are typed, the lines below are what is printed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Shown(NamedTuple):
         done = run(*args)
         lines = (done.out + done.err).rstrip("\n").splitlines()
         if cut["lines"]:
-            lines = lines[: int(cut["lines"])] if cut["end"] == "head" else lines[-int(cut["lines"]) :]
+            lines = (
+                lines[: int(cut["lines"])] if cut["end"] == "head" else lines[-int(cut["lines"]) :]
+            )
         return "\n".join([*lines, *([f"exit {done.code}"] if done.code else [])]).rstrip("\n")
 
 
@@ -65,13 +69,14 @@ def shown(text: str) -> list[Shown]:
 
 def takes_seconds(line: str) -> bool:
     """Whether a command prices hundreds of steps, or every size of a sample."""
-    return any(f" {word} " in line for word in ("report", "sensitivity", "--search", "--target")) or (
-        " plan " in line and " --vary " in line
-    )
+    return any(
+        f" {word} " in line for word in ("report", "sensitivity", "--search", "--target")
+    ) or (" plan " in line and " --vary " in line)
 
 
 def refreshed(text: str, run: Callable[..., Any], *, slow: bool = True) -> str:
-    """The document with what its commands print now; they run in its order, in the current directory.
+    """The document with what its commands print now; they run in its order, in the current
+    directory.
 
     Not ``slow``: those that take seconds are left as they stand.
     """
@@ -79,7 +84,9 @@ def refreshed(text: str, run: Callable[..., Any], *, slow: bool = True) -> str:
     def block(match: re.Match[str]) -> str:
         lines = []
         for command in commands(match[1]):
-            output = command.printed(run) if slow or not takes_seconds(command.line) else command.output
+            output = (
+                command.printed(run) if slow or not takes_seconds(command.line) else command.output
+            )
             lines += [f"{PROMPT}{command.line}", *([output] if output else [])]
         return "\n".join(["```console", *lines, "```"])
 
@@ -87,14 +94,17 @@ def refreshed(text: str, run: Callable[..., Any], *, slow: bool = True) -> str:
 
 
 def session(text: str, *, slow: bool = True) -> str:
-    """The document with what its ```pycon blocks print now, one session from top to bottom; a report's ``page`` if ``slow``."""
+    """The document with what its
+    ```pycon blocks print now, one session from top to bottom; a report's ``page`` if ``slow``."""
     console = InteractiveConsole()
 
     def block(match: re.Match[str]) -> str:
         lines = []
         for example in DocTestParser().get_examples(match[1]):
             typed = example.source.rstrip("\n").split("\n")
-            lines += [f"{'>>>' if at == 0 else '...'} {line}".rstrip() for at, line in enumerate(typed)]
+            lines += [
+                f"{'>>>' if at == 0 else '...'} {line}".rstrip() for at, line in enumerate(typed)
+            ]
             if not slow and "page" in example.source:
                 lines += example.want.splitlines()
                 continue
@@ -111,7 +121,9 @@ def files() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        for name, content in re.findall(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for name, content in re.findall(
+            r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+        ):
             assert Path(name).name == name
             assert found.setdefault(name, content) == content, f"{name} is shown twice and differs"
     return found
@@ -119,5 +131,7 @@ def files() -> dict[str, str]:
 
 def difference(old: str, new: str, name: str) -> str:
     """What to look at, or nothing."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, "what the commands print now", lineterm="")
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), name, "what the commands print now", lineterm=""
+    )
     return "\n".join(lines)

@@ -1,6 +1,8 @@
-"""How many cases the suite tries: a part of the many that are alike, so that it takes minutes; all with ``pytest --thorough``.
+"""How many cases the suite tries: a part of the many that are alike, so that it takes minutes; all
+with ``pytest --thorough``.
 
-Which part is drawn once and for all, not anew on every run, and a case that failed somewhere is a test of its own.
+Which part is drawn once and for all, not anew on every run, and a case that failed somewhere is a
+test of its own.
 """
 
 from __future__ import annotations
@@ -22,19 +24,28 @@ def some(cases: Iterable[Case], most: int) -> list[Case]:
     listed = list(cases)
     if thorough or len(listed) <= most:
         return listed
-    return [listed[at] for at in sorted(random.Random(len(listed)).sample(range(len(listed)), most))]
+    return [
+        listed[at] for at in sorted(random.Random(len(listed)).sample(range(len(listed)), most))
+    ]
 
 
 def taken(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Without those marked ``thorough``, and of the cases of a test marked ``alike(most)`` that many; in their order."""
+    """Without those marked ``thorough``, and of the cases of a test marked ``alike(most)`` that
+    many; in their order."""
     if thorough:
         return list(items)
     cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
     for item in items:
         if (mark := item.get_closest_marker("alike")) is not None:
             cases[item.nodeid.partition("[")[0], *mark.args].append(item)
-    left = {item for (_, most), alike in cases.items() for item in set(alike).difference(some(alike, most))}
-    return [item for item in items if item not in left and item.get_closest_marker("thorough") is None]
+    left = {
+        item
+        for (_, most), alike in cases.items()
+        for item in set(alike).difference(some(alike, most))
+    }
+    return [
+        item for item in items if item not in left and item.get_closest_marker("thorough") is None
+    ]
 
 
 def examples(many: int) -> int:

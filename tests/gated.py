@@ -1,7 +1,9 @@
-"""Fabrics and groups that nobody thought of, from a seed: what every gate of prices is held against.
+"""Fabrics and groups that nobody thought of, from a seed: what every gate of prices is held
+against.
 
-One to four tiers of any kind in any order; parallel ports, contention, oversubscribed levels, switches that compute, protocols,
-launch overheads. Groups of the first ranks, and strided ones with and without their siblings.
+One to four tiers of any kind in any order; parallel ports, contention, oversubscribed levels,
+switches that compute, protocols, launch overheads. Groups of the first ranks, and strided ones with
+and without their siblings.
 """
 
 from __future__ import annotations
@@ -11,7 +13,20 @@ from math import prod
 from random import Random
 from typing import Any
 
-from small import Tier, clos, dragonfly, fabric, full_mesh, gb, graph, hyperx, mesh, star, switch, torus
+from small import (
+    Tier,
+    clos,
+    dragonfly,
+    fabric,
+    full_mesh,
+    gb,
+    graph,
+    hyperx,
+    mesh,
+    star,
+    switch,
+    torus,
+)
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
@@ -50,7 +65,8 @@ def made(seed: int) -> Fabric:
 
 
 def made_routed(seed: int) -> Fabric:
-    """One or two tiers of which one is routed link by link; small, as every message of a step is followed."""
+    """One or two tiers of which one is routed link by link; small, as every message of a step is
+    followed."""
     rng = Random(f"routed {seed}")
     tiers = [_routed(rng)]
     if rng.random() < 0.6:
@@ -60,12 +76,15 @@ def made_routed(seed: int) -> Fabric:
 
 
 def made_uneven(seed: int) -> Fabric:
-    """Two to five domains of one to nine ranks, of which at least two differ, behind a star or a Clos."""
+    """Two to five domains of one to nine ranks, of which at least two differ, behind a star or a
+    Clos."""
     rng = Random(f"uneven {seed}")
     domains = [rng.randint(1, 9) for _ in range(rng.randint(2, 5))]
     domains[rng.randrange(len(domains))] = max(domains) + 1
     inner = rng.choice((star, full_mesh))(max(domains), **_common(rng))
-    while (outer := rng.choice((_star, _clos))(rng, 5)).pop("size") < 0 or _last_group(outer) < len(domains):
+    while (outer := rng.choice((_star, _clos))(rng, 5)).pop("size") < 0 or _last_group(outer) < len(
+        domains
+    ):
         pass
     return fabric(inner, outer | {"size": len(domains), "domains": domains})
 
@@ -76,24 +95,37 @@ def _last_group(tier: Tier) -> int:
 
 
 def groups(where: Fabric, seed: int, most: int = 4) -> list[GroupSpec]:
-    """Some of the groups that fit: of the first ranks, all of them among these, and strided ones."""
+    """Some of the groups that fit: of the first ranks, all of them among these, and strided
+    ones."""
     rng = Random(seed)
     counts = whole_groups(where)
     chosen = [GroupSpec(ranks) for ranks in {counts[-1], *rng.sample(counts, min(2, len(counts)))}]
     strides = [stride for stride in every_stride(where) if stride > 1]
     for stride in rng.sample(strides, min(most - 1, len(strides))):
-        fitting = [n for n in (2, 3, 4, 8, 16, where.ranks // stride) if n * stride <= where.ranks and fits(where, n, stride)]
+        fitting = [
+            n
+            for n in (2, 3, 4, 8, 16, where.ranks // stride)
+            if n * stride <= where.ranks and fits(where, n, stride)
+        ]
         chosen += [GroupSpec(rng.choice(fitting), stride, rng.random() < 0.5)] if fitting else []
     return chosen[: most + 1]
 
 
 def cases(seeds: range) -> Iterator[tuple[int, Fabric, GroupSpec, Primitive, float, Readings]]:
-    """One primitive, size and reading for each group of each seed's fabric; seeds in a row meet all of them."""
+    """One primitive, size and reading for each group of each seed's fabric; seeds in a row meet all
+    of them."""
     for seed in seeds:
         rng, where = Random(f"case {seed}"), made(seed)
         for who in groups(where, seed):
             for primitive in Primitive:
-                yield seed, where, who, primitive, float(10 ** rng.uniform(0, 11)), rng.choice(READINGS)
+                yield (
+                    seed,
+                    where,
+                    who,
+                    primitive,
+                    float(10 ** rng.uniform(0, 11)),
+                    rng.choice(READINGS),
+                )
 
 
 def _tier(rng: Random, about: int) -> Tier:
@@ -118,16 +150,31 @@ def _routed(rng: Random) -> Tier:
         edges = {(rng.randrange(rank), rank) for rank in range(1, ranks)}
         edges |= {tuple(sorted(rng.sample(range(ranks), 2))) for _ in range(rng.randint(0, 8))}
         links = [{"between": list(ends), "links": rng.randint(1, 3)} for ends in sorted(edges)]
-        spine = [{"between": [rank, "s"], "bandwidth": gb(rates[0])} for rank in range(ranks)] if rng.random() < 0.3 else []
+        spine = (
+            [{"between": [rank, "s"], "bandwidth": gb(rates[0])} for rank in range(ranks)]
+            if rng.random() < 0.3
+            else []
+        )
         return graph(*links, *spine, ports=ports, **common)
     if kind in ("hyperx", "switches"):
         shape = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
-        links = [{"bandwidth": gb(rate), "links": rng.randint(1, 2)} for rate in rates[: len(shape)]]
+        links = [
+            {"bandwidth": gb(rate), "links": rng.randint(1, 2)} for rate in rates[: len(shape)]
+        ]
         hosts = rng.randint(1, 3) if kind == "switches" else 0
         return hyperx(*shape, 2, hosts=hosts, ports=ports, links=[*links, {}], **common)
     hosts, switches, apart = rng.randint(1, 3), rng.randint(1, 4), rng.randint(2, 4)
-    return dragonfly(hosts, switches, apart, rng.randint(1, 3) if kind == "dragonfly+" else 0, local=rates[0], far=rates[1],
-                     cables=rng.randint(1, 3), routing=rng.choice(("minimal", "valiant", "adaptive")), **common)  # fmt: skip
+    return dragonfly(
+        hosts,
+        switches,
+        apart,
+        rng.randint(1, 3) if kind == "dragonfly+" else 0,
+        local=rates[0],
+        far=rates[1],
+        cables=rng.randint(1, 3),
+        routing=rng.choice(("minimal", "valiant", "adaptive")),
+        **common,
+    )
 
 
 def _star(rng: Random, about: int) -> Tier:
@@ -157,7 +204,8 @@ def _clos(rng: Random, about: int) -> Tier:
         groups.append(groups[-1] * rng.randint(2, 4))
     ratios = [(), *((rng.choice((1.0, 2.0, 4.0, rng.uniform(1, 12))),) for _ in groups[1:])]
     levels = [(group, alpha * (1 + n), *ratios[n]) for n, group in enumerate(groups)]
-    size = rng.randint(max(2, groups[-2]), groups[-1])  # the last leaf is part empty as often as not
+    # the last leaf is part empty as often as not
+    size = rng.randint(max(2, groups[-2]), groups[-1])
     return clos(size, *_rising(levels), **common) | _computing(rng)
 
 
@@ -179,12 +227,17 @@ def _computing(rng: Random) -> dict[str, Any]:
 
 
 def _listed(rng: Random, names: list[str], tier: Tier) -> dict[str, Any]:
-    """Protocols under the same names on every tier that lists any; of a tier that computes, perhaps under some alone."""
+    """Protocols under the same names on every tier that lists any; of a tier that computes, perhaps
+    under some alone."""
     if not names or rng.random() < 0.2:
         return {}
     rate = float(tier["bandwidth"].removesuffix("GB/s"))
     listed = [
-        {"name": name, "alpha": f"{rng.uniform(0.1, 8)!r}us", "bandwidth": f"{rate * rng.uniform(0.2, 1)!r}GB/s"}
+        {
+            "name": name,
+            "alpha": f"{rng.uniform(0.1, 8)!r}us",
+            "bandwidth": f"{rate * rng.uniform(0.2, 1)!r}GB/s",
+        }
         | ({"launch_overhead": f"{rng.uniform(0, 9)!r}us"} if rng.random() < 0.5 else {})
         for name in names
     ]

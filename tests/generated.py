@@ -1,4 +1,5 @@
-"""Series as a known fabric would have them, with or without noise, and what calibrate makes of them."""
+"""Series as a known fabric would have them, with or without noise, and what calibrate makes of
+them."""
 
 from __future__ import annotations
 
@@ -23,9 +24,17 @@ SIZES = by_steps(1024, 2**32)  # 4x a step: 12 sizes
 FINE = by_steps(1024, 2**33, 2)  # 24 sizes
 
 
-def protocol(name: str, launch: float, alpha: float, bandwidth: float, **more: Any) -> dict[str, Any]:
+def protocol(
+    name: str, launch: float, alpha: float, bandwidth: float, **more: Any
+) -> dict[str, Any]:
     """Microseconds, microseconds, GB/s."""
-    return {"name": name, "launch_overhead": us(launch), "alpha": us(alpha), "bandwidth": gb(bandwidth), **more}
+    return {
+        "name": name,
+        "launch_overhead": us(launch),
+        "alpha": us(alpha),
+        "bandwidth": gb(bandwidth),
+        **more,
+    }
 
 
 def document(*tiers: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -68,7 +77,8 @@ def measured(
         for m, t in zip(size, seconds, strict=True)
     ]
     points = tuple(
-        Point(float(m), t, t, t, 1, f"made.log:{line}") for line, (m, t) in enumerate(zip(size, times, strict=True), 7)
+        Point(float(m), t, t, t, 1, f"made.log:{line}")
+        for line, (m, t) in enumerate(zip(size, times, strict=True), 7)
     )
     return Series(primitive, ranks, nodes, points, library, "", "float", ("made.log",))
 

@@ -33,10 +33,16 @@ def series(
 ) -> Series:
     """The time of each size, measured once."""
     timed = [(size, time(size)) for size in sizes]
-    points = tuple(Point(size, t, t, t, 1, f"made.log:{line}") for line, (size, t) in enumerate(timed, start=7))
+    points = tuple(
+        Point(size, t, t, t, 1, f"made.log:{line}") for line, (size, t) in enumerate(timed, start=7)
+    )
     return Series(primitive, ranks, nodes, points, library, "", "float", ("made.log",))
 
 
-def judged(fabric: Fabric, one: Series, *algorithms: str, readings: Readings | None = None) -> ValidatedSeries:
+def judged(
+    fabric: Fabric, one: Series, *algorithms: str, readings: Readings | None = None
+) -> ValidatedSeries:
     """The only series of a validation."""
-    return validate(fabric, Measurements((one,), ()), algorithms=algorithms, readings=readings).series[0]
+    return validate(
+        fabric, Measurements((one,), ()), algorithms=algorithms, readings=readings
+    ).series[0]

@@ -1,7 +1,9 @@
-"""Measured collectives that others published: ``tests/data/measured``, the rows that shipped fabrics are made from and judged by.
+"""Measured collectives that others published: ``tests/data/measured``, the rows that shipped
+fabrics are made from and judged by.
 
-A row's role, or its source's: ``fit``, a fabric may be made from it (and is judged by it with its source left out); ``check``, it
-only judges: odd wires, forced algorithms, processes that drive eight GPUs.
+A row's role, or its source's: ``fit``, a fabric may be made from it (and is judged by it with its
+source left out); ``check``, it only judges: odd wires, forced algorithms, processes that drive
+eight GPUs.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ FOLDER = Path(__file__).parent / "data" / "measured"
 class Source(NamedTuple):
     """Where rows come from, and the shipped fabric with the overrides that describe the machine.
 
-    ``stride``: from one rank to the next, where it is not 1. ``medium``: between its nodes, where the fabric's is
-    neither it nor near it.
+    ``stride``: from one rank to the next, where it is not 1. ``medium``: between its nodes, where
+    the fabric's is neither it nor near it.
     """
 
     source_id: str
@@ -38,7 +40,8 @@ class Source(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One measurement; ``nodes`` as the fabric counts domains, ``bytes`` nccl-tests' size, ``algorithm`` where one was forced."""
+    """One measurement; ``nodes`` as the fabric counts domains, ``bytes`` nccl-tests' size,
+    ``algorithm`` where one was forced."""
 
     source: Source
     nodes: int

@@ -37,7 +37,11 @@ def _validation() -> Any:
 
 
 def _trace() -> Any:
-    events = [tracing.step(1, 0, 9_000), tracing.kernel(0, 2_000), tracing.call(1_000, 3_000, [0, 1])]
+    events = [
+        tracing.step(1, 0, 9_000),
+        tracing.kernel(0, 2_000),
+        tracing.call(1_000, 3_000, [0, 1]),
+    ]
     events += [tracing.call(5_000, 900, [0, 1], elements=2**24), tracing.kernel(5_100, 500)]
     with tempfile.TemporaryDirectory() as folder:
         return colltool.trace("dgx-h100", [str(tracing.write(Path(folder) / "a.json", events))])
@@ -57,17 +61,41 @@ def _long_named() -> Any:
 
 
 MAKERS: dict[str, tuple[Callable[[], Any], str]] = {
-    "map": (lambda: colltool.sweep("dgx-h100", "ar", ranks=[8, 64], sizes=SIZES, vary="ib.bandwidth=25GB/s,50GB/s"), "map"),
-    "lines": (lambda: colltool.sweep("dgx-h100", "ar", ranks=[8, 16, 64, 256], sizes=SIZES), "busbw"),
-    "many lines": (lambda: colltool.sweep("dgx-h100", "ar", ranks=[2 * k for k in range(4, 20)], sizes=SIZES), "busbw"),
-    "over a value": (
-        lambda: colltool.sweep("dgx-h100", "ar", ranks=64, sizes=["1MB"], vary="ib.bandwidth=25GB/s,50GB/s"),
+    "map": (
+        lambda: colltool.sweep(
+            "dgx-h100", "ar", ranks=[8, 64], sizes=SIZES, vary="ib.bandwidth=25GB/s,50GB/s"
+        ),
+        "map",
+    ),
+    "lines": (
+        lambda: colltool.sweep("dgx-h100", "ar", ranks=[8, 16, 64, 256], sizes=SIZES),
         "busbw",
     ),
-    "comparison": (lambda: colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[8, 64], sizes=SIZES), ""),
+    "many lines": (
+        lambda: colltool.sweep("dgx-h100", "ar", ranks=[2 * k for k in range(4, 20)], sizes=SIZES),
+        "busbw",
+    ),
+    "over a value": (
+        lambda: colltool.sweep(
+            "dgx-h100", "ar", ranks=64, sizes=["1MB"], vary="ib.bandwidth=25GB/s,50GB/s"
+        ),
+        "busbw",
+    ),
+    "comparison": (
+        lambda: colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[8, 64], sizes=SIZES),
+        "",
+    ),
     "long names": (_long_named, ""),
-    "sensitivity": (lambda: colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, samples=200), ""),
-    "breakdown": (lambda: colltool.breakdown("dgx-h100", "ar", size="1GB", ranks=64, algorithm="hierarchical:ring/ring"), ""),
+    "sensitivity": (
+        lambda: colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, samples=200),
+        "",
+    ),
+    "breakdown": (
+        lambda: colltool.breakdown(
+            "dgx-h100", "ar", size="1GB", ranks=64, algorithm="hierarchical:ring/ring"
+        ),
+        "",
+    ),
     "streamed": (lambda: colltool.breakdown("nvl72", "ar", size="16MB", ranks=144), ""),
     "plan": (lambda: colltool.plan("llama3-70b", "dgx-h100", 256), ""),
     "plans": (lambda: colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-b200"], 256), ""),

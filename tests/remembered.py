@@ -1,4 +1,5 @@
-"""A fit is the slow part of calibrate and a pure function of its sample: tests that print one result in many ways fit it once."""
+"""A fit is the slow part of calibrate and a pure function of its sample: tests that print one
+result in many ways fit it once."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import pytest
 
 @pytest.fixture(scope="session")
 def remembered() -> Iterator[Callable[[], None]]:
-    """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
+    """Envelopes by sample, for the whole session; calling it forgets them, where a test is about
+    fitting twice."""
     from colltool.calibration import select
     from colltool.calibration.envelope import Envelope, Sample, fit_envelope
 
@@ -18,7 +20,10 @@ def remembered() -> Iterator[Callable[[], None]]:
 
     def fit_once(one: Sample) -> Envelope:
         arrays: list[Any] = [part for part in one if hasattr(part, "tobytes")]
-        key = b"|".join(array.tobytes() for array in arrays) + repr((one.prior, [array.shape for array in arrays])).encode()
+        key = (
+            b"|".join(array.tobytes() for array in arrays)
+            + repr((one.prior, [array.shape for array in arrays])).encode()
+        )
         if key not in found:
             found[key] = fit_envelope(one)
         return found[key]

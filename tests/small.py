@@ -17,7 +17,9 @@ from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
 TOPOLOGIES: dict[str, type[TierBase]] = {
-    name: model for model in get_args(get_args(AnyTier)[0]) for name in get_args(model.model_fields["topology"].annotation)
+    name: model
+    for model in get_args(get_args(AnyTier)[0])
+    for name in get_args(model.model_fields["topology"].annotation)
 }
 """The tier class of each word that ``topology`` takes."""
 
@@ -50,7 +52,13 @@ def full_mesh(size: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> 
 
 
 def torus(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
-    return {"topology": "torus", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    return {
+        "topology": "torus",
+        "shape": list(shape),
+        "alpha": us(alpha),
+        "bandwidth": gb(bw),
+        **more,
+    }
 
 
 def mesh(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
@@ -64,10 +72,21 @@ def graph(*edges: Any, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Ti
 
 
 def dragonfly(
-    hosts: int, switches: int, groups: int, spines: int = 0, *, local: float = 100.0, far: float = 100.0, cables: int = 1,
-    routing: str = "minimal", alpha: float = 1.0, bw: float = 100.0, **more: Any,
-) -> Tier:  # fmt: skip
-    """Local and global links of so many GB/s, 0.25 us and 0.5 us; a dragonfly+ where there are spines."""
+    hosts: int,
+    switches: int,
+    groups: int,
+    spines: int = 0,
+    *,
+    local: float = 100.0,
+    far: float = 100.0,
+    cables: int = 1,
+    routing: str = "minimal",
+    alpha: float = 1.0,
+    bw: float = 100.0,
+    **more: Any,
+) -> Tier:
+    """Local and global links of so many GB/s, 0.25 us and 0.5 us; a dragonfly+ where there are
+    spines."""
     tier = {"topology": "dragonfly_plus", "spines": spines} if spines else {"topology": "dragonfly"}
     return {
         **tier,
@@ -84,12 +103,21 @@ def dragonfly(
 
 
 def hyperx(*shape: int, hosts: int = 0, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
-    given = {"topology": "hyperx", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    given = {
+        "topology": "hyperx",
+        "shape": list(shape),
+        "alpha": us(alpha),
+        "bandwidth": gb(bw),
+        **more,
+    }
     return given | ({"hosts": hosts} if hosts else {})
 
 
-def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:
-    """Levels as (group, α in us, oversubscription), bottom up; or ``alpha`` alone for a single level."""
+def clos(
+    size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any
+) -> Tier:
+    """Levels as (group, α in us, oversubscription), bottom up; or ``alpha`` alone for a single
+    level."""
     tier: Tier = {"topology": "clos", "size": size, "bandwidth": gb(bw), **more}
     if alpha is not None:
         return tier | {"alpha": us(alpha)}
@@ -101,9 +129,22 @@ def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 
     return tier
 
 
-def switch(alpha: float = 0.2, *, reduce: bool = True, multicast: bool = True, all_to_all: bool = True, **more: Any) -> Tier:
+def switch(
+    alpha: float = 0.2,
+    *,
+    reduce: bool = True,
+    multicast: bool = True,
+    all_to_all: bool = True,
+    **more: Any,
+) -> Tier:
     """What stands under ``in_network``."""
-    return {"reduce": reduce, "multicast": multicast, "all_to_all": all_to_all, "alpha_switch": us(alpha), **more}
+    return {
+        "reduce": reduce,
+        "multicast": multicast,
+        "all_to_all": all_to_all,
+        "alpha_switch": us(alpha),
+        **more,
+    }
 
 
 def fabric(*tiers: Tier, **more: Any) -> Fabric:
@@ -121,22 +162,49 @@ def read_source(text: str, name: str) -> Source:
     return source
 
 
-def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
+def rail_pods(
+    pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0
+) -> ClosPlan:
     """A rail-optimised two-level Clos, with ``nics_per_rail`` NICs of each pod on each rail."""
-    return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
+    return clos_plan(
+        pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,)
+    )
 
 
 CUBE_MESH = {
-    (0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1,
-    (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
-}  # fmt: skip
-"""Links between two GPUs of NVIDIA's DGX-1V: eight V100 with six NVLinks of 25 GB/s each, a hybrid cube-mesh."""
+    (0, 1): 1,
+    (0, 2): 1,
+    (0, 3): 2,
+    (0, 4): 2,
+    (1, 2): 2,
+    (1, 3): 1,
+    (1, 5): 2,
+    (2, 3): 2,
+    (2, 6): 1,
+    (3, 7): 1,
+    (4, 5): 1,
+    (4, 6): 1,
+    (4, 7): 2,
+    (5, 6): 2,
+    (5, 7): 1,
+    (6, 7): 2,
+}
+"""Links between two GPUs of NVIDIA's DGX-1V: eight V100 with six NVLinks of 25 GB/s each, a hybrid
+cube-mesh."""
 
 HF_LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "max_position_embeddings": 131072,
-    "tie_word_embeddings": False, "vocab_size": 128256, "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+    "tie_word_embeddings": False,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+}
 """The config.json of Llama 3 8B."""
 
 SHRUNK: dict[str, tuple[str, ...]] = {
@@ -146,7 +214,8 @@ SHRUNK: dict[str, tuple[str, ...]] = {
     "ub-mesh": ("ub.shape=[2, 3, 2, 1]",),
     "uneven-racks": ("ib.domains=[6, 8]", "nvlink.size=8"),
 }
-"""Overrides that leave the kind of a shipped fabric whose messages are put on links one by one, for thousands of prices."""
+"""Overrides that leave the kind of a shipped fabric whose messages are put on links one by one, for
+thousands of prices."""
 
 
 def routed(where: Fabric) -> bool:

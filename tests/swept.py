@@ -1,7 +1,9 @@
-"""A sweep of many small cases as one test: pytest's own work for a case is more than that of most cases.
+"""A sweep of many small cases as one test: pytest's own work for a case is more than that of most
+cases.
 
-``@swept`` stands where ``@pytest.mark.parametrize`` would, with the same names and values, for cases that ask for no fixture that
-one of them could leave dirty. The first case that fails is named under its error.
+``@swept`` stands where ``@pytest.mark.parametrize`` would, with the same names and values, for
+cases that ask for no fixture that one of them could leave dirty. The first case that fails is named
+under its error.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from effort import some
 def swept(
     names: str | tuple[str, ...], cases: Iterable[Any], most: int | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The test over all ``cases``: a value of one name each, or a tuple of values, one for each of ``names``.
+    """The test over all ``cases``: a value of one name each, or a tuple of values, one for each of
+    ``names``.
 
     ``most``: as many of them as stand for all, unless the run is thorough.
     """
 
     known = (names,) if isinstance(names, str) else names
-    listed = [dict(zip(known, (case,) if isinstance(names, str) else case, strict=True)) for case in cases]
+    listed = [
+        dict(zip(known, (case,) if isinstance(names, str) else case, strict=True)) for case in cases
+    ]
     listed = listed if most is None else some(listed, most)
     assert listed, f"no case of {', '.join(known)}"
 
@@ -36,7 +41,9 @@ def swept(
                 try:
                     check(*given, **others, **case)
                 except BaseException as error:
-                    error.add_note(", ".join(f"{name} = {value!r:.200}" for name, value in case.items()))
+                    error.add_note(
+                        ", ".join(f"{name} = {value!r:.200}" for name, value in case.items())
+                    )
                     raise
 
         left = [one for name, one in signature.parameters.items() if name not in known]

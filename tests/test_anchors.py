@@ -18,10 +18,14 @@ from colltool.fabric.properties import tier_facts
 from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import fat_tree
 
-ANCHORS = yaml.safe_load((Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8"))
+ANCHORS = yaml.safe_load(
+    (Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8")
+)
 RTOL = ANCHORS["rtol"]
 
-STAR512 = fabric(star(512, 0.5, 900.0, eta={"alpha": 1.0, "beta": 0.8}, in_network=switch(0.5, eta_beta=0.52)))
+STAR512 = fabric(
+    star(512, 0.5, 900.0, eta={"alpha": 1.0, "beta": 0.8}, in_network=switch(0.5, eta_beta=0.52))
+)
 TORUS512 = fabric(torus(8, 8, 8, alpha=0.5, bw=900.0, eta={"alpha": 1.2, "beta": 0.6}))
 OWN = {"star512": STAR512, "torus512": TORUS512}
 
@@ -31,9 +35,17 @@ def close(published: float) -> Any:
 
 
 def row_of(
-    where: Fabric | str, primitive: str, size: float | str, algorithm: str, *, ideal: bool = True, **more: Any
+    where: Fabric | str,
+    primitive: str,
+    size: float | str,
+    algorithm: str,
+    *,
+    ideal: bool = True,
+    **more: Any,
 ) -> AlgorithmEstimate:
-    (row,) = colltool.price(where, primitive, size=size, algorithms=algorithm, ideal=ideal, **more).results
+    (row,) = colltool.price(
+        where, primitive, size=size, algorithms=algorithm, ideal=ideal, **more
+    ).results
     return row
 
 
@@ -45,7 +57,11 @@ LADDER = [(primitive, row) for row in ANCHORS["ladder"]["rows"] for primitive in
 
 
 @pytest.mark.parametrize("source", ["own", "shipped"])
-@pytest.mark.parametrize(("primitive", "expected"), LADDER, ids=[f"{p}-{r['fabric']}-{r['algorithm']}" for p, r in LADDER])
+@pytest.mark.parametrize(
+    ("primitive", "expected"),
+    LADDER,
+    ids=[f"{p}-{r['fabric']}-{r['algorithm']}" for p, r in LADDER],
+)
 def test_ladder_of_512_ranks(source: str, primitive: str, expected: dict[str, Any]) -> None:
     where = OWN[expected["fabric"]] if source == "own" else colltool.load_fabric(expected["fabric"])
     ideal = row_of(where, primitive, ANCHORS["ladder"]["size"], expected["algorithm"])
@@ -54,25 +70,42 @@ def test_ladder_of_512_ranks(source: str, primitive: str, expected: dict[str, An
     assert microseconds(ideal.bandwidth_s) == close(expected["bw"])
     assert microseconds(ideal.total_s) == close(expected["total"])
     if "real" in expected:
-        real = row_of(where, primitive, ANCHORS["ladder"]["size"], expected["algorithm"], ideal=False)
+        real = row_of(
+            where, primitive, ANCHORS["ladder"]["size"], expected["algorithm"], ideal=False
+        )
         assert microseconds(real.total_s) == close(expected["real"])
 
 
-@pytest.mark.parametrize("expected", ANCHORS["in_network_against_tree"]["rows"], ids=lambda row: row["size"])
+@pytest.mark.parametrize(
+    "expected", ANCHORS["in_network_against_tree"]["rows"], ids=lambda row: row["size"]
+)
 def test_in_network_against_the_double_tree(expected: dict[str, Any]) -> None:
     for algorithm in ("double-binary-tree", "in-network"):
-        assert microseconds(row_of(STAR512, "ar", expected["size"], algorithm).total_s) == close(expected[algorithm])
+        assert microseconds(row_of(STAR512, "ar", expected["size"], algorithm).total_s) == close(
+            expected[algorithm]
+        )
 
 
 @pytest.mark.parametrize("algorithm", ANCHORS["hardware_all_to_all"]["rows"])
 def test_hardware_all_to_all(algorithm: str) -> None:
     anchor = ANCHORS["hardware_all_to_all"]
     numbers = anchor["fabric"]
-    where = fabric(star(numbers["ranks"], numbers["alpha"], numbers["bw"], in_network=switch(numbers["alpha_switch"])))
-    assert microseconds(row_of(where, "a2a", anchor["size"], algorithm).total_s) == close(anchor["rows"][algorithm])
+    where = fabric(
+        star(
+            numbers["ranks"],
+            numbers["alpha"],
+            numbers["bw"],
+            in_network=switch(numbers["alpha_switch"]),
+        )
+    )
+    assert microseconds(row_of(where, "a2a", anchor["size"], algorithm).total_s) == close(
+        anchor["rows"][algorithm]
+    )
 
 
-@pytest.mark.parametrize("expected", ANCHORS["crossovers"], ids=lambda row: f"{'-'.join(row['pair'])}-{row['ranks']}")
+@pytest.mark.parametrize(
+    "expected", ANCHORS["crossovers"], ids=lambda row: f"{'-'.join(row['pair'])}-{row['ranks']}"
+)
 def test_crossovers(expected: dict[str, Any]) -> None:
     where = fabric(star(expected["ranks"], expected["alpha"], expected["bw"]))
     if "approximation" in expected:
@@ -80,7 +113,9 @@ def test_crossovers(expected: dict[str, Any]) -> None:
         assert pair.approximations["N*alpha*BW/log2N"] == close(expected["approximation"])
         return
     beta = expected.get("tree_beta", 2)
-    (pair,) = colltool.crossover(where, "ar", algorithms=expected["pair"], ideal=True, tree_beta=beta).pairs
+    (pair,) = colltool.crossover(
+        where, "ar", algorithms=expected["pair"], ideal=True, tree_beta=beta
+    ).pairs
     (crossing,) = pair.crossings
     assert crossing.bytes == close(expected["bytes"])
     assert crossing.faster_above == ("ring" if beta == 2 else "double-binary-tree")
@@ -90,7 +125,9 @@ def test_ring_against_tree_at_one_size() -> None:
     anchor = ANCHORS["ring_against_tree"]
     where = fabric(star(anchor["ranks"], anchor["alpha"], anchor["bw"]))
     for algorithm in ("ring", "tree"):
-        assert microseconds(row_of(where, "ar", anchor["size"], algorithm).total_s) == close(anchor[algorithm])
+        assert microseconds(row_of(where, "ar", anchor["size"], algorithm).total_s) == close(
+            anchor[algorithm]
+        )
 
 
 def pods(alpha: float) -> Fabric:
@@ -108,7 +145,8 @@ def test_two_pods_ring_on_ring() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "alpha", "key"), [("inner-ring", 2.0, "inner_ring"), ("outer-ring", 8.0, "outer_ring_through_spine_of_8us")]
+    ("algorithm", "alpha", "key"),
+    [("inner-ring", 2.0, "inner_ring"), ("outer-ring", 8.0, "outer_ring_through_spine_of_8us")],
 )
 def test_two_pods_flat_rings(algorithm: str, alpha: float, key: str) -> None:
     expected = ANCHORS["two_pods"]["all_reduce"][key]
@@ -118,7 +156,9 @@ def test_two_pods_flat_rings(algorithm: str, alpha: float, key: str) -> None:
     assert microseconds(row.total_s) == close(expected["total"])
 
 
-@pytest.mark.parametrize(("alpha", "key"), [(2.0, "pairwise_leaf_2us"), (8.0, "pairwise_spine_8us")])
+@pytest.mark.parametrize(
+    ("alpha", "key"), [(2.0, "pairwise_leaf_2us"), (8.0, "pairwise_spine_8us")]
+)
 def test_two_pods_pairwise_all_to_all(alpha: float, key: str) -> None:
     expected = ANCHORS["two_pods"]["all_to_all"][key]
     row = row_of(pods(alpha), "a2a", ANCHORS["two_pods"]["size"], "pairwise")
@@ -128,24 +168,35 @@ def test_two_pods_pairwise_all_to_all(alpha: float, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "key"), [("inner-pairwise", "inner_pairwise"), ("outer-pairwise", "outer_pairwise_through_spine_of_8us")]
+    ("algorithm", "key"),
+    [
+        ("inner-pairwise", "inner_pairwise"),
+        ("outer-pairwise", "outer_pairwise_through_spine_of_8us"),
+    ],
 )
 def test_two_pods_flat_all_to_all(algorithm: str, key: str) -> None:
     row = row_of(pods(8.0), "a2a", ANCHORS["two_pods"]["size"], algorithm)
     assert microseconds(row.total_s) == close(ANCHORS["two_pods"]["all_to_all"][key])
 
 
-@pytest.mark.parametrize("anchor", ANCHORS["nodes"], ids=lambda row: f"{row['source']}-{row['size']}")
+@pytest.mark.parametrize(
+    "anchor", ANCHORS["nodes"], ids=lambda row: f"{row['source']}-{row['size']}"
+)
 def test_nodes_ring_on_ring(anchor: dict[str, Any]) -> None:
     (n_1, alpha_1, bw_1), (n_2, alpha_2, bw_2) = anchor["inner"], anchor["outer"]
     where = fabric(star(n_1, alpha_1, bw_1), clos(n_2, alpha=alpha_2, bw=bw_2))
     milliseconds = row_of(where, "ar", anchor["size"], "hierarchical:ring/ring").total_s * 1e3
     assert milliseconds == close(anchor["total_ms"])
     if "outer_ring_ms" in anchor:
-        assert row_of(where, "ar", anchor["size"], "outer-ring").total_s * 1e3 == close(anchor["outer_ring_ms"])
+        assert row_of(where, "ar", anchor["size"], "outer-ring").total_s * 1e3 == close(
+            anchor["outer_ring_ms"]
+        )
     if "at_oversubscription_3_ms" in anchor:
-        # A leaf of one node: every hop of the ring between nodes crosses, so one flow of one feels all of s.
-        thin = fabric(star(n_1, alpha_1, bw_1), clos(n_2, (1, alpha_2), (n_2, alpha_2, 3.0), bw=bw_2))
+        # A leaf of one node: every hop of the ring between nodes crosses, so one flow of one feels
+        # all of s.
+        thin = fabric(
+            star(n_1, alpha_1, bw_1), clos(n_2, (1, alpha_2), (n_2, alpha_2, 3.0), bw=bw_2)
+        )
         row = row_of(thin, "ar", anchor["size"], "hierarchical:ring/ring")
         assert row.total_s * 1e3 == close(anchor["at_oversubscription_3_ms"])
 
@@ -181,7 +232,11 @@ def test_neighbours(shape: str, count: int) -> None:
 @pytest.mark.parametrize(("k", "expected"), ANCHORS["fat_tree"]["by_radix"].items())
 def test_fat_tree(k: int, expected: dict[str, int]) -> None:
     tree = fat_tree(k)
-    assert (tree.endpoints, tree.switches, tree.core) == (expected["endpoints"], expected["switches"], expected["core"])
+    assert (tree.endpoints, tree.switches, tree.core) == (
+        expected["endpoints"],
+        expected["switches"],
+        expected["core"],
+    )
 
 
 def test_superpod() -> None:
@@ -190,11 +245,15 @@ def test_superpod() -> None:
     assert tier_facts(where.tiers[1], planes=72).switches == anchor["switches"]
     pods = rail_pods(pods=32, rails=anchor["rails"], nics_per_rail=18, radix=144)
     sized = (pods.leaves, pods.spines, pods.cables_per_pair, pods.switches)
-    assert sized == tuple(anchor[key] for key in ("leaves_per_rail", "spines_per_rail", "cables_per_pair", "switches"))
+    assert sized == tuple(
+        anchor[key] for key in ("leaves_per_rail", "spines_per_rail", "cables_per_pair", "switches")
+    )
 
 
 def test_busbw() -> None:
     anchor = ANCHORS["busbw"]
-    assert busbw_factor(parse_primitive("ar"), anchor["ranks"]) * anchor["algbw"] == close(anchor["busbw"])
+    assert busbw_factor(parse_primitive("ar"), anchor["ranks"]) * anchor["algbw"] == close(
+        anchor["busbw"]
+    )
     row = row_of(fabric(star(anchor["ranks"])), "ar", "1GB", "ring")
     assert row.busbw_Bps / row.algbw_Bps == close(anchor["busbw"] / anchor["algbw"])

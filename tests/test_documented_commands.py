@@ -1,4 +1,5 @@
-"""Numbers of the documents, each as one command whose output shows it: rounded as the document has it, or to a digit more."""
+"""Numbers of the documents, each as one command whose output shows it: rounded as the document has
+it, or to a digit more."""
 
 from __future__ import annotations
 
@@ -8,26 +9,45 @@ from pathlib import Path
 import pytest
 from cli.conftest import run
 
-# 000/03 §2.1, §2.2 and §3.1 and 001 §2 and §3, which repeats them: two racks share their rail switches, 32 do not.
+# 000/03 §2.1, §2.2 and §3.1 and 001 §2 and §3, which repeats them: two racks share their rail
+# switches, 32 do not.
 SUPERPOD = [
-    ("price ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal", ("114.5 us", "75 us", "39.51 us")),
-    ("breakdown ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal", ("114.5 us", "35.5 us", "17.53 us", "4 us", "4.444 us")),
+    (
+        "price ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal",
+        ("114.5 us", "75 us", "39.51 us"),
+    ),
+    (
+        "breakdown ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal",
+        ("114.5 us", "35.5 us", "17.53 us", "4 us", "4.444 us"),
+    ),
     ("price ar -n 144 -M 16MB -a inner-ring --ideal", ("178.3 us", "143 us", "35.31 us")),
     ("price ar -n 144 -M 16MB -a outer-ring --ideal", ("2.924 ms", "2.288 ms", "635.6 us")),
     ("price a2a -n 144 -M 16MB -a pairwise --ideal", ("348.3 us", "179.5 us", "168.8 us")),
     ("price a2a -n 144 -M 16MB -a inner-pairwise --ideal", ("89.15 us", "71.5 us", "17.65 us")),
     ("price a2a -n 144 -M 16MB -a outer-pairwise --ideal", ("1.462 ms", "1.144 ms", "317.8 us")),
     # two racks that share no rail switch
-    ("price a2a -n 144 -M 16MB -a pairwise --ideal --set ib.levels.leaf.group=1", ("780.3 us", "611.5 us")),
+    (
+        "price a2a -n 144 -M 16MB -a pairwise --ideal --set ib.levels.leaf.group=1",
+        ("780.3 us", "611.5 us"),
+    ),
     ("price a2a -M 16MB -a pairwise --ideal", ("16.91 ms", "16.6 ms")),
     ("price ar -n 72 -M 16MB -a in-network --ideal", ("18.18 us", "400 ns", "17.78 us")),
     ("price ar -M 16MB -a hierarchical:in-network/in-network --ideal", ("20.18 us", "17.78 us")),
-    ("fabric show", ("72 ports down and 72 up", "8 leaf, 4 spine switches of 144 ports", "18 cables", "48 switches in all")),
+    (
+        "fabric show",
+        (
+            "72 ports down and 72 up",
+            "8 leaf, 4 spine switches of 144 ports",
+            "18 cables",
+            "48 switches in all",
+        ),
+    ),
 ]
 
 
 def shows(command: str, *texts: str) -> None:
-    """The command prints each text, as a whole number or phrase, wherever its table breaks the lines."""
+    """The command prints each text, as a whole number or phrase, wherever its table breaks the
+    lines."""
     done = run(*shlex.split(command))
     assert done.code == 0, done.err
     words = f" {' '.join(done.out.replace('|', ' ').split())} "
@@ -35,9 +55,20 @@ def shows(command: str, *texts: str) -> None:
         assert f" {text}" in words, f"colltool {command} does not show {text}\n{done.out}"
 
 
-@pytest.mark.parametrize(("command", "texts"), SUPERPOD, ids=lambda value: value if isinstance(value, str) else "")
-def test_the_textbook_superpod_is_one_command_a_number(command: str, texts: tuple[str, ...]) -> None:
-    shows(f"{command} -f superpod-textbook" if command != "fabric show" else "fabric show superpod-textbook", *texts)
+@pytest.mark.parametrize(
+    ("command", "texts"), SUPERPOD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_the_textbook_superpod_is_one_command_a_number(
+    command: str, texts: tuple[str, ...]
+) -> None:
+    shows(
+        (
+            f"{command} -f superpod-textbook"
+            if command != "fabric show"
+            else "fabric show superpod-textbook"
+        ),
+        *texts,
+    )
 
 
 NAMED = [
@@ -61,7 +92,8 @@ def test_what_leads_because_it_was_named_says_its_status() -> None:
     command = "price ar -f star512 -n 256 -M 256B -a ring,tree --ideal"
     shows(command, "ranked because they were named: tree: reference")
     first, second = run(*shlex.split(command), "--format", "json").json["results"]
-    assert (first["algorithm"], first["status"], first["leads"]) == ("tree", "reference", False)  # of all that can run
+    # of all that can run
+    assert (first["algorithm"], first["status"], first["leads"]) == ("tree", "reference", False)
     assert (second["algorithm"], second["status"], second["leads"]) == ("ring", "shipped", True)
     lines = run(*shlex.split(command), "--format", "csv").out.splitlines()
     assert lines[1].split(",")[4] == "tree"
@@ -69,9 +101,19 @@ def test_what_leads_because_it_was_named_says_its_status() -> None:
 
 def test_versions_are_words() -> None:
     """A16: no quotes, whoever types them."""
-    shows("compare ar -f dgx-h100 -n 64 -M 16MB --vary library.version=2.30,2.31", "version=2.31, all-reduce:", "version=2.30 ")
-    shows("price ar -f dgx-h100 -n 64 -M 16MB --set library.version=2.30 --all", "NCCL 2.30 picks by its own cost model")
-    shows("price ar -f dgx-h100 -n 64 -M 16MB --library nccl@2.31.2", "NCCL 2.31 (its pre-release 2.31.0a7) picks")
+    shows(
+        "compare ar -f dgx-h100 -n 64 -M 16MB --vary library.version=2.30,2.31",
+        "version=2.31, all-reduce:",
+        "version=2.30 ",
+    )
+    shows(
+        "price ar -f dgx-h100 -n 64 -M 16MB --set library.version=2.30 --all",
+        "NCCL 2.30 picks by its own cost model",
+    )
+    shows(
+        "price ar -f dgx-h100 -n 64 -M 16MB --library nccl@2.31.2",
+        "NCCL 2.31 (its pre-release 2.31.0a7) picks",
+    )
     for command in (
         "price ar -f dgx-h100 -M 16MB --set library.version=2.32",
         "compare ar -f dgx-h100 -M 16MB --vary library.version=2.30,2.32",
@@ -83,10 +125,19 @@ def test_versions_are_words() -> None:
 
 @pytest.mark.parametrize("name", ["superpod-textbook", "nvl72"])
 def test_a_rack_with_a_leaf_of_its_own(name: str) -> None:
-    """000/03 §1.1, layout 1, and why the counts are not those of the shipped layout, on the first screen."""
+    """000/03 §1.1, layout 1, and why the counts are not those of the shipped layout, on the first
+    screen."""
     command = f"fabric show {name} --set ib.sizing.rails=1 --set ib.sizing.nics_per_rail=72"
-    shows(command, "32 leaf,", "72 ports down and 72 up", "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4")
-    shows(f"fabric show {name} --set ib.sizing.radix=72", "sizing: a leaf of 72 ports down needs 72 up")
+    shows(
+        command,
+        "32 leaf,",
+        "72 ports down and 72 up",
+        "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4",
+    )
+    shows(
+        f"fabric show {name} --set ib.sizing.radix=72",
+        "sizing: a leaf of 72 ports down needs 72 up",
+    )
 
 
 LOGP = """\
@@ -99,11 +150,14 @@ calls:
 
 
 def test_logp_hides_the_latency(tmp_path: Path) -> None:
-    """002, napkin 1.3: 600 us in all; the 100 us of latency hide, the two overheads of 50 us show."""
+    """002, napkin 1.3: 600 us in all; the 100 us of latency hide, the two overheads of 50 us
+    show."""
     job = tmp_path / "job.yaml"
     job.write_text(LOGP, encoding="utf-8")
     shows(f"plan {job} -f star512 -n 2", "takes 600 us a step", "pp 100 us 100 us 16.7%")
-    (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json["collectives"]
+    (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json[
+        "collectives"
+    ]
     assert call["hidden_s"] == pytest.approx(100e-6)
 
 
@@ -111,7 +165,9 @@ def test_a_slice_of_open_lines_says_so() -> None:
     """000/02 §3.6: part of an axis has no wraparound."""
     shows("price ar -f torus512 -M 16MB --shape 4x4x1", "16 ranks (4x4x1, open lines)")
     shows("price ar -f torus512 -M 16MB --shape 8x4x1", "32 ranks (8x4x1, open along 4)")
-    group = run("price", "ar", "-f", "torus512", "-M", "1MB", "--shape", "8x4x1", "--format", "json").json["group"]
+    group = run(
+        "price", "ar", "-f", "torus512", "-M", "1MB", "--shape", "8x4x1", "--format", "json"
+    ).json["group"]
     assert (group["shape"], group["open_axes"]) == ([8, 4, 1], [False, True, False])
     for whole in ("-f torus512 --shape 8x8x1", "-f torus512 -n 512", "-f kd-mesh"):
         assert "open" not in run(*shlex.split(f"price ar {whole} -M 1MB")).out
@@ -119,28 +175,49 @@ def test_a_slice_of_open_lines_says_so() -> None:
 
 def test_a_trace_of_the_readers_own_numbers() -> None:
     """004, exercise 1: 1 to 16 on four ranks; 000/02 §3.2: nine ranks, all of them shown."""
-    shows("verify ar -f star512 -n 4 -a ring --trace --values 1..16", "0(28) 0(28) 0(28) 0(28)", "3(40) 3(40) 3(40) 3(40)")
-    numbers = ",".join(map(str, range(1, 17)))
-    shows(f"verify ar -f star512 -n 4 -a ring --trace --values {numbers}", "1(32) 1(32) 1(32) 1(32)", "2(36) 2(36) 2(36) 2(36)")
     shows(
-        "verify ar -f star512 -n 9 -a ring --trace", "ranks 0 to 3", "ranks 4 to 7", "M/9; rank 8", "rank 0 rank 1 rank 2 rank 3"
+        "verify ar -f star512 -n 4 -a ring --trace --values 1..16",
+        "0(28) 0(28) 0(28) 0(28)",
+        "3(40) 3(40) 3(40) 3(40)",
+    )
+    numbers = ",".join(map(str, range(1, 17)))
+    shows(
+        f"verify ar -f star512 -n 4 -a ring --trace --values {numbers}",
+        "1(32) 1(32) 1(32) 1(32)",
+        "2(36) 2(36) 2(36) 2(36)",
+    )
+    shows(
+        "verify ar -f star512 -n 9 -a ring --trace",
+        "ranks 0 to 3",
+        "ranks 4 to 7",
+        "M/9; rank 8",
+        "rank 0 rank 1 rank 2 rank 3",
     )
 
 
 def test_a_ladder_on_one_port_and_under_another_tree(tmp_path: Path) -> None:
-    shows("ladder --ports one", "Ladder n512, 39 rungs", "drives several links of a rank at once, and --ports one has one")
+    shows(
+        "ladder --ports one",
+        "Ladder n512, 39 rungs",
+        "drives several links of a rank at once, and --ports one has one",
+    )
     kept = tmp_path / "ladder.json"
     assert run("ladder", "--format", "json", "-o", str(kept)).code == 0
     done = run("ladder", "--tree-beta", "1", "--check", str(kept))
     assert done.code == 1
-    assert "Made under other readings: tree_beta=2 in the old document" in done.out.replace("\n", " ")
+    assert "Made under other readings: tree_beta=2 in the old document" in done.out.replace(
+        "\n", " "
+    )
     assert "a formula" not in done.out
 
 
 @pytest.mark.parametrize("command", ["explain chain bc", "breakdown bc -a chain"])
 def test_the_best_number_of_segments(command: str) -> None:
     """000/01 §3.1: 134.7 for a chain of 512 ranks at 16 MB."""
-    shows(f"{command} -f star512 -M 16MB --ideal", "P* = 134.7, best in 135 segments: 407.4 us with the filling")
+    shows(
+        f"{command} -f star512 -M 16MB --ideal",
+        "P* = 134.7, best in 135 segments: 407.4 us with the filling",
+    )
 
 
 NODES = """\
@@ -162,6 +239,12 @@ def test_oversubscription_of_one_level_is_that_of_its_uplinks(tmp_path: Path) ->
 
 
 def test_a_switch_that_spreads_an_all_to_all() -> None:
-    """000/04 §1.3: Tomahawk Ultra; two times its 250 ns in place of 63 rounds, and the same bytes."""
-    shows("price a2a -f tomahawk-ultra -M 1KB -a in-network,pairwise --ideal", "in-network: 509.8 ns", "500 ns", "25.2 us")
+    """000/04 §1.3: Tomahawk Ultra; two times its 250 ns in place of 63 rounds, and the same
+    bytes."""
+    shows(
+        "price a2a -f tomahawk-ultra -M 1KB -a in-network,pairwise --ideal",
+        "in-network: 509.8 ns",
+        "500 ns",
+        "25.2 us",
+    )
     shows("fabric show tomahawk-ultra", "in-network: reduce, multicast, all-to-all")

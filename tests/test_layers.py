@@ -1,4 +1,5 @@
-"""The house by its imports: every module builds on lower floors only, heavy packages stay in their rooms, nothing is too long."""
+"""The house by its imports: every module builds on lower floors only, heavy packages stay in their
+rooms, nothing is too long."""
 
 from __future__ import annotations
 
@@ -16,8 +17,6 @@ from swept import swept
 import colltool
 
 PACKAGE = Path(colltool.__file__).parent
-MAX_MODULE_LINES = 400
-MAX_BODY_LINES = 40
 MOST_BY_POSITION = 6
 
 FLOORS = {
@@ -49,9 +48,13 @@ FLOORS = {
     "colltool.cli": 9,
     "colltool.__main__": 9,
 }
-# (who, what) may look up, from inside a function. A result's to_columns(), summary() and _repr_html_() are what the command
-# line prints: they open the renderers' door when they are called, and nothing is loaded before.
-LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fabric.results", "colltool.render.drawing")}
+# (who, what) may look up, from inside a function. A result's to_columns(), summary() and
+# _repr_html_() are what the command line prints: they open the renderers' door when they are
+# called, and nothing is loaded before.
+LOOKS_UP = {
+    ("colltool.base.result", "colltool.render.dispatch"),
+    ("colltool.fabric.results", "colltool.render.drawing"),
+}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.cli",),
@@ -123,11 +126,16 @@ def floor(module: str) -> int:
 
 
 def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def imports(node: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
-    """Every imported module, and whether the import is inside a function; those for type checking alone left out."""
+    """Every imported module, and whether the import is inside a function; those for type checking
+    alone left out."""
     for child in ast.iter_child_nodes(node):
         if is_type_checking(child):
             for other in child.orelse:  # type: ignore[attr-defined]
@@ -139,11 +147,17 @@ def imports(node: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
             names = (f"{child.module}.{alias.name}" for alias in child.names)
             yield from ((name if name in MODULES else str(child.module), inside) for name in names)
         else:
-            yield from imports(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+            yield from imports(
+                child,
+                inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda),
+            )
 
 
 def test_the_reader_of_imports_reads_them() -> None:
-    tree = ast.parse("import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import e\ndef f():\n    from c import d\n")
+    tree = ast.parse(
+        "import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import e\ndef f():\n    from c"
+        " import d\n"
+    )
     assert list(imports(tree)) == [("a", False), ("e", False), ("c", True)]
 
 
@@ -164,7 +178,9 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
     for name, _ in imported(module):
         rooms = ROOMS.get(name.partition(".")[0])
-        assert rooms is None or any(module == room or module.startswith(f"{room}.") for room in rooms), f"{module} imports {name}"
+        assert rooms is None or any(
+            module == room or module.startswith(f"{room}.") for room in rooms
+        ), f"{module} imports {name}"
 
 
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
@@ -183,7 +199,11 @@ ON_ARRAYS = {
 def test_numpy_only_where_arrays_are(module: str) -> None:
     if module in ON_ARRAYS or module.rpartition(".")[0] in ON_ARRAYS:
         return
-    assert not [name for name, inside in imported(module) if name.partition(".")[0] == "numpy" and not inside]
+    assert not [
+        name
+        for name, inside in imported(module)
+        if name.partition(".")[0] == "numpy" and not inside
+    ]
 
 
 @every_module
@@ -194,27 +214,20 @@ def test_click_is_not_even_imported_for_types(module: str) -> None:
         assert not [name for name in names if name.partition(".")[0] == "click"]
 
 
-@every_module
-def test_a_module_is_one_thought(module: str) -> None:
-    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
-
-
-@every_module
-def test_a_function_fits_a_screen(module: str) -> None:
-    for function in (node for node in nodes(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
-        body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-        lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-        assert lines <= MAX_BODY_LINES, f"{function.name} has {lines} lines"
-
-
 @cache
 def own_names() -> set[str]:
-    named = (node for module in MODULES for node in nodes(module) if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    named = (
+        node
+        for module in MODULES
+        for node in nodes(module)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    )
     return {node.name for node in named if not node.name.startswith("__")}
 
 
 def long_calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Calls of our own classes and functions with so many arguments by position that nobody can read which is which."""
+    """Calls of our own classes and functions with so many arguments by position that nobody can
+    read which is which."""
     for node in nodes:
         if isinstance(node, ast.Call) and len(node.args) > MOST_BY_POSITION:
             name = dotted(node.func).rpartition(".")[2]
@@ -229,8 +242,12 @@ def test_what_has_many_parts_is_built_by_keyword(module: str) -> None:
 
 
 def test_long_calls_are_seen() -> None:
-    assert list(long_calls(ast.walk(ast.parse("x = cost.Terms(1, 2, 3, 4, 5, 6, 7)")))) == ["Terms in line 1"]
-    assert not list(long_calls(ast.walk(ast.parse("Terms(1, 2, 3, 4, 5, 6, x=7); print(1, 2, 3, 4, 5, 6, 7)"))))
+    assert list(long_calls(ast.walk(ast.parse("x = cost.Terms(1, 2, 3, 4, 5, 6, 7)")))) == [
+        "Terms in line 1"
+    ]
+    assert not list(
+        long_calls(ast.walk(ast.parse("Terms(1, 2, 3, 4, 5, 6, x=7); print(1, 2, 3, 4, 5, 6, 7)")))
+    )
 
 
 @every_module
@@ -247,20 +264,33 @@ def test_no_room_has_the_name_of_a_public_function() -> None:
     assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
 
 
-# Ratchets: no line of text may be denser than the text already is, and what gets calmer lowers its figure here. Lines are no
-# measure (they can be won by writing denser), so a module's lines only keep it readable in one go.
-PREPOSITIONS = ("As", "At", "Beside", "Between", "By", "From", "In", "Of", "On", "So", "To", "Under", "Whose", "Without")
+# Ratchets: no line of text may be denser than the text already is, and what gets calmer lowers its
+# figure here. Lines are no measure: they can be won by writing denser.
+PREPOSITIONS = (
+    "As",
+    "At",
+    "Beside",
+    "Between",
+    "By",
+    "From",
+    "In",
+    "Of",
+    "On",
+    "So",
+    "To",
+    "Under",
+    "Whose",
+    "Without",
+)
 MOST = {
-    "nodes a code line": 8.23,
-    "comprehensions a thousand lines": 62.2,
-    "ternaries a thousand lines": 42.7,
-    "docstrings that begin with a preposition": 166,
-    "uses of the name 'one'": 5454,
+    "nodes a code line": 5.99,
+    "comprehensions a thousand lines": 47.8,
+    "ternaries a thousand lines": 33.1,
+    "docstrings that begin with a preposition": 164,
+    "uses of the name 'one'": 5441,
     "untyped columns": 3,
 }
-FEWEST_COMMENTS_A_THOUSAND_LINES = 2.6
-# rooms and arrows of 0.18.0, and the headroom for the rooms of measured libraries and machines that this version brings
-MOST_ROOMS, MOST_ARROWS = 25 + 4, 150 + 20
+FEWEST_COMMENTS_A_THOUSAND_LINES = 6.4
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -290,7 +320,8 @@ def docstring_node(node: ast.AST) -> ast.Expr | None:
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that are read as code: no docstrings, annotations, imports, and no marks of loading and storing."""
+    """Nodes that are read as code: no docstrings, annotations, imports, and no marks of loading and
+    storing."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -333,7 +364,10 @@ def density(text: str) -> Density:
         comments=sum(line.strip().startswith("#") for line in lines),
         comprehensions=sum(isinstance(node, COMPREHENSIONS) for node in nodes),
         ternaries=sum(isinstance(node, ast.IfExp) for node in nodes),
-        prepositions=sum(docstring.startswith(tuple(f"{word} " for word in PREPOSITIONS)) for docstring in docstrings),
+        prepositions=sum(
+            docstring.startswith(tuple(f"{word} " for word in PREPOSITIONS))
+            for docstring in docstrings
+        ),
         ones=sum(isinstance(node, ast.Name) and node.id == "one" for node in nodes),
         untyped_columns=text.count("Callable[[Any], Any]"),
     )
@@ -381,9 +415,18 @@ def test_density_counts_what_is_read() -> None:
         '    By hand."""\n'
         "    return [one for one in x] if x else None\n"
     )
-    # Module; FunctionDef, arguments, arg; Return, IfExp, x, None; ListComp, one; comprehension, one, x
+    # Module; FunctionDef, arguments, arg; Return, IfExp, x, None; ListComp, one; comprehension,
+    # one, x
     expected = Density(
-        nodes=13, code_lines=2, lines=10, comments=1, comprehensions=1, ternaries=1, prepositions=1, ones=2, untyped_columns=0
+        nodes=13,
+        code_lines=2,
+        lines=10,
+        comments=1,
+        comprehensions=1,
+        ternaries=1,
+        prepositions=1,
+        ones=2,
+        untyped_columns=0,
     )
     assert density(text) == expected
     assert figures(expected)["nodes a code line"] == 6.5
@@ -391,42 +434,46 @@ def test_density_counts_what_is_read() -> None:
     assert (columns.untyped_columns, columns.nodes) == (1, 3)  # Module, AnnAssign and its name
 
 
-def test_the_house_can_be_kept_in_mind() -> None:
-    """Rooms are the packages and modules right below colltool; an arrow is a room that imports another."""
-    room = {module: ".".join(module.split(".")[:2]) for module in MODULES}
-    arrows = {
-        (room[module], room[name])
-        for module in MODULES
-        for name, _ in imported(module)
-        if name in room and room[name] != room[module]
-    }
-    assert len(set(room.values())) <= MOST_ROOMS
-    assert len(arrows) <= MOST_ARROWS
-
-
 def test_no_class_name_stands_twice() -> None:
     """Private or public: whoever searches for a name finds one class."""
-    found = Counter(node.name.lstrip("_") for module in MODULES for node in nodes(module) if isinstance(node, ast.ClassDef))
+    found = Counter(
+        node.name.lstrip("_")
+        for module in MODULES
+        for node in nodes(module)
+        if isinstance(node, ast.ClassDef)
+    )
     assert not [name for name, times in found.items() if times > 1]
 
 
 def test_streams_belong_to_the_command_line() -> None:
     """Only cli prints and raises SystemExit; nobody, not even it, ends the process."""
     for module in MODULES:
-        assert "_exit" not in {node.attr for node in nodes(module) if isinstance(node, ast.Attribute)}, module
+        assert "_exit" not in {
+            node.attr for node in nodes(module) if isinstance(node, ast.Attribute)
+        }, module
         if module.startswith("colltool.cli"):
             continue
         for node in nodes(module):
             if isinstance(node, ast.Call):
-                assert dotted(node.func) not in ("print", "sys.exit", "exit"), f"{module}:{node.lineno}"
-            assert not (isinstance(node, ast.Attribute) and dotted(node) in ("sys.stdout", "sys.stderr")), module
+                assert dotted(node.func) not in (
+                    "print",
+                    "sys.exit",
+                    "exit",
+                ), f"{module}:{node.lineno}"
+            assert not (
+                isinstance(node, ast.Attribute) and dotted(node) in ("sys.stdout", "sys.stderr")
+            ), module
 
 
 TIER_CLASSES = {"TierBase", "SizedTier", *(model.__name__ for model in TOPOLOGIES.values())}
 
 
 def case_classes(pattern: ast.AST) -> set[str]:
-    return {node.cls.id for node in ast.walk(pattern) if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
+    return {
+        node.cls.id
+        for node in ast.walk(pattern)
+        if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)
+    }
 
 
 def names_in(tree: ast.AST) -> set[str]:
@@ -434,28 +481,43 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def silent_checks(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Questions about the kind of a tier that mypy does not see through: a new topology would slip past them."""
+    """Questions about the kind of a tier that mypy does not see through: a new topology would slip
+    past them."""
     for node in nodes:
-        if isinstance(node, ast.Call) and dotted(node.func) == "isinstance" and names_in(node) & TIER_CLASSES:
+        if (
+            isinstance(node, ast.Call)
+            and dotted(node.func) == "isinstance"
+            and names_in(node) & TIER_CLASSES
+        ):
             yield ast.unparse(node)
         if isinstance(node, ast.Call) and dotted(node.func) in ("getattr", "hasattr"):
             subject = ast.unparse(node.args[0]).rpartition(".")[2]
             if subject == "tier" or (subject == "self" and "in_network" in ast.unparse(node)):
                 yield ast.unparse(node)
         if isinstance(node, ast.Compare) and any(
-            isinstance(one, ast.Attribute) and one.attr == "topology" and dotted(one.value).rpartition(".")[2] == "tier"
+            isinstance(one, ast.Attribute)
+            and one.attr == "topology"
+            and dotted(one.value).rpartition(".")[2] == "tier"
             for one in ast.walk(node)
         ):
             yield ast.unparse(node)
-        if isinstance(node, ast.Match) and set().union(*(case_classes(case.pattern) for case in node.cases)) & TIER_CLASSES:
+        if (
+            isinstance(node, ast.Match)
+            and set().union(*(case_classes(case.pattern) for case in node.cases)) & TIER_CLASSES
+        ):
             last = node.cases[-1]
-            if not any("assert_never" in ast.unparse(line) for line in last.body) or last.guard is not None:
+            if (
+                not any("assert_never" in ast.unparse(line) for line in last.body)
+                or last.guard is not None
+            ):
                 yield f"match {ast.unparse(node.subject)}"
 
 
 @every_module
 def test_nobody_asks_a_tier_for_its_kind_where_mypy_cannot_follow(module: str) -> None:
-    assert not list(silent_checks(nodes(module))), f"{module}: ask colltool.fabric.topology.capabilities_of"
+    assert not list(silent_checks(nodes(module))), (
+        f"{module}: ask colltool.fabric.topology.capabilities_of"
+    )
 
 
 def test_silent_checks_are_seen() -> None:
@@ -470,11 +532,18 @@ def test_silent_checks_are_seen() -> None:
     )
     for line in lines:
         assert list(silent_checks(ast.walk(ast.parse(line)))), line
-    told = "match tier:\n    case LatticeTier():\n        a()\n    case _:\n        assert_never(tier)\n"
+    told = (
+        "match tier:\n    case LatticeTier():\n        a()\n    case _:\n       "
+        " assert_never(tier)\n"
+    )
     assert not list(silent_checks(ast.walk(ast.parse(told))))
 
 
 def test_only_groups_place_ranks() -> None:
-    makers = {module for module, tree in trees().items() for node in ast.walk(tree)
-              if isinstance(node, ast.Call) and dotted(node.func) in ("Span", "Placed")}  # fmt: skip
+    makers = {
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and dotted(node.func) in ("Span", "Placed")
+    }
     assert makers == {"colltool.estimate.groups"}

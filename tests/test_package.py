@@ -20,9 +20,25 @@ ROOT = Path(__file__).parent.parent
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     pytest.importorskip("hatchling", reason="the build backend; pip install -e '.[dev]'")
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-q", "-w", str(folder)]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        str(ROOT),
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "-w",
+        str(folder),
+    ]
     done = subprocess.run(
-        [*build, "--disable-pip-version-check"], capture_output=True, text=True, timeout=120, check=False, cwd=folder
+        [*build, "--disable-pip-version-check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     (file,) = folder.glob("*.whl")
@@ -34,7 +50,10 @@ def test_ci_has_the_build_backend() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert any(requirement.startswith("hatchling") for requirement in project["optional-dependencies"]["dev"])
+    assert any(
+        requirement.startswith("hatchling")
+        for requirement in project["optional-dependencies"]["dev"]
+    )
 
 
 def test_every_fabric_and_ladder_travels(wheel: zipfile.ZipFile) -> None:
@@ -53,7 +72,10 @@ def test_every_module_travels_and_it_is_typed(wheel: zipfile.ZipFile) -> None:
 
 
 def test_every_job_model_device_and_stack_travels(wheel: zipfile.ZipFile) -> None:
-    data = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "training" / "data").rglob("*.yaml")}
+    data = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "colltool" / "training" / "data").rglob("*.yaml")
+    }
     assert {path.split("/")[3] for path in data} == {"jobs", "models", "devices", "stacks"}
     assert data <= set(wheel.namelist())
 
@@ -67,7 +89,9 @@ def test_every_guide_travels(wheel: zipfile.ZipFile) -> None:
 def test_nothing_else_travels(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"colltool", f"colltool-{colltool.__version__}.dist-info"}
-    assert not [name for name in wheel.namelist() if re.search(r"(^|/)(tests/|test_)|\.(pyc|orig)$", name)]
+    assert not [
+        name for name in wheel.namelist() if re.search(r"(^|/)(tests/|test_)|\.(pyc|orig)$", name)
+    ]
 
 
 def test_the_metadata(wheel: zipfile.ZipFile) -> None:
@@ -79,22 +103,37 @@ def test_the_metadata(wheel: zipfile.ZipFile) -> None:
 
 def test_the_wheel_finds_its_fabrics(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")
-    code = "import colltool.fabric.load as l; print(l.__file__); print(l.shipped_folder()); print(*l.shipped_fabrics())"
+    code = (
+        "import colltool.fabric.load as l; print(l.__file__); print(l.shipped_folder());"
+        " print(*l.shipped_fabrics())"
+    )
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        timeout=60,
+        check=True,
     )
     module, folder, names = done.stdout.splitlines()
     assert module.startswith(str(tmp_path))
     assert folder == str(tmp_path / "site" / "colltool" / "_fabrics")
     assert names.split() == sorted(path.stem for path in (ROOT / "fabrics").glob("*.yaml"))
     ladder = [sys.executable, "-m", "colltool", "ladder", "--format", "csv"]
-    subprocess.run(ladder, capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=True)
+    subprocess.run(
+        ladder, capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=True
+    )
 
 
 def test_the_changelog_has_an_entry_for_this_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    match = re.search(rf"^## \[?{re.escape(colltool.__version__)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    match = re.search(
+        rf"^## \[?{re.escape(colltool.__version__)}\b[^\n]*\n(.*?)(?=^## |\Z)",
+        changelog,
+        re.MULTILINE | re.DOTALL,
+    )
     assert match, "no heading"
     assert match[1].strip(), "an empty entry"
     newest = re.search(r"^## \[([^\]]+)\]", changelog, re.MULTILINE)

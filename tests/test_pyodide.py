@@ -1,8 +1,8 @@
 """In a browser's Python: colltool is imported and prices under Pyodide, in Node, as it does here.
 
-npm and pip fetch Pyodide and pydantic's wheel for it once; where one of them cannot, the test says so. numpy is on Pyodide's own
-servers alone, and is not given here: prices of tiers that formulas cover do without it, while routed tiers, schedules that are
-executed and contention need it.
+npm and pip fetch Pyodide and pydantic's wheel for it once; where one of them cannot, the test says
+so. numpy is on Pyodide's own servers alone, and is not given here: prices of tiers that formulas
+cover do without it, while routed tiers, schedules that are executed and contention need it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ import pytest
 
 import colltool
 
-ASKED = [("nvl72", "ar"), ("dgx-h100", "a2a"), ("tpu-v6e", "ag"), ("clos-4to1", "rs"), ("kd-mesh", "bc")]
+ASKED = [
+    ("nvl72", "ar"),
+    ("dgx-h100", "a2a"),
+    ("tpu-v6e", "ag"),
+    ("clos-4to1", "rs"),
+    ("kd-mesh", "bc"),
+]
 
 PROGRAM = f"""
 import sys
@@ -51,8 +57,12 @@ console.log(python.runPython(program));
 
 
 def fetched(folder: Path) -> tuple[Path, Path]:
-    """Pyodide's module and pydantic_core for it, in a folder that keeps them; skips where a network has neither."""
-    module, wanted = folder / "package" / "pyodide.mjs", f"pydantic_core-{version('pydantic_core')}-*.whl"
+    """Pyodide's module and pydantic_core for it, in a folder that keeps them; skips where a network
+    has neither."""
+    module, wanted = (
+        folder / "package" / "pyodide.mjs",
+        f"pydantic_core-{version('pydantic_core')}-*.whl",
+    )
     if not module.exists():
         shutil.rmtree(folder / "new", ignore_errors=True)
         (folder / "new").mkdir()
@@ -65,8 +75,23 @@ def fetched(folder: Path) -> tuple[Path, Path]:
         python = "".join(made_for["python"].split(".")[:2])
         tags = ["--python-version", python, "--implementation", "cp", "--abi", f"cp{python}"]
         platform = ["--platform", f"pyemscripten_{made_for['abi_version']}_{made_for['arch']}"]
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", *platform, *tags]
-        command([*pip, f"pydantic_core=={version('pydantic_core')}"], folder, "no wheel of pydantic_core for this Pyodide")
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            *platform,
+            *tags,
+        ]
+        command(
+            [*pip, f"pydantic_core=={version('pydantic_core')}"],
+            folder,
+            "no wheel of pydantic_core for this Pyodide",
+        )
     return module, next(folder.glob(wanted))
 
 
@@ -83,13 +108,24 @@ def test_it_is_imported_and_prices_as_here(pytestconfig: pytest.Config, tmp_path
     module, core = fetched(Path(pytestconfig.cache.mkdir("pyodide")))  # type: ignore[union-attr]
     script = tmp_path / "run.mjs"
     script.write_text(SCRIPT)
-    places = [str(one) for one in (module, core, sysconfig.get_path("purelib"), Path(colltool.__file__).parent.parent)]
-    done = subprocess.run(["node", str(script), *places, PROGRAM], capture_output=True, text=True, timeout=120)
+    places = [
+        str(one)
+        for one in (
+            module,
+            core,
+            sysconfig.get_path("purelib"),
+            Path(colltool.__file__).parent.parent,
+        )
+    ]
+    done = subprocess.run(
+        ["node", str(script), *places, PROGRAM], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert answer["python"] == "emscripten"
     here = [float(colltool.price(*one, size="16MB").best.total_s) for one in ASKED]
-    assert answer["seconds"] == pytest.approx(here, rel=1e-12)  # whose logarithms may end in another digit
+    # whose logarithms may end in another digit
+    assert answer["seconds"] == pytest.approx(here, rel=1e-12)
     with pytest.raises(colltool.ColltoolError) as refused:
         colltool.price("no-such-fabric", "ar")
     assert answer["refused"] == str(refused.value)

@@ -1,4 +1,5 @@
-"""README and the guides cannot drift: ``pytest --update-readme`` writes what their commands print, all other runs compare it."""
+"""README and the guides cannot drift: ``pytest --update-readme`` writes what their commands print,
+all other runs compare it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,18 @@ import documents
 import effort
 import pytest
 from cli.conftest import Ran, run
-from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, session, shown
+from documents import (
+    DOCUMENTS,
+    GUIDES,
+    README,
+    ROOT,
+    Shown,
+    blocks,
+    commands,
+    refreshed,
+    session,
+    shown,
+)
 
 from colltool.analysis.accuracy import CLASSES, DATASHEET
 from colltool.analysis.basis import step_error
@@ -24,7 +36,8 @@ every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: pat
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with the files that the documents write, and nothing of the environment that shows."""
+    """A working directory with the files that the documents write, and nothing of the environment
+    that shows."""
     for name, content in documents.files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     for name in ("COLUMNS", "NO_COLOR", "COLLTOOL_DEBUG"):
@@ -34,7 +47,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @every_document
-def test_a_document_shows_what_its_commands_print(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+def test_a_document_shows_what_its_commands_print(
+    path: Path, folder: Path, request: pytest.FixtureRequest
+) -> None:
     text = path.read_text(encoding="utf-8")
     updates = request.config.getoption("--update-readme")
     slow = updates or effort.thorough or path == README
@@ -53,7 +68,9 @@ def test_the_python_of_a_document_runs(path: Path, folder: Path) -> None:
 
 
 def test_the_reader_of_commands_reads_them() -> None:
-    block = "$ colltool a | head -2\none\ntwo\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n"
+    block = (
+        "$ colltool a | head -2\none\ntwo\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n"
+    )
     first, second, third = commands(block)
     assert first == Shown("colltool a | head -2", "one\ntwo")
     assert second == Shown("colltool b", "error: x\nexit 2")
@@ -61,17 +78,39 @@ def test_the_reader_of_commands_reads_them() -> None:
 
 
 def test_what_is_shown_is_replaced_by_what_is_printed() -> None:
-    printed = {"a": Ran(0, "1\n2\n3\n", ""), "b": Ran(2, "", "error: x\n"), "c": Ran(0, "1\n2\n3\n", ""), "d": Ran(0, "", "")}
-    old = "text\n\n```console\n$ colltool a | head -2\nold\n$ colltool b\n$ colltool c | tail -1\n$ colltool d\nold\n```\nmore\n"
-    new = "$ colltool a | head -2\n1\n2\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n3\n$ colltool d\n"
+    printed = {
+        "a": Ran(0, "1\n2\n3\n", ""),
+        "b": Ran(2, "", "error: x\n"),
+        "c": Ran(0, "1\n2\n3\n", ""),
+        "d": Ran(0, "", ""),
+    }
+    old = (
+        "text\n\n```console\n$ colltool a | head -2\nold\n$ colltool b\n$ colltool c | tail -1\n$"
+        " colltool d\nold\n```\nmore\n"
+    )
+    new = (
+        "$ colltool a | head -2\n1\n2\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n3\n$"
+        " colltool d\n"
+    )
     assert refreshed(old, lambda name: printed[name]) == f"text\n\n```console\n{new}```\nmore\n"
-    assert refreshed(refreshed(old, lambda name: printed[name]), lambda name: printed[name]).count("exit 2") == 1
+    assert (
+        refreshed(refreshed(old, lambda name: printed[name]), lambda name: printed[name]).count(
+            "exit 2"
+        )
+        == 1
+    )
     assert "+1" in documents.difference(old, refreshed(old, lambda name: printed[name]), "x")
 
 
 def test_a_session_goes_on_from_block_to_block() -> None:
-    text = "```pycon\n>>> a = 1\nold\n>>> a + 1\n```\n\nand\n\n```pycon\n>>> for at in range(a, 3):\n...     print(at)\n```\n"
-    now = "```pycon\n>>> a = 1\n>>> a + 1\n2\n```\n\nand\n\n```pycon\n>>> for at in range(a, 3):\n...     print(at)\n1\n2\n```\n"
+    text = (
+        "```pycon\n>>> a = 1\nold\n>>> a + 1\n```\n\nand\n\n```pycon\n>>> for at in range(a,"
+        " 3):\n...     print(at)\n```\n"
+    )
+    now = (
+        "```pycon\n>>> a = 1\n>>> a + 1\n2\n```\n\nand\n\n```pycon\n>>> for at in range(a, 3):\n..."
+        "     print(at)\n1\n2\n```\n"
+    )
     assert session(text) == now
     assert session(now) == now
     assert "ZeroDivisionError" in session("```pycon\n>>> 1 / 0\n```\n")
@@ -86,7 +125,9 @@ def test_the_readme_is_no_longer_than_a_person_reads() -> None:
     assert len(TEXT.splitlines()) <= MAX_LINES
 
 
-def test_the_picture_is_what_the_command_draws(folder: Path, request: pytest.FixtureRequest) -> None:
+def test_the_picture_is_what_the_command_draws(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
     assert run("fabric", "draw", "nvl72", "-o", "drawn.svg").code == 0
     if request.config.getoption("--update-readme"):
         PICTURE.write_bytes(Path("drawn.svg").read_bytes())
@@ -98,7 +139,10 @@ UNSEEN = ROOT / "tests" / "data" / "unseen.csv"
 
 
 def numbers_of(line: str) -> list[float]:
-    return [float(number.replace(",", "")) for number in re.findall(r"(?<![\w-])\d[\d,]*\.?\d*(?![\w-])", line)]
+    return [
+        float(number.replace(",", ""))
+        for number in re.findall(r"(?<![\w-])\d[\d,]*\.?\d*(?![\w-])", line)
+    ]
 
 
 def test_the_table_of_errors_is_the_benchmark_s() -> None:
@@ -130,11 +174,22 @@ def test_what_the_benchmark_finds_holds_the_bars() -> None:
 
 
 def test_the_other_errors_are_those_that_answers_use() -> None:
-    told = " ".join(TEXT[TEXT.index("From data sheets alone") : TEXT.index("By machine, wire and size")].split())
-    sheets, step, kinds = (numbers_of(part.replace("%", "")) for part in re.split(r" A training step | on Megatron", told))
-    steps = [published_error(name) for name in ("all", "megatron", "megatron-2021", "fsdp", "jax", "megatron moe")]
+    told = " ".join(
+        TEXT[TEXT.index("From data sheets alone") : TEXT.index("By machine, wire and size")].split()
+    )
+    sheets, step, kinds = (
+        numbers_of(part.replace("%", ""))
+        for part in re.split(r" A training step | on Megatron", told)
+    )
+    steps = [
+        published_error(name)
+        for name in ("all", "megatron", "megatron-2021", "fsdp", "jax", "megatron moe")
+    ]
     assert sheets[-4:] == [pytest.approx(100 * error, abs=0.51) for error in DATASHEET]
-    assert step == [pytest.approx(100 * step_error(1.0, same_device=False), abs=0.051), steps[0] and steps[0].runs]
+    assert step == [
+        pytest.approx(100 * step_error(1.0, same_device=False), abs=0.051),
+        steps[0] and steps[0].runs,
+    ]
     assert kinds[:5] == [one and one.runs for one in steps[1:]]
     assert kinds[5:] == [pytest.approx(100 * one.median, abs=0.051) for one in steps[1:] if one]
 
@@ -142,13 +197,19 @@ def test_the_other_errors_are_those_that_answers_use() -> None:
 def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
     text = (ROOT / "colltool" / "guides" / "jobs.md").read_text(encoding="utf-8")
     table = text[text.index("| class | runs |") : text.index("- The control shares")]
-    told = [[float(one) for one in re.findall(r"(?<![-\d])\d+\.?\d*", row)] for row in table.splitlines()[2:] if row]
+    told = [
+        [float(one) for one in re.findall(r"(?<![-\d])\d+\.?\d*", row)]
+        for row in table.splitlines()[2:]
+        if row
+    ]
     names = ("megatron", "megatron moe", "megatron-2021", "fsdp", "jax", "all", "memory")
     for name, figures in zip(names, told, strict=True):
         one = published_error(name)
         assert one is not None
         known = [one.runs, 100 * one.median, 100 * one.mean, one.low, one.high, 100 * one.control]
-        assert figures[-len(known) + (name == "memory") :] == pytest.approx(known[: 6 - (name == "memory")], abs=0.06)
+        assert figures[-len(known) + (name == "memory") :] == pytest.approx(
+            known[: 6 - (name == "memory")], abs=0.06
+        )
 
 
 def test_every_command_is_shown() -> None:
@@ -179,16 +240,21 @@ def test_the_set_up_is_two_lines() -> None:
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    """Word for word: it stands in the script, or the script takes it from the README by a pattern that finds it."""
+    """Word for word: it stands in the script, or the script takes it from the README by a pattern
+    that finds it."""
     tests = [block.strip() for block in blocks(TEXT, "sh") if "pytest" in block]
     assert tests, "the README says how to run the tests"
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     pattern = re.search(r"grep -m1 '([^']+)' README\.md", script)
-    found = next((line for line in TEXT.splitlines() if pattern and re.search(pattern[1], line)), None)
+    found = next(
+        (line for line in TEXT.splitlines() if pattern and re.search(pattern[1], line)), None
+    )
     assert tests[0] in script or tests[0] == found
 
 
 @every_document
 def test_links_to_files_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")):
+    for target in re.findall(
+        r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")
+    ):
         assert (path.parent / target).exists(), target

@@ -19,7 +19,13 @@ NOT_FOR_HELP = ("numpy", "yaml", "rich")  # typer from 0.29 on reads options wit
 def loaded(code: str) -> set[str]:
     """The modules that a fresh interpreter holds after this code."""
     report = "\nimport sys as _sys\n_sys.stderr.write('\\n' + ' '.join(_sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + report],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     return set(done.stderr.splitlines()[-1].split())
 
 
@@ -46,11 +52,16 @@ def test_the_package_alone_loads_nothing_else() -> None:
     assert not modules & {*HEAVY, "typer", "json", "importlib.metadata"}
 
 
-@pytest.mark.parametrize("args", [("--version",), ("--help",), ("price", "--help"), ("explain", "--help"), ("fabric", "-h")])
+@pytest.mark.parametrize(
+    "args",
+    [("--version",), ("--help",), ("price", "--help"), ("explain", "--help"), ("fabric", "-h")],
+)
 def test_help_loads_nothing_heavy(args: tuple[str, ...]) -> None:
     modules = running(*args)
     assert not modules & {*NOT_FOR_HELP, "colltool.fabric", "colltool.algorithms"}
-    assert {name for name in modules if name.startswith("colltool.estimate.")} <= {"colltool.estimate.assumptions"}
+    assert {name for name in modules if name.startswith("colltool.estimate.")} <= {
+        "colltool.estimate.assumptions"
+    }
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
@@ -80,7 +91,12 @@ def test_the_version_is_the_one_that_is_installed() -> None:
 def test_a_public_name_stands_in_all_three_lists() -> None:
     """Where it is loaded from, what ``dir`` shows, and what type checkers read."""
     tree = ast.parse(Path(colltool.__file__).read_text(encoding="utf-8"))
-    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names}
+    imported = {
+        name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
     loaded = {name for names in colltool._HOMES.values() for name in names}
     assert set(colltool.__all__) == loaded | {"__version__"}
     assert imported - {"Any", "import_module"} == loaded

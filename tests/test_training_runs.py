@@ -1,4 +1,5 @@
-"""Plans beside training runs that others measured: ``tests/data/training_runs.csv``, and how near ``plan`` comes to them."""
+"""Plans beside training runs that others measured: ``tests/data/training_runs.csv``, and how near
+``plan`` comes to them."""
 
 from __future__ import annotations
 
@@ -89,4 +90,6 @@ def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
     assert median(errors) == pytest.approx(memory_error().median, abs=6e-4)
     assert sum(error <= 0.15 for error in errors) >= 0.9 * len(errors)
-    assert sum(one.fits for one in found) >= 0.87 * len(found), "recompute is not stated for most of the others"
+    assert sum(one.fits for one in found) >= 0.87 * len(found), (
+        "recompute is not stated for most of the others"
+    )

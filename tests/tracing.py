@@ -11,7 +11,9 @@ RING_LL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, 
 START = 4_458_677_000_000.0  # us, as large as they are
 
 
-def labels(ranks: list[int], called: str = "allreduce", elements: int = 2**20, **more: Any) -> dict[str, Any]:
+def labels(
+    ranks: list[int], called: str = "allreduce", elements: int = 2**20, **more: Any
+) -> dict[str, Any]:
     """The metadata of a call."""
     return {
         "Collective name": called,
@@ -25,7 +27,9 @@ def labels(ranks: list[int], called: str = "allreduce", elements: int = 2**20, *
     } | more
 
 
-def kernel(at: float, lasts: float, name: str = "gemm", stream: int = 7, **args: Any) -> dict[str, Any]:
+def kernel(
+    at: float, lasts: float, name: str = "gemm", stream: int = 7, **args: Any
+) -> dict[str, Any]:
     """A kernel that begins at so many us."""
     return {
         "ph": "X",
@@ -39,7 +43,9 @@ def kernel(at: float, lasts: float, name: str = "gemm", stream: int = 7, **args:
     }
 
 
-def call(at: float, lasts: float, ranks: list[int], name: str = RING_LL, **about: Any) -> dict[str, Any]:
+def call(
+    at: float, lasts: float, ranks: list[int], name: str = RING_LL, **about: Any
+) -> dict[str, Any]:
     """A communication kernel with its metadata; ``about`` as :func:`labels`."""
     return kernel(at, lasts, name, 20, **labels(ranks, **about))
 
@@ -47,12 +53,24 @@ def call(at: float, lasts: float, ranks: list[int], name: str = RING_LL, **about
 def step(number: int, at: float, lasts: float) -> dict[str, Any]:
     """An annotated step."""
     name = f"ProfilerStep#{number}"
-    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": START + at, "dur": lasts}
+    return {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": name,
+        "pid": 1,
+        "tid": 1,
+        "ts": START + at,
+        "dur": lasts,
+    }
 
 
 def text(events: list[Any], rank: int | None = 0, world: int = 2, **more: Any) -> str:
     """A trace as a file holds it."""
-    header = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world}}
+    header = (
+        {}
+        if rank is None
+        else {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world}}
+    )
     return json.dumps({"schemaVersion": 1} | header | more | {"traceEvents": events})
 
 

@@ -6,7 +6,13 @@ from functools import partial
 from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
-from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_links, nccl_rails, nccl_tree
+from colltool.algorithms.libraries import (
+    kernels_inside,
+    nccl_inside,
+    nccl_links,
+    nccl_rails,
+    nccl_tree,
+)
 from colltool.algorithms.registry import (
     APPROXIMATIONS,
     CHAN,
@@ -20,7 +26,17 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
-from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
+    AG,
+    AR,
+    RS,
+    Ring,
+    Rounds,
+    Schedule,
+    Terms,
+    Trees,
+    log2_ceil,
+)
 
 rings = partial(
     algorithm,
@@ -46,8 +62,9 @@ _kernels = partial(
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
-    Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the ring is embedded: every
-    hop is a link. On several tiers it is packed: it leaves each domain once.
+    Bandwidth-optimal on one port per rank. Already pipelined, with P = N chunks. On a lattice the
+    ring is embedded: every hop is a link. On several tiers it is packed: it leaves each domain
+    once.
 
     >>> ring(Group(4, "star"))[:2]
     (6, 1.5)
@@ -79,8 +96,9 @@ def tree(group: Group) -> Terms:
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
     """Where a ring takes over from a tree, as textbooks have it, in bytes.
 
-    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop terms of it: N·α·BW/log2 N and, of a ring that is
-    far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule of thumb.
+    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop terms of it: N·α·BW/log2 N
+    and, of a ring that is far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule
+    of thumb.
 
     >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
     {'N*alpha*BW/log2N': 1.07, 'N*alpha*BW/(log2N-1)': 1.28, 'N*alpha*BW': 6.4}
@@ -96,7 +114,8 @@ APPROXIMATIONS[AR, "ring", "tree"] = ring_against_tree
 
 
 def counted_c(ranks: int) -> float:
-    """c of the double binary tree, counted on its edges: bytes that the busiest port carries each way, in units of M.
+    """c of the double binary tree, counted on its edges: bytes that the busiest port carries each
+    way, in units of M.
 
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
@@ -105,13 +124,17 @@ def counted_c(ranks: int) -> float:
 
 
 def two_ports(group: Group) -> Caveat | None:
-    """A smaller c than the counted one needs more than a port: no rank is known to drive two full ones at once.
+    """A smaller c than the counted one needs more than a port: no rank is known to drive two full
+    ones at once.
 
     On routed tiers the schedule's bytes are counted link by link, whatever c is.
     """
     if group.links or group.tree_beta >= counted_c(group.ranks):
         return None
-    return Caveat("hypothetical", f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
+    return Caveat(
+        "hypothetical",
+        f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once",
+    )
 
 
 @algorithm(
@@ -129,12 +152,14 @@ def two_ports(group: Group) -> Caveat | None:
     ),
 )
 def double_binary_tree(group: Group) -> Terms:
-    """Double binary tree: two complementary trees, each reducing and broadcasting half of the vector, pipelined.
+    """Double binary tree: two complementary trees, each reducing and broadcasting half of the
+    vector, pipelined.
 
-    A rank with two children in one tree has at most one in the other, so from 4 ranks on each port carries 2M each way. The
-    way up and the way down use a port's two directions, so it fills in half of the depth: executed, the port carries
-    (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives
-    two ports at full rate at once, with F = lg N; on one port it would break the lower bound.
+    A rank with two children in one tree has at most one in the other, so from 4 ranks on each port
+    carries 2M each way. The way up and the way down use a port's two directions, so it fills in
+    half of the depth: executed, the port carries (2P + 2 lg N - 3)/P for P = 1 and from P = 2 lg N
+    - 1 on, a little less between. c = 1 (--tree-beta 1) is a rank that drives two ports at full
+      rate at once, with F = lg N; on one port it would break the lower bound.
 
     >>> double_binary_tree(Group(8, "star"))[:2]
     (6, 2.0)
@@ -145,9 +170,11 @@ def double_binary_tree(group: Group) -> Terms:
 
 @pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
 def recursive_doubling(group: Group) -> Terms:
-    """Recursive doubling: in each round exchange the whole vector with the partner at twice the distance.
+    """Recursive doubling: in each round exchange the whole vector with the partner at twice the
+    distance.
 
-    Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be pipelined.
+    Least latency on one port, most bytes. Needs a power of two. Partners change, so it cannot be
+    pipelined.
 
     >>> recursive_doubling(Group(8, "star"))[:2]
     (3, 3)
@@ -158,15 +185,25 @@ def recursive_doubling(group: Group) -> Terms:
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
     up = tuple((stride, stride / kept) for stride in strides(kept))
-    halving = Terms(len(up), (kept - 1) / kept, Rounds("xor", up[::-1], folded), primitive=RS, label="halving")
-    return halving, Terms(len(up), (kept - 1) / kept, Rounds("xor", up, folded), primitive=AG, label="doubling")
+    halving = Terms(
+        len(up), (kept - 1) / kept, Rounds("xor", up[::-1], folded), primitive=RS, label="halving"
+    )
+    return halving, Terms(
+        len(up), (kept - 1) / kept, Rounds("xor", up, folded), primitive=AG, label="doubling"
+    )
 
 
-@pairs("rabenseifner", AR, source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}", equation="t = 2 lg N α + 2(N-1)/N M/BW")
+@pairs(
+    "rabenseifner",
+    AR,
+    source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
+    equation="t = 2 lg N α + 2(N-1)/N M/BW",
+)
 def rabenseifner(group: Group) -> Schedule:
     """Rabenseifner: reduce-scatter by recursive halving, then all-gather by recursive doubling.
 
-    Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change, so it cannot be pipelined.
+    Optimal in bytes and within a factor of two in latency. Needs a power of two. Partners change,
+    so it cannot be pipelined.
 
     >>> totals(rabenseifner(Group(8, "star")))
     (6, 1.75)

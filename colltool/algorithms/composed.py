@@ -9,7 +9,16 @@ from itertools import accumulate
 from operator import truediv
 from typing import Literal, NamedTuple
 
-from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RAILS_FIRST, RELAYED, SLICES, ShippedAs
+from colltool.algorithms.libraries import (
+    HAN,
+    HOROVOD,
+    NCCL_ALL_REDUCE,
+    PXN,
+    RAILS_FIRST,
+    RELAYED,
+    SLICES,
+    ShippedAs,
+)
 from colltool.algorithms.registry import HAN as HAN_PAPER
 from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.base.errors import ColltoolError
@@ -22,7 +31,8 @@ class TierPhase(NamedTuple):
     tier: int  # among those that the group spans, innermost 0
     primitive: Primitive
     payload: float  # in units of the whole collective's M
-    leaders: bool = False  # only one rank of each lower domain takes part, so one flow leaves a domain
+    # only one rank of each lower domain takes part, so one flow leaves a domain
+    leaders: bool = False
 
 
 PhasePlan = Callable[[tuple[int, ...], Order], tuple[TierPhase, ...]]
@@ -37,7 +47,8 @@ class Composition(NamedTuple):
     equation: str  # the formula as text, a line each where there are several
     shipped_as: tuple[ShippedAs, ...]  # the choices that libraries ship
     source: str
-    phases: Literal["sequential", "pipelined"]  # one after the other, or streaming through all at once, unless told
+    # one after the other, or streaming through all at once, unless told
+    phases: Literal["sequential", "pipelined"]
     usual: tuple[str, ...]  # the textbook's algorithms; the first that runs on a tier is taken
 
     @property
@@ -83,17 +94,22 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
     row = _ROWS.get((primitive, name))
     if row is None:
         known = ", ".join(row.name for row in compositions(primitive)) or "none"
-        raise ColltoolError(f"{primitive.spoken} has no composition '{name}'", fix=f"known for {SHORT[primitive]}: {known}")
+        raise ColltoolError(
+            f"{primitive.spoken} has no composition '{name}'",
+            fix=f"known for {SHORT[primitive]}: {known}",
+        )
     return row
 
 
 def _shrinking(sizes: Sequence[int]) -> list[float]:
-    """The payload that reaches each tier after the tiers before it have scattered it: M / Π of their sizes."""
+    """The payload that reaches each tier after the tiers before it have scattered it: M / Π of
+    their sizes."""
     return list(accumulate(sizes[:-1], truediv, initial=1.0))
 
 
 def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -> list[TierPhase]:
-    """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the others what a domain holds."""
+    """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the
+    others what a domain holds."""
     payloads = _shrinking(sizes) if shrinking else _shrinking(sizes[::-1])[::-1]
     return [TierPhase(tier, primitive, payload) for tier, payload in enumerate(payloads)]
 
@@ -109,12 +125,15 @@ def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -
 def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce-scatter inside, all-reduce outside on what is left, all-gather inside.
 
-    The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on each of their NICs.
-    What NCCL runs as NVLSTree, NVLS with SHARP and tree streams: chunks pass all tiers at once, and the slowest tier's bandwidth
-    term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
+    The payload telescopes: the outer tier carries M over the number of ranks in an inner domain, on
+    each of their NICs.
+    What NCCL runs as NVLSTree, NVLS with SHARP and tree streams: chunks pass all tiers at once, and
+    the slowest tier's bandwidth term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l +
+    2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
-    [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8,
+    4), "inner-first")] [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather',
+    1.0)]
     """
     *scatter, last = _in_turn(RS, sizes, shrinking=True)
     gather = [phase._replace(primitive=AG) for phase in reversed(scatter)]
@@ -132,19 +151,28 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
 def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce to one leader per domain, all-reduce among the leaders, broadcast inside.
 
-    The outer payload stays M, but only one flow leaves a domain: for small messages and an expensive outer α.
+    The outer payload stays M, but only one flow leaves a domain: for small messages and an
+    expensive outer α.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
-    [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4),
+    "inner-first")] [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
     down = [phase._replace(primitive=BC) for phase in reversed(up)]
     return (*up, TierPhase(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
-@composition("hierarchical", RS, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS, equation="t = RS_1(M) + RS_2(M/n_1) + ...")
+@composition(
+    "hierarchical",
+    RS,
+    shipped_as=SLICES,
+    source=THAKUR_GROPP,
+    usual=_RINGS,
+    equation="t = RS_1(M) + RS_2(M/n_1) + ...",
+)
 def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
-    """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest payload.
+    """Reduce-scatter tier by tier, innermost first, so that the outer tier sees the smallest
+    payload.
 
     ``outer-first`` moves the same n_β in all, but almost all of it over the outer tier.
 
@@ -186,7 +214,10 @@ _rooted = partial(
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
-    equation="t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up",
+    equation=(
+        "t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default);"
+        " sequential: both add up"
+    ),
 )
 
 
@@ -194,8 +225,8 @@ _rooted = partial(
 def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
-    [(1, 1.0, True), (0, 1.0, False)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4),
+    "inner-first")] [(1, 1.0, True), (0, 1.0, False)]
     """
     return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
@@ -204,8 +235,8 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
 def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
-    [(0, 1.0, False), (1, 1.0, True)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4),
+    "inner-first")] [(0, 1.0, False), (1, 1.0, True)]
     """
     return tuple(TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
@@ -236,12 +267,17 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[TierPha
     source=f"{HOCKNEY}; NCCL's PXN: inside the pod to the destination's rail, then along the rail",
     usual=("send",),
     phases="pipelined",
-    equation="t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default); sequential: both add up",
+    equation=(
+        "t = α_1 + α_2 + M over the slower of both (pipelined across tiers, the default);"
+        " sequential: both add up"
+    ),
 )
 def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
-    """A message to a rank in another domain and on another rail: to the rank on that rail inside, then along the rail.
+    """A message to a rank in another domain and on another rail: to the rank on that rail inside,
+    then along the rail.
 
-    Where rails are fabrics of their own, ``send`` is a pair on one rail, and pays the outer path alone.
+    Where rails are fabrics of their own, ``send`` is a pair on one rail, and pays the outer path
+    alone.
 
     >>> [(step.tier, step.payload) for step in cross_rail_send((72, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]

@@ -1,7 +1,9 @@
-"""Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends, out where the next begins.
+"""Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends,
+out where the next begins.
 
-Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch, or from one, loads links that
-the ring has loaded already. In this order no link carries more than one of its messages where one cable joins two groups.
+Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch,
+or from one, loads links that the ring has loaded already. In this order no link carries more than
+one of its messages where one cable joins two groups.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ DRAGONFLY: frozenset[Topology] = frozenset({"dragonfly"})
 
 
 def several_groups(group: Group) -> str | None:
-    """Consecutive ranks in several groups of switches, whose messages go straight along the cables."""
+    """Consecutive ranks in several groups of switches, whose messages go straight along the
+    cables."""
     wires = group.wires
     if not isinstance(wires, DragonflyWires) or wires.endpoints != group.ranks:
         return "needs consecutive ranks"
     if wires.routing != "minimal":
-        return f"needs minimal routing: by {wires.routing} routes messages leave the order of the cables"
+        return (
+            f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
+            " cables"
+        )
     return None if wires.met > 1 else "one group of switches: that is ring or chain"
 
 
 def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
-    """Seconds that a byte from one endpoint to another takes of each port and link, by minimal routing over all cables evenly."""
+    """Seconds that a byte from one endpoint to another takes of each port and link, by minimal
+    routing over all cables evenly."""
     (here, i), (there, j) = (divmod(end // wires.hosts, wires.switches) for end in (a, b))
     found: dict[Hashable, float] = {("out", a): 1.0, ("in", b): 1.0}
     legs = [(here, i, j, 1.0)] if here == there else []
@@ -47,7 +54,8 @@ def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
 
 @lru_cache(maxsize=64)
 def gateway_order(wires: DragonflyWires) -> tuple[int, ...]:
-    """Ranks from rank 0 on: group after group, in each from the switch of the last one's cable to that of the next one's."""
+    """Ranks from rank 0 on: group after group, in each from the switch of the last one's cable to
+    that of the next one's."""
     groups, order = wires.met, list[int]()
     for group in range(groups):
         enters, leaves = (wires.gateway(group, (group + step) % groups, 0) for step in (-1, 1))
@@ -64,7 +72,10 @@ _along_cables = partial(
     on=DRAGONFLY,
     requires=(several_groups,),
     source=f"the ring of Chan et al. with ranks in the order of gateways: {KIM_DRAGONFLY}",
-    note="libraries take ranks as they are numbered: number them along the cables between groups, as a rank file does",
+    note=(
+        "libraries take ranks as they are numbered: number them along the cables between groups, as"
+        " a rank file does"
+    ),
 )
 
 
@@ -81,7 +92,8 @@ def gateway_ring(group: Group) -> Terms:
 
 @_along_cables("gateway-chain", BC, REDUCE, equation="t = (N-1) α + M/BW (asymptotic)")
 def gateway_chain(group: Group) -> Terms:
-    """A chain through all ranks that enters and leaves each group of switches where its cables end, segment behind segment.
+    """A chain through all ranks that enters and leaves each group of switches where its cables end,
+    segment behind segment.
 
     >>> gateway_chain(Group(12, "dragonfly"))[:2]
     (11, 1)

@@ -1,9 +1,13 @@
-"""Trees over all links of a graph or lattice at once: as many bytes a second as any all-gather or broadcast can reach there.
+"""Trees over all links of a graph or lattice at once: as many bytes a second as any all-gather or
+broadcast can reach there.
 
-Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every set of ranks can send out what
-its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one link at a time.
+Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every
+    set of ranks can send out what
+its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one
+link at a time.
 
-Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009; ForestColl, arXiv 2402.06787.
+Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009;
+    ForestColl, arXiv 2402.06787.
 """
 
 from __future__ import annotations
@@ -20,21 +24,34 @@ from colltool.algorithms.max_flow import ENDLESS, Capacities, max_flow
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
 from colltool.algorithms.splitting import Standing, split_off, through
 from colltool.algorithms.wires import Edge, GraphWires
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
+    AG,
+    AR,
+    BC,
+    REDUCE,
+    RS,
+    Links,
+    Primitive,
+    Schedule,
+    Terms,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
-MOST_RANKS, MOST_FROM_ROOT, MOST_LINKS = 24, 256, 480  # from every rank, from one, over so many links: else it takes seconds
+# from every rank, from one, over so many links: else it takes seconds
+MOST_RANKS, MOST_FROM_ROOT, MOST_LINKS = 24, 256, 480
 MOST_AT_SWITCHES, MOST_SWITCHES = 16, 16  # ranks where there are switches, and how many of these
 NO_LINKS = "needs links between the ranks themselves, without switches"
-_FEW_PARTS, _FINEST = 60, 1024  # rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
+# rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
+_FEW_PARTS, _FINEST = 60, 1024
 _DUST = 1e-6
 
 
 class Tree(NamedTuple):
-    """From a root to all ranks, links in the order in which they were added; ``share`` of what the root sends in all."""
+    """From a root to all ranks, links in the order in which they were added; ``share`` of what the
+    root sends in all."""
 
     root: int
     share: Fraction | float
@@ -54,9 +71,11 @@ def _depths(root: int, links: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 class Forest(NamedTuple):
-    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a pipeline down these.
+    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a
+    pipeline down these.
 
-    ``switches``: where the nodes after the ranks stand; a tree that passes a switch more than once has a node there each time.
+    ``switches``: where the nodes after the ranks stand; a tree that passes a switch more than once
+    has a node there each time.
     """
 
     rate: float
@@ -71,7 +90,8 @@ class Forest(NamedTuple):
 
 @lru_cache(maxsize=128)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
-    """The best packing from these roots, each of which sends to all ranks, over links between ranks and through switches."""
+    """The best packing from these roots, each of which sends to all ranks, over links between ranks
+    and through switches."""
     from fractions import Fraction  # which prices on other networks do without
 
     ranks, rates = wires.endpoints, rates_of(wires)
@@ -81,8 +101,13 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
         links[a][b] = int(rate_Bps / unit + _DUST)
     rate = _best_rate(links, ranks, roots)
     fine = rate.denominator  # so many times finer units make whole trees
-    common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)
-    scaled = {node: {to: units * fine // common for to, units in row.items()} for node, row in links.items()}
+    common = gcd(
+        *(units * fine for row in links.values() for units in row.values()), rate.numerator
+    )
+    scaled = {
+        node: {to: units * fine // common for to, units in row.items()}
+        for node, row in links.items()
+    }
     each = rate.numerator // common
     between, ways = split_off(scaled, ranks, roots, each)
     standing = Standing(ranks)
@@ -111,15 +136,19 @@ def common_unit(rates: Collection[float], most_parts: int) -> float | None:
     """The rate of which all are whole multiples, if it is one of so many parts of the slowest."""
     slowest = min(rates)
     for parts in range(1, most_parts + 1):
-        if all(abs(many - round(many)) < _DUST for many in (rate / slowest * parts for rate in rates)):
+        if all(
+            abs(many - round(many)) < _DUST for many in (rate / slowest * parts for rate in rates)
+        ):
             return slowest / parts
     return None
 
 
 def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable, float]]) -> float:
-    """Segments that pass the busiest link before and after all trees are busy, and one; for P from L on.
+    """Segments that pass the busiest link before and after all trees are busy, and one; for P from
+    L on.
 
-    In moment m a tree's hop of depth d carries segment m - d + 1. ``takes``: what a hop takes of each link.
+    In moment m a tree's hop of depth d carries segment m - d + 1. ``takes``: what a hop takes of
+    each link.
     """
     loads: dict[Hashable, dict[int, float]] = {}
     for tree in trees:
@@ -128,29 +157,44 @@ def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable
             for link, part in takes[a, b].items():
                 load = loads.setdefault(link, {})
                 load[depths[b]] = load.get(depths[b], 0.0) + float(tree.share) * part
-    most, depth = max(sum(load.values()) for load in loads.values()), max(max(load) for load in loads.values())
+    most, depth = (
+        max(sum(load.values()) for load in loads.values()),
+        max(max(load) for load in loads.values()),
+    )
     filling = 0.0
     for moment in range(depth - 1):
-        early = max(sum(part for at, part in load.items() if at - 1 <= moment) for load in loads.values())
-        late = max(sum(part for at, part in load.items() if at - 1 > moment) for load in loads.values())
+        early = max(
+            sum(part for at, part in load.items() if at - 1 <= moment) for load in loads.values()
+        )
+        late = max(
+            sum(part for at, part in load.items() if at - 1 > moment) for load in loads.values()
+        )
         filling += (early + late) / most
     return filling - depth + 2
 
 
 def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
-    """Units of each root such that no set of ranks owes the rest more than it can send: from one violated cut to the next."""
+    """Units of each root such that no set of ranks owes the rest more than it can send: from one
+    violated cut to the next."""
     from fractions import Fraction  # which prices on other networks do without
 
     source = -1
     rate = Fraction(min(sum(links[rank].values()) for rank in range(ranks)))
     while True:
         fine = rate.denominator
-        network = {rank: {to: units * fine for to, units in row.items()} for rank, row in links.items()}
+        network = {
+            rank: {to: units * fine for to, units in row.items()} for rank, row in links.items()
+        }
         network[source] = dict.fromkeys(roots, rate.numerator)
         for rank in range(ranks):
             moved, side = max_flow(network, source, rank)
             if moved < rate.numerator * len(roots):
-                out = sum(units for one in side - {source} for to, units in links[one].items() if to not in side)
+                out = sum(
+                    units
+                    for one in side - {source}
+                    for to, units in links[one].items()
+                    if to not in side
+                )
                 rate = Fraction(out, sum(root in side for root in roots))
                 break
         else:
@@ -167,7 +211,8 @@ class _Batch(NamedTuple):
 
 
 def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[_Batch]:
-    """Trees grown link by link, never one that would leave another tree without a way (Bérczi and Frank)."""
+    """Trees grown link by link, never one that would leave another tree without a way (Bérczi and
+    Frank)."""
     left = {rank: dict(row) for rank, row in links.items()}
     growing = [_Batch(root, each, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
@@ -185,7 +230,8 @@ def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[_Batch]:
 
 
 def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
-    """A link out of what a batch has reached, nearest its root first, and how many of its trees may take it."""
+    """A link out of what a batch has reached, nearest its root first, and how many of its trees may
+    take it."""
     depths = _depths(batch.root, batch.links)
     for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
         for b, units in left[a].items():
@@ -195,7 +241,8 @@ def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tup
 
 
 def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]) -> int:
-    """How many trees may take a link: what a set with ``a`` and without ``b`` can send beyond what other batches owe."""
+    """How many trees may take a link: what a set with ``a`` and without ``b`` can send beyond what
+    other batches owe."""
     network: dict[int, dict[int, int]] = {rank: dict(row) for rank, row in left.items()}
     owed = 0
     for number, other in enumerate(others):
@@ -211,10 +258,15 @@ def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[
 
 @lru_cache(maxsize=32)
 def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
-    """The links of a torus, mesh or twisted torus, each of 1: a lattice prices bytes by those of one link."""
+    """The links of a torus, mesh or twisted torus, each of 1: a lattice prices bytes by those of
+    one link."""
     places = [place[::-1] for place in product(*(range(axis.size) for axis in reversed(axes)))]
     number = {place: rank for rank, place in enumerate(places)}
-    up = [(rank, number[there]) for rank, place in enumerate(places) for there in _neighbours_up(place, axes)]
+    up = [
+        (rank, number[there])
+        for rank, place in enumerate(places)
+        for there in _neighbours_up(place, axes)
+    ]
     ends = [ends for a, b in up for ends in ((a, b), (b, a))]
     return GraphWires(len(places), len(places), tuple(Edge(a, b, 1.0, 0.0) for a, b in ends))
 
@@ -228,11 +280,14 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
         elif axis.closed:
             there[number] = 0
             twist = axis.twist or (0,) * len(axes)
-            yield tuple((one + by) % other.size for one, by, other in zip(there, twist, axes, strict=True))
+            yield tuple(
+                (one + by) % other.size for one, by, other in zip(there, twist, axes, strict=True)
+            )
 
 
 def wires_between(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks; None where some of these stand at switches, or others of the network in between."""
+    """The links that join a group's ranks; None where some of these stand at switches, or others of
+    the network in between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
     found = group.wires and group.wires.between_ranks
@@ -244,22 +299,31 @@ def joined_by_links(group: Group) -> str | None:
     if group.topology in LATTICE or wires_between(group):
         return None
     strided = group.wires is not None and group.wires.between_ranks is not None
-    return "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS
+    return (
+        "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS
+    )
 
 
 def wires_of(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks, those of a graph through switches too; None where ranks have ports at switches."""
+    """The links that join a group's ranks, those of a graph through switches too; None where ranks
+    have ports at switches."""
     own = group.wires
-    return own if isinstance(own, GraphWires) and own.endpoints == group.ranks else wires_between(group)
+    return (
+        own
+        if isinstance(own, GraphWires) and own.endpoints == group.ranks
+        else wires_between(group)
+    )
 
 
 def links_between_ranks(group: Group) -> str | None:
-    """Links that join ranks, of a graph through switches too, and few enough ranks to pack trees over."""
+    """Links that join ranks, of a graph through switches too, and few enough ranks to pack trees
+    over."""
     return _too_many(group, MOST_RANKS)
 
 
 def links_from_root(group: Group) -> str | None:
-    """Links that join ranks, of a graph through switches too, and few enough of these to pack trees from one rank over."""
+    """Links that join ranks, of a graph through switches too, and few enough of these to pack trees
+    from one rank over."""
     if why := _too_many(group, MOST_FROM_ROOT):
         return why
     wires = wires_of(group)
@@ -274,11 +338,17 @@ def _too_many(group: Group, most: int) -> str | None:
         return joined_by_links(group)
     switches = wires.nodes - wires.endpoints if isinstance(wires, GraphWires) else 0
     if switches and (group.ranks > MOST_AT_SWITCHES or switches > MOST_SWITCHES):
-        return f"through switches trees are packed for {MOST_AT_SWITCHES} ranks and {MOST_SWITCHES} switches at most"
+        return (
+            f"through switches trees are packed for {MOST_AT_SWITCHES} ranks and {MOST_SWITCHES}"
+            " switches at most"
+        )
     return f"trees are packed for {most} ranks at most" if group.ranks > most else None
 
 
-_AS_RINGS = "on a graph NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster"
+_AS_RINGS = (
+    "on a graph NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and"
+    " nowhere faster"
+)
 
 
 def _who_runs(group: Group) -> Caveat:
@@ -300,7 +370,12 @@ _over_all_links = partial(
 _from_every_rank = partial(_over_all_links, requires=(links_between_ranks, all_ports))
 
 
-@_from_every_rank(AR, equation="t = 2L α + 2/N M / R, R the most that every rank can send to all others at once (cuts)")
+@_from_every_rank(
+    AR,
+    equation=(
+        "t = 2L α + 2/N M / R, R the most that every rank can send to all others at once (cuts)"
+    ),
+)
 def forest_all_reduce(group: Group) -> Schedule:
     """Trees from every rank over all links: sums up to their roots, then down again.
 
@@ -311,7 +386,13 @@ def forest_all_reduce(group: Group) -> Schedule:
     return there, there._replace(primitive=AG, label="down")
 
 
-@_from_every_rank(AG, RS, equation="t = L α + 1/N M / R, R the most that every rank can send to all others at once (cuts)")
+@_from_every_rank(
+    AG,
+    RS,
+    equation=(
+        "t = L α + 1/N M / R, R the most that every rank can send to all others at once (cuts)"
+    ),
+)
 def forest(group: Group) -> Terms:
     """Trees from every rank over all links at once, as deep as L.
 
@@ -338,7 +419,11 @@ def forest_from_root(group: Group) -> Terms:
 
 def ring_wires(ranks: int) -> GraphWires:
     """A ring of links of 1 byte/s, for the examples."""
-    ends = [pair for rank in range(ranks) for pair in ((rank, (rank + 1) % ranks), ((rank + 1) % ranks, rank))]
+    ends = [
+        pair
+        for rank in range(ranks)
+        for pair in ((rank, (rank + 1) % ranks), ((rank + 1) % ranks, rank))
+    ]
     return GraphWires(ranks, ranks, tuple(Edge(*pair, 1.0, 0.0) for pair in ends))
 
 

@@ -1,11 +1,12 @@
-"""All-gather, reduce-scatter and all-to-all on any-to-any fabrics, and what schedules for powers of two do off them.
+"""All-gather, reduce-scatter and all-to-all on any-to-any fabrics, and what schedules for powers of
+two do off them.
 
-M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter (mirror images, so equal in cost), the
-whole send buffer of an all-to-all: N chunks of M/N.
+M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter (mirror
+images, so equal in cost), the whole send buffer of an all-to-all: N chunks of M/N.
 
-Off powers of two surplus ranks are folded into partners, or ranks of zeros fill up. N' = 2^floor(lg N) ranks go on, r = N - N'
-are folded. MPI folds neighbours: of the first 2r ranks every even one hands its vector to the next before the rounds, and takes
-the result after them.
+Off powers of two surplus ranks are folded into partners, or ranks of zeros fill up. N' = 2^floor(lg
+N) ranks go on, r = N - N' are folded. MPI folds neighbours: of the first 2r ranks every even one
+hands its vector to the next before the rounds, and takes the result after them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,24 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
-from colltool.base.primitives import A2A, AG, AR, RS, Peers, Ring, Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    RS,
+    Peers,
+    Ring,
+    Rounds,
+    Schedule,
+    Terms,
+)
 
 
 def one_rank_per_node(group: Group) -> str | None:
     """NCCL runs PAT between nodes only, and only with one rank on each."""
-    return None if group.scale_out else "runs between nodes only, with one rank on each (NCCL >= 2.23)"
+    return (
+        None if group.scale_out else "runs between nodes only, with one rank on each (NCCL >= 2.23)"
+    )
 
 
 @rings(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
@@ -60,7 +73,13 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
 
 
-@pairs("recursive-halving", RS, mirror="recursive-doubling", usual=True, equation="t = lg N α + (N-1)/N M/BW")
+@pairs(
+    "recursive-halving",
+    RS,
+    mirror="recursive-doubling",
+    usual=True,
+    equation="t = lg N α + (N-1)/N M/BW",
+)
 def recursive_halving(group: Group) -> Terms:
     """Recursive halving: the all-gather by recursive doubling, run backwards.
 
@@ -85,17 +104,19 @@ def recursive_halving(group: Group) -> Terms:
     equation="t = lg N α + (N-1)/N M/BW",
 )
 def pat(group: Group) -> Terms:
-    """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer, for any N.
+    """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer,
+    for any N.
 
-    NCCL runs it between nodes only, with one rank on each. A round does not carry M/N, as some descriptions have it: lg N such
-    rounds could not bring the (N-1)/N M that must arrive. Executed, those of 8 ranks carry 1/8, 2/8 and 4/8 of M (verify
-    --trace).
+    NCCL runs it between nodes only, with one rank on each. A round does not carry M/N, as some
+    descriptions have it: lg N such rounds could not bring the (N-1)/N M that must arrive. Executed,
+    those of 8 ranks carry 1/8, 2/8 and 4/8 of M (verify --trace).
 
     >>> pat(Group(5, "clos", scale_out=True))[:2]
     (3, 0.8)
     """
     n = group.ranks
-    # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that stride behind it.
+    # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that
+    # stride behind it.
     steps = tuple((stride, -(-(n - stride) // (2 * stride)) / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
 
@@ -113,7 +134,8 @@ def pat(group: Group) -> Terms:
 def direct(group: Group) -> Terms:
     """Direct: every rank exchanges its chunks with all peers at once.
 
-    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
+    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d
+    ranks each carries d chunks.
 
     >>> direct(Group(4, "star"))[:2]
     (1, 0.75)
@@ -131,7 +153,10 @@ def direct(group: Group) -> Terms:
     source=f"{THAKUR_RABENSEIFNER_GROPP}; NCCL's grouped send/recv",
     baseline=True,
     usual=True,
-    equation="t = (N-1) α + (N-1)/N M/BW; over several distances the sum over the peers: Σ n_i (α_i + (M/N)/BW_i)",
+    equation=(
+        "t = (N-1) α + (N-1)/N M/BW; over several distances the sum over the peers: Σ n_i (α_i +"
+        " (M/N)/BW_i)"
+    ),
 )
 def pairwise(group: Group) -> Terms:
     """Pairwise: N-1 messages of M/N, one peer after the other.
@@ -150,7 +175,9 @@ def pairwise(group: Group) -> Terms:
     A2A,
     source=BRUCK,
     usual=True,
-    equation="t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two",
+    equation=(
+        "t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two"
+    ),
 )
 def bruck(group: Group) -> Terms:
     """Bruck: lg N rounds; round k sends every slot whose number has bit k set.
@@ -162,8 +189,12 @@ def bruck(group: Group) -> Terms:
     >>> bruck(Group(5, "star"))[:2]
     (3, 1.0)
     """
-    n = group.ranks  # slots with a bit set: as many as the bit says in every whole block of twice that, and what is left
-    steps = tuple((bit, (n // (2 * bit) * bit + max(0, n % (2 * bit) - bit)) / n) for bit in strides(n))
+    # slots with a bit set: as many as the bit says in every whole block of twice that, and what is
+    # left
+    n = group.ranks
+    steps = tuple(
+        (bit, (n // (2 * bit) * bit + max(0, n % (2 * bit) - bit)) / n) for bit in strides(n)
+    )
     return Terms(len(steps), sum(load for _, load in steps), Rounds("shift", steps))
 
 
@@ -172,14 +203,18 @@ def bruck(group: Group) -> Terms:
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
-    source=f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear all-to-all",
+    source=(
+        f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear"
+        " all-to-all"
+    ),
     caveat=many_sends,
     equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
 )
 def direct_to_all(group: Group) -> Terms:
     """Direct: the N-1 messages of M/N to all peers at once.
 
-    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d ranks each carries d chunks.
+    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d
+    ranks each carries d chunks.
 
     >>> direct_to_all(Group(4, "star"))[:2]
     (1, 0.75)
@@ -192,7 +227,9 @@ def direct_to_all(group: Group) -> Terms:
 def off_powers_of_two(group: Group) -> str | None:
     """Powers of two have no surplus ranks to fold, and nothing to pad."""
     whole = group.ranks & (group.ranks - 1) == 0
-    return f"only for rank counts that are not a power of two; {group.ranks} is one" if whole else None
+    return (
+        f"only for rank counts that are not a power of two; {group.ranks} is one" if whole else None
+    )
 
 
 def _kept(ranks: int) -> int:
@@ -206,7 +243,9 @@ def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
     return fold._replace(label="fold"), *rounds, unfold._replace(label="unfold")
 
 
-_folding = partial(algorithm, on=ANY_TO_ANY, requires=(off_powers_of_two,), source=THAKUR_RABENSEIFNER_GROPP)
+_folding = partial(
+    algorithm, on=ANY_TO_ANY, requires=(off_powers_of_two,), source=THAKUR_RABENSEIFNER_GROPP
+)
 _MPI = ("MPICH", "Open MPI")
 
 
@@ -217,7 +256,8 @@ _MPI = ("MPICH", "Open MPI")
     equation="t = (lg N' + 2) α + (lg N' + 2) M/BW, N' = 2^floor(lg N)",
 )
 def recursive_doubling_all_reduce(group: Group) -> Schedule:
-    """Recursive doubling off powers of two: the surplus ranks add their vectors to a neighbour's, and receive the result.
+    """Recursive doubling off powers of two: the surplus ranks add their vectors to a neighbour's,
+    and receive the result.
 
     For small messages. What MPI runs when N is not a power of two.
 
@@ -226,7 +266,16 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     """
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
-    return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), Rounds("xor", steps, group.ranks - kept), label="doubling"))
+    return _folded(
+        1.0,
+        1.0,
+        Terms(
+            len(steps),
+            float(len(steps)),
+            Rounds("xor", steps, group.ranks - kept),
+            label="doubling",
+        ),
+    )
 
 
 @_folding(
@@ -237,7 +286,8 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     equation="t = (2 lg N' + 2) α + (2(N'-1)/N' + 2) M/BW, N' = 2^floor(lg N)",
 )
 def rabenseifner_fold(group: Group) -> Schedule:
-    """Rabenseifner off powers of two, folded: the surplus ranks cost two messages of the whole vector.
+    """Rabenseifner off powers of two, folded: the surplus ranks cost two messages of the whole
+    vector.
 
     What MPICH runs when N is not a power of two: about twice the bytes of a power of two.
 
@@ -251,7 +301,11 @@ def rabenseifner_fold(group: Group) -> Schedule:
 def _idle_ranks(group: Group) -> Caveat:
     whole = 2 * _kept(group.ranks)
     idle = whole - group.ranks
-    return Caveat("reference", f"takes {whole} ranks: {idle} beside the group hold zeros, {idle / whole:.0%} of all do no work")
+    return Caveat(
+        "reference",
+        f"takes {whole} ranks: {idle} beside the group hold zeros, {idle / whole:.0%} of all do no"
+        " work",
+    )
 
 
 @algorithm(
@@ -266,7 +320,8 @@ def _idle_ranks(group: Group) -> Caveat:
 def rabenseifner_padded(group: Group) -> Schedule:
     """Rabenseifner off powers of two, padded: ranks of zeros fill up to the next power of two.
 
-    Needs ranks that the group does not have, on idle ports of the same switch: a textbook construction that no library runs.
+    Needs ranks that the group does not have, on idle ports of the same switch: a textbook
+    construction that no library runs.
 
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
@@ -275,7 +330,8 @@ def rabenseifner_padded(group: Group) -> Schedule:
 
 
 def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
-    """(stride, bytes) of doubling among N' ranks, the first r of which hold two chunks of M/N: the fullest block counts."""
+    """(stride, bytes) of doubling among N' ranks, the first r of which hold two chunks of M/N: the
+    fullest block counts."""
     kept = _kept(ranks)
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
@@ -283,10 +339,14 @@ def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
 @_folding(
     "recursive-doubling-fold",
     AG,
-    equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
+    equation=(
+        "t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N',"
+        " k below lg N'"
+    ),
 )
 def recursive_doubling_gather(group: Group) -> Schedule:
-    """Recursive doubling off powers of two: the surplus ranks give a neighbour their chunk, and receive all the others' from it.
+    """Recursive doubling off powers of two: the surplus ranks give a neighbour their chunk, and
+    receive all the others' from it.
 
     The mirror image of the folded reduce-scatter. MPI takes Bruck's rounds instead.
 
@@ -294,7 +354,12 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     (4, 2.0)
     """
     n, steps = group.ranks, _blocks(group.ranks)
-    rounds = Terms(len(steps), sum(load for _, load in steps), Rounds("xor", steps, n - _kept(n)), label="doubling")
+    rounds = Terms(
+        len(steps),
+        sum(load for _, load in steps),
+        Rounds("xor", steps, n - _kept(n)),
+        label="doubling",
+    )
     return _folded(1 / n, (n - 1) / n, rounds)
 
 
@@ -303,10 +368,14 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     RS,
     shipped_by=_MPI,
     mirror="recursive-doubling-fold",
-    equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
+    equation=(
+        "t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N',"
+        " k below lg N'"
+    ),
 )
 def recursive_halving_scatter(group: Group) -> Schedule:
-    """Recursive halving off powers of two: the surplus ranks add their vectors to a neighbour's, and receive their chunk.
+    """Recursive halving off powers of two: the surplus ranks add their vectors to a neighbour's,
+    and receive their chunk.
 
     A folded rank keeps its own part of its chunk; MPICH hands over the whole vector, M/N more.
 
@@ -314,5 +383,10 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     (4, 2.0)
     """
     n, steps = group.ranks, _blocks(group.ranks)[::-1]
-    rounds = Terms(len(steps), sum(load for _, load in steps), Rounds("xor", steps, n - _kept(n)), label="halving")
+    rounds = Terms(
+        len(steps),
+        sum(load for _, load in steps),
+        Rounds("xor", steps, n - _kept(n)),
+        label="halving",
+    )
     return _folded((n - 1) / n, 1 / n, rounds)

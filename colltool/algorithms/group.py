@@ -65,14 +65,17 @@ def needs(topologies: frozenset[Topology]) -> str:
         return "needs domains of different sizes"
     if topologies <= SEVERAL_TIERS:
         return "needs a group over several tiers"
-    *others, last = [here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
+    *others, last = [
+        here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS
+    ]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
 class Axis(NamedTuple):
     """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
 
-    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then false.
+    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then
+    false.
     """
 
     size: int
@@ -96,8 +99,8 @@ class Axis(NamedTuple):
     def ring_steps(self, *, one_port: bool) -> int:
         """Steps once round it in one direction; on an open line from both ends at once.
 
-        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
-        (executed; a bound of twice the bytes is often quoted).
+        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the
+        d-1 steps take twice as long (executed; a bound of twice the bytes is often quoted).
         """
         in_turn = one_port and self.size > 2 and not self.is_ring
         return self.size - 1 + (-(-self.size // 2) if in_turn else 0)
@@ -111,23 +114,31 @@ class Group(NamedTuple):
     axes: tuple[Axis, ...] = ()  # of a lattice
     hops: int = 1  # over several tiers: the most links that a message passes on the outermost
     scale_out: bool = False  # one rank to a node, on a network
-    switch: frozenset[str] = frozenset()  # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
+    # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
+    switch: frozenset[str] = frozenset()
     switch_levels: int = 1  # k, levels of the aggregation tree
     switch_groups: int = 1  # groups that compute in those switches at once, this one among them
     switch_room: int | None = None  # for how many groups they have room; None: any number
     tree_beta: float = 2.0  # c, the double binary tree's n_β
-    posts_cost: bool = False  # the fabric says what each further message takes of those that a rank posts at once
-    one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
+    # the fabric says what each further message takes of those that a rank posts at once
+    posts_cost: bool = False
+    # a rank drives one port or link at a time, and posts one message after the other
+    one_port: bool = False
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
     wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
     stride: int = 1  # of a routed tier: from one of its endpoints that takes part to the next
     alone: bool = False  # there: the groups in between are idle
     domains: tuple[int, ...] = ()  # of different sizes: how many ranks are in each
-    spread: bool = False  # there: every two ranks of a domain have a link, and what runs over rails shares these out
-    rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
-    links: int = 0  # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    # there: every two ranks of a domain have a link, and what runs over rails shares these out
+    spread: bool = False
+    # over several tiers: ranks at different places of their domains meet inside one alone
+    rail_only: bool = False
+    # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    links: int = 0
     hashed: bool = False  # there: each flow is hashed to one of several planes
-    pairs: int = 0  # there: of ranks, or of the switches that they stand at, between which an exchange at once is followed
+    # there: of ranks, or of the switches that they stand at, between which an exchange at once is
+    # followed
+    pairs: int = 0
 
     @property
     def joined_by(self) -> JoinedBy:
@@ -136,7 +147,9 @@ class Group(NamedTuple):
     @property
     def spoken(self) -> str:
         twisted = any(axis.twist for axis in self.axes)
-        return "a twisted torus" if self.topology == "torus" and twisted else _WORDS[self.topology][1]
+        return (
+            "a twisted torus" if self.topology == "torus" and twisted else _WORDS[self.topology][1]
+        )
 
     @property
     def dedicated(self) -> bool:
@@ -145,9 +158,17 @@ class Group(NamedTuple):
 
 def power_of_two(group: Group) -> str | None:
     """Partners at distances 1, 2, 4 ... must all exist."""
-    return None if group.ranks & (group.ranks - 1) == 0 else f"needs a power-of-two rank count, got {group.ranks}"
+    return (
+        None
+        if group.ranks & (group.ranks - 1) == 0
+        else f"needs a power-of-two rank count, got {group.ranks}"
+    )
 
 
 def all_ports(group: Group) -> str | None:
     """Ranks that drive several links at once."""
-    return f"drives several links of a rank at once, and {given('ports', 'one')} has one" if group.one_port else None
+    return (
+        f"drives several links of a rank at once, and {given('ports', 'one')} has one"
+        if group.one_port
+        else None
+    )

@@ -26,7 +26,11 @@ def several_axes(group: Group) -> str | None:
         return "needs links between the ranks themselves: a HyperX without hosts"
     if sum(size > 1 for size in wires.shape) < 2:
         return "one axis is a full mesh: that is direct or two-shot"
-    return None if wires.endpoints == group.ranks == prod(wires.shape) else "the group does not fill every axis"
+    return (
+        None
+        if wires.endpoints == group.ranks == prod(wires.shape)
+        else "the group does not fill every axis"
+    )
 
 
 def _axes(group: Group) -> HyperXWires | None:
@@ -34,19 +38,23 @@ def _axes(group: Group) -> HyperXWires | None:
 
 
 def turned_axes(wires: HyperXWires) -> list[list[int]]:
-    """The orders of axes, of which each starts at one and goes round; those of one place left out."""
+    """The orders of axes, of which each starts at one and goes round; those of one place left
+    out."""
     axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
     return [axes[first:] + axes[:first] for first in range(len(axes))]
 
 
 @lru_cache(maxsize=64)
 def shares(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
-    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at once, and the part of each.
+    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at
+    once, and the part of each.
 
-    Of the parts that make the busiest axis as idle as can be: as many parts as axes that are all equally busy, whichever do best.
+    Of the parts that make the busiest axis as idle as can be: as many parts as axes that are all
+    equally busy, whichever do best.
     """
     orders = turned_axes(wires)
-    busy = [[0.0] * len(orders) for _ in orders]  # of each axis, for a whole payload over each order
+    # of each axis, for a whole payload over each order
+    busy = [[0.0] * len(orders) for _ in orders]
     for part, order in enumerate(orders):
         left = 1.0
         for axis in order:
@@ -78,7 +86,9 @@ def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
         for other in range(count + 1):
             if other != at:
                 factor = rows[other][at] / rows[at][at]
-                rows[other] = [one - factor * here for one, here in zip(rows[other], rows[at], strict=True)]
+                rows[other] = [
+                    one - factor * here for one, here in zip(rows[other], rows[at], strict=True)
+                ]
     return [rows[at][-1] / rows[at][at] for at in range(count)]
 
 
@@ -92,17 +102,31 @@ _on_all_axes = partial(
 )
 
 
-@_on_all_axes(AR, equation="t = 2k α + 2(N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the others")
+@_on_all_axes(
+    AR,
+    equation=(
+        "t = 2k α + 2(N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the"
+        " others"
+    ),
+)
 def all_axes_all_reduce(group: Group) -> Terms:
-    """Direct reduce-scatters along k axes and back as all-gathers, k parts of the payload in turned orders at once.
+    """Direct reduce-scatters along k axes and back as all-gathers, k parts of the payload in turned
+    orders at once.
 
-    >>> all_axes_all_reduce(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0, 0.0))))[:2]
-    (4, 0.3125)
+    >>> all_axes_all_reduce(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0,
+    0.0))))[:2] (4, 0.3125)
     """
     return _over_all(group, 2)
 
 
-@_on_all_axes(AG, RS, equation="t = k α + (N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the others")
+@_on_all_axes(
+    AG,
+    RS,
+    equation=(
+        "t = k α + (N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the"
+        " others"
+    ),
+)
 def all_axes(group: Group) -> Terms:
     """Direct exchanges along k axes in turn, k parts of the payload in turned orders at once.
 

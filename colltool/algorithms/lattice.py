@@ -1,7 +1,9 @@
-"""Tori and k-D meshes: rings axis by axis, chains from a root, all-to-all by shortest paths. ``bandwidth`` is of one link.
+"""Tori and k-D meshes: rings axis by axis, chains from a root, all-to-all by shortest paths.
+``bandwidth`` is of one link.
 
-An axis of 1 has no link, of 2 one link, of 3 or more two per rank. On a mesh an axis is an open line, which uses both
-directions of its links and so needs the same steps and bytes as a ring in one direction.
+An axis of 1 has no link, of 2 one link, of 3 or more two per rank. On a mesh an axis is an open
+line, which uses both directions of its links and so needs the same steps and bytes as a ring in one
+direction.
 """
 
 from __future__ import annotations
@@ -12,7 +14,19 @@ from functools import partial
 from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
 from colltool.algorithms.twisted import diameter_of, is_twisted, mean_load, not_twisted, parts_of
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    REDUCE,
+    RS,
+    Links,
+    Primitive,
+    Schedule,
+    Terms,
+    log2_ceil,
+)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})
@@ -24,7 +38,10 @@ def closed_axes(group: Group) -> str | None:
         if axis.twist:
             return f"needs wraparound on every axis; that of axis {number} is twisted"
         if axis.size >= 3 and not axis.wrap:
-            return f"needs wraparound on every axis; the group's {axis.size} ranks along axis {number} are an open line"
+            return (
+                f"needs wraparound on every axis; the group's {axis.size} ranks along axis {number}"
+                " are an open line"
+            )
     return None
 
 
@@ -39,13 +56,25 @@ def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
-def _axis_by_axis(group: Group, primitive: Primitive, cost: Callable[[Axis, int], tuple[int, float]]) -> Schedule:
-    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what reaches it, by ring steps."""
+def _axis_by_axis(
+    group: Group, primitive: Primitive, cost: Callable[[Axis, int], tuple[int, float]]
+) -> Schedule:
+    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what
+    reaches it, by ring steps."""
     payload, scatter = 1.0, []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
             counts = cost(axis, axis.ring_steps(one_port=group.one_port))
-            scatter.append(Terms(*counts, Links(), payload, primitive=RS, label=f"axis {number} ({axis.size})", ranks=axis.size))
+            scatter.append(
+                Terms(
+                    *counts,
+                    Links(),
+                    payload,
+                    primitive=RS,
+                    label=f"axis {number} ({axis.size})",
+                    ranks=axis.size,
+                )
+            )
         payload /= axis.size
     return _there_and_back(scatter, primitive)
 
@@ -63,19 +92,25 @@ def _halved(axis: Axis, steps: int) -> tuple[int, float]:
 
 
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
-    """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in bytes.
+    """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in
+    bytes.
 
-    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps. On a twisted torus every part begins
-    with a ring of 2k.
+    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps. On a
+    twisted torus every part begins with a ring of 2k.
     """
     runs = parts_of([axis for axis in group.axes if axis.size > 1])
     k, scatter = len(runs), []
     shrunk = [1.0 / k] * k
     for step in range(k):
         used = [run[step] for run in runs]
-        loads = [shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1) for part, axis in enumerate(used)]
+        loads = [
+            shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1)
+            for part, axis in enumerate(used)
+        ]
         hops = max(axis.diameter for axis in used)
-        scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
+        scatter.append(
+            Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}")
+        )
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
     return _there_and_back(scatter, primitive)
 
@@ -83,7 +118,13 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 _rings_per_axis = partial(
-    algorithm, "dim-ring", on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True
+    algorithm,
+    "dim-ring",
+    on=LATTICE,
+    shipped_by=LATTICE_LIBRARIES,
+    source=f"{CHAN}; rings per axis",
+    baseline=True,
+    usual=True,
 )
 
 _BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
@@ -95,7 +136,9 @@ _both_directions = partial(
     usual=True,
 )
 _rings_both_ways = partial(_both_directions, "dim-ring-bidirectional", shipped_by=("XLA",))
-_rings_on_all_axes = partial(algorithm, "multi-ring", on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
+_rings_on_all_axes = partial(
+    algorithm, "multi-ring", on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES
+)
 
 _on_ideal_wires = partial(
     algorithm,
@@ -103,17 +146,22 @@ _on_ideal_wires = partial(
     on=LATTICE,
     requires=(not_twisted, power_of_two_axes),
     source=f"{CHAN}; halving and doubling per axis",
-    note="takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
+    note=(
+        "takes every partner to be one hop away and links unshared; on ring wiring they are up to"
+        " d/2 hops away"
+    ),
     status="idealised",
 )
 
 
 @_rings_per_axis(AR, equation="t = 2 Σ(d_i - 1) α + 2(N-1)/N M/BW")
 def dim_ring_all_reduce(group: Group) -> Schedule:
-    """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in reverse.
+    """Dimension-decomposed ring: reduce-scatter along each axis in turn, then all-gather in
+    reverse.
 
-    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring; both on an open line, which on
-    one port (--ports one) takes ceil(d_i/2) steps more and as many bytes of M/d_i.
+    The payload shrinks by d_i at each axis, and the sum telescopes. One direction of each ring;
+    both on an open line, which on one port (--ports one) takes ceil(d_i/2) steps more and as many
+    bytes of M/d_i.
 
     >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (8, 1.75)
@@ -147,8 +195,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 
     An axis of 2 has a single link and gains nothing.
 
-    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (6, 1.0)
+    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
+    wrap=True))))) (6, 1.0)
     """
     return _axis_by_axis(group, AR, _both_ways)
 
@@ -157,8 +205,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
-    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.5)
+    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
+    wrap=True))))) (3, 0.5)
     """
     return _axis_by_axis(group, RS, _both_ways)
 
@@ -167,23 +215,29 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
-    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.5)
+    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
+    wrap=True))))) (3, 0.5)
     """
     return _axis_by_axis(group, AG, _both_ways)
 
 
 @_rings_on_all_axes(
-    AR, equation="t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β = 2(N-1)/N / (2k)"
+    AR,
+    equation=(
+        "t = per step the slowest of its k parts; on a cube of k axes n_α = 2k floor(d/2) and n_β ="
+        " 2(N-1)/N / (2k)"
+    ),
 )
 def multi_ring_all_reduce(group: Group) -> Schedule:
-    """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
+    """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in
+    both directions.
 
-    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes. On a twisted
-    torus every part begins with a ring of 2k, through the twist on a short axis, and short axes are open lines after that.
+    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and
+    twice the bytes. On a twisted torus every part begins with a ring of 2k, through the twist on a
+    short axis, and short axes are open lines after that.
 
-    On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
-    only between phases.
+    On unequal axes a step takes the longest α and the largest load of its parts: what it costs when
+    parts wait for each other only between phases.
 
     >>> totals(multi_ring_all_reduce(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
     (8, 0.46875)
@@ -191,17 +245,21 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
     return _multi_ring(group, AR)
 
 
-@_rings_on_all_axes(RS, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)")
+@_rings_on_all_axes(
+    RS, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)"
+)
 def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
-    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
-    (4, 0.234375)
+    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4,
+    wrap=True))))) (4, 0.234375)
     """
     return _multi_ring(group, RS)
 
 
-@_rings_on_all_axes(AG, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)")
+@_rings_on_all_axes(
+    AG, equation="t = per step the slowest of its k parts; on a cube n_β = (N-1)/N / (2k)"
+)
 def multi_ring_all_gather(group: Group) -> Schedule:
     """Multi-ring all-gather: k parts on k axes at once, every ring in both directions.
 
@@ -215,8 +273,8 @@ def multi_ring_all_gather(group: Group) -> Schedule:
 def dim_rabenseifner(group: Group) -> Schedule:
     """Rabenseifner along each axis in turn, idealised.
 
-    A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links, neither of which is
-    counted. Needs a power of two on every axis.
+    A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links,
+    neither of which is counted. Needs a power of two on every axis.
 
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
@@ -230,35 +288,39 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.875)
+    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
+    wrap=True))))) (3, 0.875)
     """
     return _axis_by_axis(group, RS, _halved)
 
 
 @_on_ideal_wires(AG, equation="t = Σ lg d_i α + (N-1)/N M/BW")
 def dim_rabenseifner_doubling(group: Group) -> Schedule:
-    """The second half of Rabenseifner along each axis: recursive doubling, last axis first, idealised.
+    """The second half of Rabenseifner along each axis: recursive doubling, last axis first,
+    idealised.
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
-    (3, 0.875)
+    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
+    wrap=True))))) (3, 0.875)
     """
     return _axis_by_axis(group, AG, _halved)
 
 
 def busiest_link(axis: Axis) -> float:
-    """f(d): bytes through the busiest link of an axis in a uniform all-to-all, in units of M, ties split over both ways.
+    """f(d): bytes through the busiest link of an axis in a uniform all-to-all, in units of M, ties
+    split over both ways.
 
-    Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a torus it is d/8.
+    Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a
+    torus it is d/8.
     """
     crossing = (axis.size * axis.size) // 4 / axis.size
     return crossing / 2 if axis.is_ring else crossing
 
 
 def all_to_all_load(axes: tuple[Axis, ...]) -> float:
-    """Bytes through the busiest link of a lattice in a uniform all-to-all on shortest paths, in units of M."""
+    """Bytes through the busiest link of a lattice in a uniform all-to-all on shortest paths, in
+    units of M."""
     return mean_load(axes) if is_twisted(axes) else max(map(busiest_link, axes), default=0.0)
 
 
@@ -311,9 +373,11 @@ def dim_chain_bidirectional(group: Group) -> Terms:
     equation="t = Σ ceil((d_i - 1)/2) α + M/BW (asymptotic); t(P) with L = Σ ceil((d_i - 1)/2)",
 )
 def dim_chain_middle(group: Group) -> Terms:
-    """Dimension-ordered chain from a root in the middle of a mesh, both ways along each axis, pipelined.
+    """Dimension-ordered chain from a root in the middle of a mesh, both ways along each axis,
+    pipelined.
 
-    Half the depth of a root in a corner. On a torus every rank is in the middle: dim-chain-bidirectional.
+    Half the depth of a root in a corner. On a torus every rank is in the middle:
+    dim-chain-bidirectional.
 
     >>> dim_chain_middle(Group(512, "mesh", (Axis(8, wrap=False),) * 3))[:2]
     (12, 1)
@@ -327,16 +391,21 @@ def dim_chain_middle(group: Group) -> Terms:
     A2A,
     on=LATTICE,
     shipped_by=LATTICE_LIBRARIES,
-    source="the bisection bound, reached: loads counted link by link by executing it (colltool verify)",
+    source=(
+        "the bisection bound, reached: loads counted link by link by executing it (colltool verify)"
+    ),
     baseline=True,
     usual=True,
-    equation="t = diameter α + max_i f(d_i) M/BW, f the load of the busiest link of an axis\n"
-    "t = diameter α + (mean distance)/(2 axes) M/BW on a twisted torus",
+    equation=(
+        "t = diameter α + max_i f(d_i) M/BW, f the load of the busiest link of an axis\n"
+        "t = diameter α + (mean distance)/(2 axes) M/BW on a twisted torus"
+    ),
 )
 def shortest_path(group: Group) -> Terms:
     """All-to-all along shortest paths, all axes at once.
 
-    f(d) is d/8 on a torus axis of even d >= 4, d/4 on a mesh: the longest axis sets the time. Ring relay is this, on a ring.
+    f(d) is d/8 on a torus axis of even d >= 4, d/4 on a mesh: the longest axis sets the time. Ring
+    relay is this, on a ring.
     On a twisted torus shortest paths load all links alike.
 
     >>> shortest_path(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True))))[:2]
@@ -366,5 +435,7 @@ def dim_by_dim(group: Group) -> Schedule:
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
             label = f"axis {number} ({axis.size})"
-            parts.append(Terms(axis.diameter, busiest_link(axis), Links(), label=label, ranks=axis.size))
+            parts.append(
+                Terms(axis.diameter, busiest_link(axis), Links(), label=label, ranks=axis.size)
+            )
     return tuple(parts)

@@ -1,11 +1,15 @@
-"""Broadcasts over all links of a torus or mesh: as many trees from rank 0 as it has links, no two of which share one.
+"""Broadcasts over all links of a torus or mesh: as many trees from rank 0 as it has links, no two
+of which share one.
 
-Take a lattice closed on every axis, and trees that go up alone, one for each axis. Where a rank is off the root's place on an
-axis a, the tree of a enters it along the next axis, in a circle from a, on which it is off too, and along a where that is none.
-Where it is at the root's place on a, it is entered along a, through the wraparound. So of the axes on which a rank is off each
-serves one tree, and of the others each its own. Every rank is reached: a way back sheds the other axes one by one, and a last.
-As many trees go down, the same turned round. From a corner of a mesh a rank at the root's place on a is entered from the next
-one up; so it is where some axes are closed and others not, as if none were.
+Take a lattice closed on every axis, and trees that go up alone, one for each axis. Where a rank is
+off the root's place on an axis a, the tree of a enters it along the next axis, in a circle from a,
+on which it is off too, and along a where that is none.
+Where it is at the root's place on a, it is entered along a, through the wraparound. So of the axes
+on which a rank is off each serves one tree, and of the others each its own. Every rank is reached:
+a way back sheds the other axes one by one, and a last.
+As many trees go down, the same turned round. From a corner of a mesh a rank at the root's place on
+a is entered from the next one up; so it is where some axes are closed and others not, as if none
+were.
 """
 
 from __future__ import annotations
@@ -29,7 +33,11 @@ def all_closed(axes: Sequence[Axis]) -> bool:
 def several_links_of_the_root(group: Group) -> str | None:
     """Two links from the first rank on: a ring of 3 and more, or several axes."""
     axes = long_axes(group)
-    return None if len(axes) > 1 or all_closed(axes) else "an open line has one link from its end: that is dim-chain"
+    return (
+        None
+        if len(axes) > 1 or all_closed(axes)
+        else "an open line has one link from its end: that is dim-chain"
+    )
 
 
 _edge_disjoint = partial(
@@ -37,7 +45,10 @@ _edge_disjoint = partial(
     "multi-chain",
     on=LATTICE,
     requires=(several_links_of_the_root, all_ports),
-    source=f"edge-disjoint spanning trees: {BLUE_GENE}; these trees are ours, proved by executing them (colltool verify)",
+    source=(
+        f"edge-disjoint spanning trees: {BLUE_GENE}; these trees are ours, proved by executing them"
+        " (colltool verify)"
+    ),
     note="on a mesh the root stands in a corner, which has a link for each axis",
 )
 
@@ -45,22 +56,29 @@ _edge_disjoint = partial(
 @_edge_disjoint(
     BC,
     REDUCE,
-    equation="t = L α + M/(2k BW) on k closed axes, M/(k BW) if one is open (asymptotic); t(P) with this L\n"
-    "L = Σ(d_i - 1), and one more on several closed axes and where one of open ones has 2 ranks",
+    equation=(
+        "t = L α + M/(2k BW) on k closed axes, M/(k BW) if one is open (asymptotic); t(P) with this"
+        " L\nL = Σ(d_i - 1), and one more on several closed axes and where one of open ones has 2"
+        " ranks"
+    ),
 )
 def multi_chain(group: Group) -> Terms:
-    """Dimension-ordered chains over all links at once: 2k trees on k closed axes, k from a corner of a mesh.
+    """Dimension-ordered chains over all links at once: 2k trees on k closed axes, k from a corner
+    of a mesh.
 
-    The payload goes in as many parts, each down a tree of its own that starts along another link of the root. No link is in two
-    trees, so each carries one part, and the root's links are all busy: for large payloads no broadcast is faster. Where some axes
-    are closed and others open, wraparounds idle, and 2 links for each closed and 1 for each open axis would take up to half as
-    long. It is deeper than dim-chain-bidirectional, as a tree goes round each ring one way, which small payloads feel.
+    The payload goes in as many parts, each down a tree of its own that starts along another link of
+    the root. No link is in two trees, so each carries one part, and the root's links are all busy:
+    for large payloads no broadcast is faster. Where some axes are closed and others open,
+    wraparounds idle, and 2 links for each closed and 1 for each open axis would take up to half as
+    long. It is deeper than dim-chain-bidirectional, as a tree goes round each ring one way, which
+    small payloads feel.
 
     >>> multi_chain(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]
     (7, 0.25)
     """
     axes = long_axes(group)
     closed = all_closed(axes)
-    late = len(axes) > 1 if closed else any(axis.size == 2 for axis in axes)  # at the root's place on a, after all others
+    # at the root's place on a, after all others
+    late = len(axes) > 1 if closed else any(axis.size == 2 for axis in axes)
     depth = sum(axis.size - 1 for axis in axes) + late
     return Terms(depth, 1 / len(axes) / (2 if closed else 1), Links(), fill=depth)

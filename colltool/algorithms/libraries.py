@@ -1,4 +1,5 @@
-"""Libraries by the names that ``--library`` takes: which schedules each runs, and as which compositions."""
+"""Libraries by the names that ``--library`` takes: which schedules each runs, and as which
+compositions."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from colltool.algorithms.group import Group
 
 KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
 LibraryName = Literal[KnownLibrary, "all"]  # as ``--library`` takes it
-Feature = Literal["nvls", "collnet"]  # NCCL's reductions in NVSwitch, and in the network, where there and switched on
+# NCCL's reductions in NVSwitch, and in the network, where there and switched on
+Feature = Literal["nvls", "collnet"]
 FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs that NVLS runs on
 
 
@@ -17,7 +19,8 @@ class Library(NamedTuple):
     spoken: str  # how people call it
     vendors: tuple[str, ...]  # names in ``shipped_by``, before a bracket, whose schedules it runs
     hint: str = ""  # what to add where it runs none
-    like_nccl: bool = False  # NCCL or a fork, with its rings over all NICs and links and its tree of chains
+    # NCCL or a fork, with its rings over all NICs and links and its tree of chains
+    like_nccl: bool = False
 
 
 _ROWS: dict[KnownLibrary, Library] = {
@@ -30,9 +33,20 @@ _ROWS: dict[KnownLibrary, Library] = {
 LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
 NotRunCode = Literal[
-    "no_schedule", "no_composition", "nvls_off", "collnet_off", "lattice", "multi_rail", "multi_link", "chain_inside",
-    "nvls_across", "nvls_ranks", "msccl_links", "kernels_inside", "ranks_inside",
-]  # fmt: skip
+    "no_schedule",
+    "no_composition",
+    "nvls_off",
+    "collnet_off",
+    "lattice",
+    "multi_rail",
+    "multi_link",
+    "chain_inside",
+    "nvls_across",
+    "nvls_ranks",
+    "msccl_links",
+    "kernels_inside",
+    "ranks_inside",
+]
 
 
 class NotRun(NamedTuple):
@@ -67,7 +81,9 @@ class Running(NamedTuple):
     def without(self, features: Sequence[Feature]) -> NotRun | None:
         """The first of these features that is switched off; None where all are on."""
         off: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
-        return next((NotRun(off[feature], self.name) for feature in features if feature in self.off), None)
+        return next(
+            (NotRun(off[feature], self.name) for feature in features if feature in self.off), None
+        )
 
 
 def ships(library: str, shipped_by: Sequence[str]) -> bool:
@@ -83,7 +99,11 @@ def nccl_inside(running: Running, group: Group) -> NotRun | None:
 
 def nccl_rails(running: Running, group: Group) -> NotRun | None:
     """Across nodes NCCL's rings and chains use every NIC of a node."""
-    return NotRun("multi_rail", running.name) if running.like_nccl and group.joined_by == "tiers" else None
+    return (
+        NotRun("multi_rail", running.name)
+        if running.like_nccl and group.joined_by == "tiers"
+        else None
+    )
 
 
 def nccl_links(running: Running, group: Group) -> NotRun | None:
@@ -94,24 +114,35 @@ def nccl_links(running: Running, group: Group) -> NotRun | None:
 
 def nccl_tree(running: Running, group: Group) -> NotRun | None:
     """NCCL's tree is double and binary only between nodes."""
-    return NotRun("chain_inside", running.name) if running.like_nccl and not group.scale_out else None
+    return (
+        NotRun("chain_inside", running.name) if running.like_nccl and not group.scale_out else None
+    )
 
 
 def nccl_switch(running: Running, group: Group) -> NotRun | None:
     """NVLS reduces inside a node, CollNet between nodes."""
-    return running.without(["collnet" if group.scale_out else "nvls"]) if running.name == "nccl" else None
+    return (
+        running.without(["collnet" if group.scale_out else "nvls"])
+        if running.name == "nccl"
+        else None
+    )
 
 
-_NVLS_RANKS = 32  # of a node, to gather or scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30, src/include/device.h
+# of a node, to gather or scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30,
+# src/include/device.h
+_NVLS_RANKS = 32
 
 
 def nvls_inside(running: Running, group: Group) -> NotRun | None:
-    """NVLS gathers and scatters in nodes of few ranks; between nodes CollNetDirect does, which no schedule here is."""
+    """NVLS gathers and scatters in nodes of few ranks; between nodes CollNetDirect does, which no
+    schedule here is."""
     if running.name != "nccl":
         return None
     if group.scale_out:
         return NotRun("nvls_across", running.name)
-    return NotRun("nvls_ranks", running.name, most=_NVLS_RANKS) if group.ranks > _NVLS_RANKS else None
+    return (
+        NotRun("nvls_ranks", running.name, most=_NVLS_RANKS) if group.ranks > _NVLS_RANKS else None
+    )
 
 
 def kernels_inside(running: Running, group: Group) -> NotRun | None:
@@ -127,9 +158,11 @@ class ShippedAs(NamedTuple):
 
     library: KnownLibrary | Literal[""]  # empty: one that ``--library`` does not know
     by: tuple[str, ...]  # who ships it, with the name that they have for it
-    inner: frozenset[str] = frozenset()  # algorithms of all tiers but the outermost; empty: whatever the library has
+    # algorithms of all tiers but the outermost; empty: whatever the library has
+    inner: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()  # of the outermost tier
-    streams: bool = False  # chunks pass all phases at once, even where the composition's phases are sequential
+    # chunks pass all phases at once, even where the composition's phases are sequential
+    streams: bool = False
     needs: tuple[Feature, ...] = ()
     lattices: bool = False  # it runs on a lattice inside; else on switches and full meshes
     most_inside: int = 0  # most ranks of a node that it takes; 0: any number
@@ -137,34 +170,67 @@ class ShippedAs(NamedTuple):
     def why_not_inside(self, ranks: int) -> NotRun | None:
         if not self.most_inside or ranks <= self.most_inside:
             return None
-        return NotRun("ranks_inside", self.library, by=self.by[0], most=self.most_inside, ranks=ranks)
+        return NotRun(
+            "ranks_inside", self.library, by=self.by[0], most=self.most_inside, ranks=ranks
+        )
 
 
-_NVLS, _RING, _TREE = frozenset({"in-network"}), frozenset({"ring"}), frozenset({"double-binary-tree"})
+_NVLS, _RING, _TREE = (
+    frozenset({"in-network"}),
+    frozenset({"ring"}),
+    frozenset({"double-binary-tree"}),
+)
 _RINGS = _RING | {"multi-link-ring"}
 _SENDS = frozenset({"pairwise", "direct"})
 NCCL_ALL_REDUCE = (
     ShippedAs("nccl", ("NCCL (NVLSTree)",), _NVLS, _TREE, streams=True, needs=("nvls",)),
-    ShippedAs("nccl", ("NCCL (NVLS with SHARP)",), _NVLS, _NVLS, streams=True, needs=("nvls", "collnet")),
+    ShippedAs(
+        "nccl", ("NCCL (NVLS with SHARP)",), _NVLS, _NVLS, streams=True, needs=("nvls", "collnet")
+    ),
     ShippedAs("nccl", ("NCCL (Tree)",), _RINGS, _TREE, streams=True),
-    ShippedAs("nccl", ("NCCL (CollNetDirect)",), frozenset({"direct"}), _NVLS, needs=("collnet",), most_inside=8),
+    ShippedAs(
+        "nccl",
+        ("NCCL (CollNetDirect)",),
+        frozenset({"direct"}),
+        _NVLS,
+        needs=("collnet",),
+        most_inside=8,
+    ),
     ShippedAs("nccl", ("NCCL (CollNetChain)",), _RINGS, _NVLS, needs=("collnet",)),
     ShippedAs("rccl", ("RCCL (Tree)",), _RINGS, _TREE, streams=True),
 )
-"""Inside a node NCCL's tree and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
-the same. CollNetDirect reads all peers at once, at most NCCL_MAX_DIRECT_ARITY, 7. Source: NCCL 2.30, src/graph/tuning.cc,
-src/device/all_reduce.h."""
+"""Inside a node NCCL's tree and CollNetChain are a chain of its GPUs, with a share of the vector on
+each NIC: a ring there costs the same. CollNetDirect reads all peers at once, at most
+NCCL_MAX_DIRECT_ARITY, 7. Source: NCCL 2.30, src/graph/tuning.cc, src/device/all_reduce.h."""
 
 HAN = (ShippedAs("mpi", ("Open MPI (HAN)", "MVAPICH2")),)
 SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
-"""Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
-HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
-"""Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
-RAILS_FIRST = (
-    ShippedAs("mscclpp", ("MSCCL++ (all-gather across nodes)",), frozenset({"direct"}), frozenset({"direct"}), streams=True),
+"""Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data
+centre network."""
+HOROVOD = (
+    ShippedAs(
+        "",
+        ("Horovod (hierarchical)",),
+        _RINGS,
+        frozenset({"ring", "recursive-doubling", "rabenseifner"}),
+    ),
 )
-"""Source: microsoft/mscclpp, its all-gather kernels of several nodes: over port channels along one's own rail, and what arrives
-goes on piece by piece over memory channels inside the node."""
-PXN = (ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS), ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS))
+"""Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's
+all-reduce between nodes."""
+RAILS_FIRST = (
+    ShippedAs(
+        "mscclpp",
+        ("MSCCL++ (all-gather across nodes)",),
+        frozenset({"direct"}),
+        frozenset({"direct"}),
+        streams=True,
+    ),
+)
+"""Source: microsoft/mscclpp, its all-gather kernels of several nodes: over port channels along
+one's own rail, and what arrives goes on piece by piece over memory channels inside the node."""
+PXN = (
+    ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),
+    ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS),
+)
 RELAYED = (ShippedAs("nccl", ("NCCL (PXN)",), frozenset({"send"}), frozenset({"send"})),)
 """Source: NCCL 2.12, PXN: to the GPU on the destination's rail over NVLink, then along the rail."""

@@ -1,4 +1,5 @@
-"""The most that nodes can send each other over links of whole units, and the cut that keeps it from being more (Dinic)."""
+"""The most that nodes can send each other over links of whole units, and the cut that keeps it from
+being more (Dinic)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,11 @@ Capacities = dict[int, dict[int, int]]  # node, next node -> whole units
 ENDLESS = 1 << 60
 
 
-def max_flow(capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, enough: int = ENDLESS) -> tuple[int, set[int]]:
-    """The most whole units from source to sink, or ``enough``, and the nodes on the source's side of the least cut (Dinic)."""
+def max_flow(
+    capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, enough: int = ENDLESS
+) -> tuple[int, set[int]]:
+    """The most whole units from source to sink, or ``enough``, and the nodes on the source's side
+    of the least cut (Dinic)."""
     left: Capacities = {node: dict(row) for node, row in capacity.items()}
     for node, row in capacity.items():
         for to in row:
@@ -32,7 +36,13 @@ def max_flow(capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, 
             moved += units
 
 
-def _augment(left: Capacities, level: Mapping[int, int], ways: Mapping[int, Iterator[int]], source: int, sink: int) -> int:
+def _augment(
+    left: Capacities,
+    level: Mapping[int, int],
+    ways: Mapping[int, Iterator[int]],
+    source: int,
+    sink: int,
+) -> int:
     """One more way along rising levels; what it carries."""
     path = [source]
     while path[-1] != sink:

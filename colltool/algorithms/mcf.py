@@ -1,12 +1,15 @@
-"""All-to-all over all links of a network at once: within a hundredth of the most bytes a second that these can carry.
+"""All-to-all over all links of a network at once: within a hundredth of the most bytes a second
+that these can carry.
 
-What a rank has for another is split over several ways, and ranks on a way forward it. On a graph a way goes from link to link,
-through switches too; on a dragonfly from rank to rank, each time along the network's own route. The split is a maximum
-concurrent flow of many commodities (MCF), by Frank and Wolfe's method in pairs: again and again, of each rank's bytes, some move
-from the ways that cost most to those that cost least, while busy links cost most. At the same prices no split costs less than
-the cheapest ways do, so how far it is from the best is known.
+What a rank has for another is split over several ways, and ranks on a way forward it. On a graph a
+way goes from link to link, through switches too; on a dragonfly from rank to rank, each time along
+the network's own route. The split is a maximum concurrent flow of many commodities (MCF), by Frank
+and Wolfe's method in pairs: again and again, of each rank's bytes, some move from the ways that
+cost most to those that cost least, while busy links cost most. At the same prices no split costs
+less than the cheapest ways do, so how far it is from the best is known.
 
-Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem", 1990; in pairs:
+Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem",
+    1990; in pairs:
 Lacoste-Julien and Jaggi, arXiv 1511.05932.
 """
 
@@ -19,7 +22,13 @@ from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.dragonfly import straight
-from colltool.algorithms.forest import MOST_SWITCHES, Forest, Tree, fill_of, rates_of, ring_wires  # noqa: F401  (ring_wires: of the example)
+from colltool.algorithms.forest import (
+    MOST_SWITCHES,
+    Forest,
+    Tree,
+    fill_of,
+    rates_of,
+)
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import MCF, algorithm
 from colltool.algorithms.wires import DragonflyWires, GraphWires
@@ -36,14 +45,16 @@ MOST_RANKS = 24  # beyond it the search takes seconds
 ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
 _CLOSE = 0.004  # a gap to the best that ends the search
 _MOST_ROUNDS = 250
-_SHARP, _SHARPEST = 20.0, 3000.0  # how fast the price of a link falls as it is less busy than the busiest
-_IDLE = 1e-3  # price of a link that carries nothing, the busiest being 1: no way is longer than it has to be
+# how fast the price of a link falls as it is less busy than the busiest
+_SHARP, _SHARPEST = 20.0, 3000.0
+# price of a link that carries nothing, the busiest being 1: no way is longer than it has to be
+_IDLE = 1e-3
 _CRUMB = 1e-9
 
 
 class _Net(NamedTuple):
-    """Arcs between nodes, the ``ranks`` first: from where to where, shape (arcs, 2), and what a byte along each takes of every
-    link, in seconds, shape (arcs, links)."""
+    """Arcs between nodes, the ``ranks`` first: from where to where, shape (arcs, 2), and what a
+    byte along each takes of every link, in seconds, shape (arcs, links)."""
 
     ranks: int
     nodes: int
@@ -55,7 +66,8 @@ Taken = dict[tuple[int, int], dict[Hashable, float]]  # arc -> link -> seconds a
 
 
 def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
-    """Links of a graph; on a dragonfly a route between every two ranks, and what it takes of ports, local and global links."""
+    """Links of a graph; on a dragonfly a route between every two ranks, and what it takes of ports,
+    local and global links."""
     if isinstance(wires, GraphWires):
         return {ends: {ends: 1 / Bps} for ends, Bps in rates_of(wires).items()}
     return {(a, b): straight(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)}
@@ -64,7 +76,12 @@ def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
 def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
     import numpy as np  # which prices on other networks do without
 
-    column = {link: number for number, link in enumerate(dict.fromkeys(link for taken in arcs.values() for link in taken))}
+    column = {
+        link: number
+        for number, link in enumerate(
+            dict.fromkeys(link for taken in arcs.values() for link in taken)
+        )
+    }
     takes = np.zeros((len(arcs), len(column)))
     for row, taken in enumerate(arcs.values()):
         for link, seconds in taken.items():
@@ -74,14 +91,18 @@ def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
 
 
 def _cheapest(net: _Net, price: Floats) -> Indices:
-    """At each node the arc towards each other one on the way that costs least (Floyd and Warshall), shape (nodes, nodes).
+    """At each node the arc towards each other one on the way that costs least (Floyd and Warshall),
+    shape (nodes, nodes).
 
     ``price``: of a second of each link.
     """
     import numpy as np
 
     cost, first = np.full((net.nodes, net.nodes), np.inf), np.full((net.nodes, net.nodes), -1)
-    cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = net.takes @ price, np.arange(len(net.ends))
+    cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = (
+        net.takes @ price,
+        np.arange(len(net.ends)),
+    )
     np.fill_diagonal(cost, 0.0)
     for by in range(net.nodes):
         round_it = cost[:, by, None] + cost[by]
@@ -108,7 +129,8 @@ def _busy(net: _Net, first: Indices) -> Floats:
 
 
 class _Portion(NamedTuple):
-    """A share of what a rank has for all others: the arcs it goes by, and seconds of each link for all of it."""
+    """A share of what a rank has for all others: the arcs it goes by, and seconds of each link for
+    all of it."""
 
     share: float
     first: Indices
@@ -147,7 +169,8 @@ def _prices(total: Floats, sharp: float) -> Floats:
 
 
 def _moved(parts: list[_Portion], new: _Portion, total: Floats, sharp: float) -> Floats:
-    """What all ranks load together after one has moved some of its dearest part to its cheapest, old or new."""
+    """What all ranks load together after one has moved some of its dearest part to its cheapest,
+    old or new."""
     import numpy as np
 
     price = _prices(total, sharp)
@@ -193,7 +216,8 @@ def _way(net: _Net, first: Indices, start: int, end: int) -> tuple[tuple[int, in
 
 @lru_cache(maxsize=32)
 def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
-    """Ways from each rank to each other; ``rate``: bytes/s from one to each other rank, all at once."""
+    """Ways from each rank to each other; ``rate``: bytes/s from one to each other rank, all at
+    once."""
     arcs = _arcs(wires)
     net = _net(wires, arcs)
     ways = _ways(net, _split(net))
@@ -215,7 +239,10 @@ def few_ranks(group: Group) -> str | None:
     if isinstance(wires, GraphWires) and wires.nodes - wires.endpoints > MOST_SWITCHES:
         return f"traffic is split over {MOST_SWITCHES} switches at most"
     if isinstance(wires, DragonflyWires) and wires.routing != "minimal":
-        return f"needs minimal routing: what {wires.routing} routes load is no sum of what each loads alone"
+        return (
+            f"needs minimal routing: what {wires.routing} routes load is no sum of what each loads"
+            " alone"
+        )
     return None
 
 
@@ -231,7 +258,10 @@ def flows_on(group: Group) -> Forest:
     requires=(few_ranks, all_ports),
     source=MCF,
     note="libraries send by the shortest ways alone",
-    equation="t = L α + M / (N R), R the bytes/s that every rank can send to each other at once, ranks forwarding",
+    equation=(
+        "t = L α + M / (N R), R the bytes/s that every rank can send to each other at once, ranks"
+        " forwarding"
+    ),
 )
 def mcf(group: Group) -> Terms:
     """What ranks have for each other over several ways at once, messages of the longest L.

@@ -12,94 +12,124 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 from colltool.algorithms.group import SEVERAL_TIERS, Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
-from colltool.base.primitives import SHORT, AllPeers, Chain, Dealt, Peers, Primitive, Ring, Schedule, Terms
+from colltool.base.primitives import (
+    SHORT,
+    AllPeers,
+    Chain,
+    Dealt,
+    Peers,
+    Primitive,
+    Ring,
+    Schedule,
+    Terms,
+)
 
 BLUE_GENE = (
-    'Faraj, Kumar, Smith, Mamidala, Gunnels, "MPI collective communications on the Blue Gene/P supercomputer: algorithms and '
-    'optimizations", Hot Interconnects 2009, 63-72'
+    'Faraj, Kumar, Smith, Mamidala, Gunnels, "MPI collective communications on the Blue Gene/P'
+    ' supercomputer: algorithms and optimizations", Hot Interconnects 2009, 63-72'
 )
 BRUCK = (
-    'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
-    'systems", IEEE TPDS 8(11), 1997, 1143-1156, doi:10.1109/71.642949'
+    'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in'
+    ' multiport message-passing systems", IEEE TPDS 8(11), 1997, 1143-1156, doi:10.1109/71.642949'
 )
 CHAN = (
-    'Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", CCPE 19(13), 2007, '
-    "1749-1783, doi:10.1002/cpe.1206"
+    'Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and'
+    ' experience", CCPE 19(13), 2007, 1749-1783, doi:10.1002/cpe.1206'
 )
 FORESTCOLL = (
-    'Zhao, Maleki, Yang, Pourreza, Krishnamurthy, "ForestColl: Throughput-optimal collective communications on heterogeneous '
-    'network fabrics", 2024, arXiv:2402.06787'
+    'Zhao, Maleki, Yang, Pourreza, Krishnamurthy, "ForestColl: Throughput-optimal collective'
+    ' communications on heterogeneous network fabrics", 2024, arXiv:2402.06787'
 )
-HAN = 'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020, 23-34'
+HAN = (
+    'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020,'
+    " 23-34"
+)
 HOCKNEY = (
-    'Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel Computing 20(3), 1994, 389-398, '
-    "doi:10.1016/S0167-8191(06)80021-9"
+    'Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel'
+    " Computing 20(3), 1994, 389-398, doi:10.1016/S0167-8191(06)80021-9"
 )
-JAIN_SABHARWAL = 'Jain, Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus interconnects", ICS 2010, 27-36'
+JAIN_SABHARWAL = (
+    'Jain, Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus interconnects",'
+    " ICS 2010, 27-36"
+)
 MAGPIE = (
-    "Kielmann, Hofman, Bal, Plaat, Bhoedjang, \"MagPIe: MPI's collective communication operations for clustered wide area "
-    'systems", PPoPP 1999, 131-140, doi:10.1145/301104.301116'
+    "Kielmann, Hofman, Bal, Plaat, Bhoedjang, \"MagPIe: MPI's collective communication operations"
+    ' for clustered wide area systems", PPoPP 1999, 131-140, doi:10.1145/301104.301116'
 )
 MSCCLPP = (
-    'Shah et al., "MSCCL++: Rethinking GPU communication abstractions for cutting-edge AI applications", 2025, arXiv:2504.09014'
+    'Shah et al., "MSCCL++: Rethinking GPU communication abstractions for cutting-edge AI'
+    ' applications", 2025, arXiv:2504.09014'
 )
 NCCL_RINGS = (
-    'Hu et al., "Demystifying NCCL: An in-depth analysis of GPU communication protocols and algorithms", 2025, arXiv:2507.04786'
+    'Hu et al., "Demystifying NCCL: An in-depth analysis of GPU communication protocols and'
+    ' algorithms", 2025, arXiv:2507.04786'
 )
 NCCL_TREES = (
     'Jeaugey, "Massively scale your deep learning training with NCCL 2.4", NVIDIA, 2019, '
     "developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4"
 )
-PAT = 'Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025, arXiv:2506.20252'
+PAT = (
+    'Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025,'
+    " arXiv:2506.20252"
+)
 PARAMETER_SERVER = (
-    'Li, Andersen, Park, Smola, Ahmed, Josifovski, Long, Shekita, Su, "Scaling distributed machine learning with the parameter '
-    'server", OSDI 2014, 583-598'
+    'Li, Andersen, Park, Smola, Ahmed, Josifovski, Long, Shekita, Su, "Scaling distributed machine'
+    ' learning with the parameter server", OSDI 2014, 583-598'
 )
 PATARASUK_YUAN = (
-    'Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009, 117-124, '
-    "doi:10.1016/j.jpdc.2008.09.002"
+    'Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC'
+    " 69(2), 2009, 117-124, doi:10.1016/j.jpdc.2008.09.002"
 )
 RABENSEIFNER = (
-    'Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036, 1-9, doi:10.1007/978-3-540-24685-5_1'
+    'Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036, 1-9,'
+    " doi:10.1007/978-3-540-24685-5_1"
 )
 SHARP = (
-    'Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP): a hardware architecture for efficient data reduction", '
-    "COMHPC 2016, 1-10, doi:10.1109/COMHPC.2016.006"
+    'Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP): a hardware architecture'
+    ' for efficient data reduction", COMHPC 2016, 1-10, doi:10.1109/COMHPC.2016.006'
 )
 THAKUR_GROPP = (
-    'Thakur, Gropp, "Improving the performance of collective operations in MPICH", EuroPVM/MPI 2003, LNCS 2840, 257-267, '
-    "doi:10.1007/978-3-540-39924-7_38"
+    'Thakur, Gropp, "Improving the performance of collective operations in MPICH", EuroPVM/MPI'
+    " 2003, LNCS 2840, 257-267, doi:10.1007/978-3-540-39924-7_38"
 )
 THAKUR_RABENSEIFNER_GROPP = (
-    'Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005, 49-66, '
-    "doi:10.1177/1094342005051521"
+    'Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",'
+    " IJHPCA 19(1), 2005, 49-66, doi:10.1177/1094342005051521"
 )
 TUTEL = 'Hwang et al., "Tutel: Adaptive mixture-of-experts at scale", MLSys 2023, arXiv:2206.03382'
 TWO_TREES = (
-    'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), '
-    "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
+    'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",'
+    " Parallel Computing 35(12), 2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
 TACOS = (
-    'Won, Elavazhagan, Srinivasan, Gupta, Krishna, "TACOS: Topology-aware collective algorithm synthesizer for distributed '
-    'machine learning", MICRO 2024, arXiv:2304.05301'
+    'Won, Elavazhagan, Srinivasan, Gupta, Krishna, "TACOS: Topology-aware collective algorithm'
+    ' synthesizer for distributed machine learning", MICRO 2024, arXiv:2304.05301'
 )
-UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
+UB_MESH = (
+    'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network'
+    ' architecture", 2025, arXiv:2503.20377'
+)
 
-KIM_DRAGONFLY = 'Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88'
+KIM_DRAGONFLY = (
+    'Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008,'
+    " 77-88"
+)
 MCF = (
-    'Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury, "Efficient all-to-all collective communication schedules for direct-connect '
-    'topologies", HPDC 2024, arXiv:2309.13541'
+    'Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury, "Efficient all-to-all collective communication'
+    ' schedules for direct-connect topologies", HPDC 2024, arXiv:2309.13541'
 )
 
 MOST_AT_ONCE = 2400
-"""Ranks, or switches that they stand at, that send to all at once where messages are routed link by link."""
+"""Ranks, or switches that they stand at, that send to all at once where messages are routed link by
+link."""
 MOST_FOLLOWED = 20_000_000
 """Links times steps that all differ."""
 
-# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware;
-# own: a file or plugin of the user
+# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical:
+# no such hardware; own: a file or plugin of the user
 Status = Literal["shipped", "reference", "idealised", "hypothetical", "own"]
-STATUSES: tuple[Status, ...] = get_args(Status)  # from what somebody can run today to what no hardware does
+# from what somebody can run today to what no hardware does
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Caveat(NamedTuple):
@@ -116,7 +146,8 @@ Caveats = Callable[[Group], Caveat | None]
 
 
 def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
-    """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do (``not_selected``), then by status."""
+    """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do
+    (``not_selected``), then by status."""
     index = 0 if status == "own" else STATUSES.index(status)
     return index + 1 if index or not_selected else 0
 
@@ -129,20 +160,24 @@ def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
 class _Given(TypedDict, total=False):
     """What a registration may say besides its name, topologies, source and equation."""
 
-    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
+    # why a group cannot run it, or None; their docstrings are what ``explain`` prints
+    requires: tuple[Requirement, ...]
     shipped_by: tuple[str, ...]  # libraries that run it
     note: str  # what a reader of its price should know
     baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
     usual: bool  # what ``crossover`` compares by default, the first of them with the others
-    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    in_switch: bool
     caveat: Caveats  # another status on some groups
     limits: tuple[Limit, ...]  # where a library that ships it does not run it
     twice: bool  # the formula is of an all-gather, and an all-reduce runs it there and back
-    counts: str  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+    # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+    counts: str
 
 
 class Algorithm(NamedTuple):
-    """An algorithm for one primitive; the fields with a default are explained in :class:`_Given`."""
+    """An algorithm for one primitive; the fields with a default are explained in
+    :class:`_Given`."""
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
@@ -172,7 +207,8 @@ class Algorithm(NamedTuple):
         return [note for note in (self.note, caveat.note if caveat else "") if note]
 
     def not_run_by(self, running: Running | None, group: Group) -> NotRun | None:
-        """Why a library does not run it on a group; None where it does, or where any library may run."""
+        """Why a library does not run it on a group; None where it does, or where any library may
+        run."""
         if running is None:
             return None
         if not ships(running.name, self.shipped_by):
@@ -187,10 +223,21 @@ class Algorithm(NamedTuple):
             fix = f"write {given('algorithms', self.name)}"
             what = f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
             raise ColltoolError(what, argument="algorithms", fix=fix)
-        (word, *more) = choice.tiers
-        if more or not (word.isascii() and word.isdecimal()) or not 1 <= int(word[:9]) <= group.ranks:
-            fix = f"1 to {group.ranks} {self.counts}: {given('algorithms', f'{self.name}:{min(8, group.ranks)}')}"
-            raise ColltoolError(f"'{choice.spec}' has no number of {self.counts} behind its name", argument="algorithms", fix=fix)
+        word, *more = choice.tiers
+        if (
+            more
+            or not (word.isascii() and word.isdecimal())
+            or not 1 <= int(word[:9]) <= group.ranks
+        ):
+            fix = (
+                f"1 to {group.ranks} {self.counts}:"
+                f" {given('algorithms', f'{self.name}:{min(8, group.ranks)}')}"
+            )
+            raise ColltoolError(
+                f"'{choice.spec}' has no number of {self.counts} behind its name",
+                argument="algorithms",
+                fix=fix,
+            )
         return group._replace(servers=int(word))
 
     def chosen(self, group: Group) -> Choice:
@@ -200,34 +247,67 @@ class Algorithm(NamedTuple):
     def schedule(self, group: Group) -> Schedule:
         terms = self.formula(group)
         schedule = (terms,) if isinstance(terms, Terms) else terms
-        return tuple(t._replace(n_alpha=2 * t.n_alpha, n_beta=2 * t.n_beta) for t in schedule) if self.twice else schedule
+        return (
+            tuple(t._replace(n_alpha=2 * t.n_alpha, n_beta=2 * t.n_beta) for t in schedule)
+            if self.twice
+            else schedule
+        )
 
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:
-            alike = len(self.topologies) > 1 and {*self.topologies, group.topology} <= SEVERAL_TIERS  # all of them several tiers
-            return f"does not run on {group.spoken}" if alike else f"{needs(self.topologies)}; this is {group.spoken}"
-        reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
+            # all of them several tiers
+            alike = len(self.topologies) > 1 and {*self.topologies, group.topology} <= SEVERAL_TIERS
+            return (
+                f"does not run on {group.spoken}"
+                if alike
+                else f"{needs(self.topologies)}; this is {group.spoken}"
+            )
+        reason = next(
+            (reason for requirement in self.requires if (reason := requirement(group))), None
+        )
         reason = reason or (self._changes_rails(group) if group.rail_only else None)
         if group.links and group.hashed:
-            reason = reason or "flows that are hashed to planes are not followed link by link: what goes tier by tier is priced"
+            reason = (
+                reason
+                or "flows that are hashed to planes are not followed link by link: what goes tier by tier is priced"
+            )
         return reason or (self._too_long(group) if group.links else None)
 
     def _changes_rails(self, group: Group) -> str | None:
-        """Flat schedules but those that keep to rails send between ranks at different places of their domains."""
+        """Flat schedules but those that keep to rails send between ranks at different places of
+        their domains."""
         if group.topology == "routed_tiers":
-            return "rails that never meet are not followed where a tier is routed link by link: what goes tier by tier is priced"
+            return (
+                "rails that never meet are not followed where a tier is routed link by link: what"
+                " goes tier by tier is priced"
+            )
         routes = [terms.route for terms in self.schedule(group)]
         kept = all(isinstance(route, Ring | Chain) and route.via == "rails" for route in routes)
-        return None if kept else "sends from rail to rail, which never meet here: what goes tier by tier does, or keeps to rails"
+        return (
+            None
+            if kept
+            else (
+                "sends from rail to rail, which never meet here: what goes tier by tier does, or"
+                " keeps to rails"
+            )
+        )
 
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
         routes = {type(terms.route) for terms in self.schedule(group)}
         if routes & {AllPeers, Dealt} and group.pairs > MOST_AT_ONCE**2:
-            most = f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
-            return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: {most}"
+            most = (
+                f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
+            )
+            return (
+                f"{group.ranks} ranks, all to all at once, are too many to follow link by link:"
+                f" {most}"
+            )
         if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:
-            return f"its {group.ranks - 1} steps over {group.links} links are too many to follow one by one"
+            return (
+                f"its {group.ranks - 1} steps over {group.links} links are too many to follow one"
+                " by one"
+            )
         return None
 
 
@@ -259,14 +339,25 @@ def algorithm(
     mirror: str = "",
     **more: Unpack[_Given],
 ) -> Callable[[Formula], Formula]:
-    """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
+    """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else
+    reference."""
     known = status or ("shipped" if more.get("shipped_by") else "reference")
 
     def register(formula: Formula) -> Formula:
         for primitive in primitives:
             if (primitive, name) in _ROWS:
                 raise ValueError(f"{name} is registered twice for {primitive}")
-            row = Algorithm(name, primitive, on, formula, equation, source, status=known, mirror=mirror or name, **more)
+            row = Algorithm(
+                name,
+                primitive,
+                on,
+                formula,
+                equation,
+                source,
+                status=known,
+                mirror=mirror or name,
+                **more,
+            )
             _ROWS[primitive, name] = row
         return formula
 
@@ -297,8 +388,11 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     raise ColltoolError(f"no algorithm '{clipped(name)}' for {primitive.spoken}", fix=fix)
 
 
-APPROXIMATIONS: dict[tuple[Primitive, str, str], Callable[[int, float, float], dict[str, float]]] = {}
-"""What textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
+APPROXIMATIONS: dict[
+    tuple[Primitive, str, str], Callable[[int, float, float], dict[str, float]]
+] = {}
+"""What textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes
+by formula."""
 
 
 def every_algorithm() -> list[Algorithm]:
@@ -316,7 +410,8 @@ _PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
 
 
 class Choice(NamedTuple):
-    """A name and, of a composition, the algorithms of its tiers, innermost first; none where they are left open.
+    """A name and, of a composition, the algorithms of its tiers, innermost first; none where they
+    are left open.
 
     >>> parse_choice("hierarchical:ring/ring")
     Choice(base='hierarchical', tiers=('ring', 'ring'))
@@ -334,7 +429,8 @@ class Choice(NamedTuple):
 
 
 def parse_choice(text: str) -> Choice:
-    """The choice that a text names, also as tables print it; :func:`find` knows whether such algorithms exist."""
+    """The choice that a text names, also as tables print it; :func:`find` knows whether such
+    algorithms exist."""
     printed = _PRINTED.fullmatch(text)
     base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()

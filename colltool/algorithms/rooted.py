@@ -1,6 +1,7 @@
 """One root: broadcast, reduce, and the single message of point-to-point. M is the payload.
 
-Below them what follows from a route: partners per rank, messages to all peers, edges of double trees.
+Below them what follows from a route: partners per rank, messages to all peers, edges of double
+trees.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any, assert_never
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
-from colltool.algorithms.registry import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES, Caveat, algorithm
+from colltool.algorithms.registry import (
+    CHAN,
+    HOCKNEY,
+    NCCL_RINGS,
+    THAKUR_RABENSEIFNER_GROPP,
+    TWO_TREES,
+    Caveat,
+    algorithm,
+)
 from colltool.algorithms.twisted import diameter_of
 from colltool.algorithms.wires import GraphWires
 from colltool.base.errors import given
@@ -38,7 +47,9 @@ from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     totals,
 )
 
-mpi = partial(algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP)
+mpi = partial(
+    algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
+)
 
 
 def strides(ranks: int) -> tuple[int, ...]:
@@ -77,8 +88,8 @@ def chain(group: Group) -> Terms:
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
-    The root alone sends lg N copies through its one port, so cutting the payload in segments gains nothing: the log-depth
-    broadcast that keeps n_β at 1 is the pipelined tree. For small messages.
+    The root alone sends lg N copies through its one port, so cutting the payload in segments gains
+    nothing: the log-depth broadcast that keeps n_β at 1 is the pipelined tree. For small messages.
 
     >>> binomial(Group(8, "star"))[:2]
     (3, 3)
@@ -99,8 +110,8 @@ def binomial(group: Group) -> Terms:
 def pipelined_tree(group: Group) -> Terms:
     """Two complementary binary trees, each carrying half of the payload, pipelined.
 
-    Both hang from the root, and every other rank is interior in at most one of them: with half of the payload each, no port
-    sends more than M.
+    Both hang from the root, and every other rank is interior in at most one of them: with half of
+    the payload each, no port sends more than M.
 
     >>> pipelined_tree(Group(8, "star"))[:2]
     (3, 1)
@@ -109,7 +120,12 @@ def pipelined_tree(group: Group) -> Terms:
     return Terms(depth, 1, Trees(both_ways=False), fill=depth)
 
 
-@mpi("scatter-allgather", BC, source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}", equation="t = (lg N + N-1) α + 2 (N-1)/N M/BW")
+@mpi(
+    "scatter-allgather",
+    BC,
+    source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}",
+    equation="t = (lg N + N-1) α + 2 (N-1)/N M/BW",
+)
 def scatter_allgather(group: Group) -> Schedule:
     """Van de Geijn broadcast: a binomial scatter, then a ring all-gather.
 
@@ -131,15 +147,19 @@ def scatter_allgather(group: Group) -> Schedule:
     shipped_by=("NCCL", "RCCL", "MPI"),
     limits=(nccl_inside,),
     source=HOCKNEY,
-    note=f"between the two ranks of the group that are farthest apart; {given('ranks', 2)} for neighbours",
+    note=(
+        f"between the two ranks of the group that are farthest apart; {given('ranks', 2)} for"
+        " neighbours"
+    ),
     baseline=True,
     equation="t = α + M/BW; on a lattice every hop of the shortest path costs an α",
 )
 def send(group: Group) -> Terms:
     """One message between the two ranks of the group that are farthest apart.
 
-    Assumes cut-through: the bytes are paid once, whatever the number of hops. Where messages are routed link by link, α is of the
-    longest way over the outermost tier, and the bytes take the narrowest: over several ways some pairs are faster.
+    Assumes cut-through: the bytes are paid once, whatever the number of hops. Where messages are
+    routed link by link, α is of the longest way over the outermost tier, and the bytes take the
+    narrowest: over several ways some pairs are faster.
 
     >>> from colltool.algorithms.group import Axis
     >>> send(Group(8, "star"))[:2]
@@ -158,7 +178,10 @@ def most_partners(schedule: Schedule, group: Group) -> int:
     >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
     (4, 6)
     """
-    if any(isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links")) for terms in schedule):
+    if any(
+        isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links"))
+        for terms in schedule
+    ):
         return group.ranks - 1  # everybody: of a million ranks there is no need to list them
     n = group.ranks
     partners: set[int] = set()  # as distances round the group
@@ -174,7 +197,9 @@ def most_partners(schedule: Schedule, group: Group) -> int:
                 partners |= {*range(1, min(5, n))}
             case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
                 ahead = {stride * (2 if folded else 1) for stride, _ in steps}
-                partners |= ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
+                partners |= (
+                    ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
+                )
             case Servers():
                 partners |= {*range(1, group.servers + 1)}
             case Pair() | Switch():
@@ -198,11 +223,16 @@ def _neighbours(group: Group) -> int:
         return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
     wires = group.wires
     graph = wires if isinstance(wires, GraphWires) else wires and wires.between_ranks
-    return max(len(ends) for node, ends in graph.beside.items() if node < graph.endpoints) if graph else 0
+    return (
+        max(len(ends) for node, ends in graph.beside.items() if node < graph.endpoints)
+        if graph
+        else 0
+    )
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:
-    """``each``·M to all peers; on a full mesh over all links at once, so that one carries a single message.
+    """``each``·M to all peers; on a full mesh over all links at once, so that one carries a single
+    message.
 
     >>> to_all(Group(4, "star"), 0.25)[:2], to_all(Group(4, "full_mesh"), 0.25)[:2]
     ((1, 0.75), (1, 0.25))
@@ -218,14 +248,17 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
 def many_sends(group: Group) -> Caveat | None:
     """The caveat where all messages leave at once and the fabric does not say what that takes."""
     told = group.one_port or group.posts_cost
-    return None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
+    return (
+        None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
+    )
 
 
 def _in_order(ranks: int) -> tuple[int, ...]:
-    """Every rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
+    """Every rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root,
+    which is rank 0.
 
-    The lowest set bit b of a rank is its height. Its parent is at distance b, on the side where the next bit is clear, or on
-    the other one when that side lies beyond the last rank.
+    The lowest set bit b of a rank is its height. Its parent is at distance b, on the side where the
+    next bit is clear, or on the other one when that side lies beyond the last rank.
     """
     parents = [-1]
     for rank in range(1, ranks):
@@ -244,24 +277,31 @@ def _moved(parents: tuple[int, ...], places: Sequence[int]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def double_tree(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents in two complementary trees: the second is the first mirrored (N even) or shifted (N odd)."""
+    """The parents in two complementary trees: the second is the first mirrored (N even) or shifted
+    (N odd)."""
     places = [ranks - 1 - rank if ranks % 2 == 0 else (rank + 1) % ranks for rank in range(ranks)]
     return _in_order(ranks), _moved(_in_order(ranks), places)
 
 
 @lru_cache(maxsize=64)
 def trees_under_one_root(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents with rank 0 at both roots, as one payload needs it: the others mirrored (N odd) or shifted (N even)."""
-    places = [0, *(ranks - rank if ranks % 2 else rank % (ranks - 1) + 1 for rank in range(1, ranks))]
+    """The parents with rank 0 at both roots, as one payload needs it: the others mirrored (N odd)
+    or shifted (N even)."""
+    places = [
+        0,
+        *(ranks - rank if ranks % 2 else rank % (ranks - 1) + 1 for rank in range(1, ranks)),
+    ]
     return _in_order(ranks), _moved(_in_order(ranks), places)
 
 
 @lru_cache(maxsize=256)
 def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
-    """The most messages of half the payload that leave or enter any domain of consecutive ranks, over both trees.
+    """The most messages of half the payload that leave or enter any domain of consecutive ranks,
+    over both trees.
 
-    A broadcast sends each out of the parent's domain into the child's, a reduction the other way: the busier direction of the
-    uplinks counts. With ``both_ways`` both run at once, and either end's domain sends one.
+    A broadcast sends each out of the parent's domain into the child's, a reduction the other way:
+    the busier direction of the uplinks counts. With ``both_ways`` both run at once, and either
+    end's domain sends one.
     """
     above, below = ([0] * -(-ranks // domain) for _ in range(2))
     for parents in double_tree(ranks) if both_ways else trees_under_one_root(ranks):

@@ -1,9 +1,12 @@
-"""Switches taken out of a graph of links: what passes them becomes links between ranks, each with its way through them.
+"""Switches taken out of a graph of links: what passes them becomes links between ranks, each with
+its way through them.
 
-A link into a switch and one out of it are joined, as much of both as no rank needs apart to be reached, until none is left. Where
-as much enters a switch as leaves it, that always goes on to the end.
+A link into a switch and one out of it are joined, as much of both as no rank needs apart to be
+reached, until none is left. Where as much enters a switch as leaves it, that always goes on to the
+end.
 
-Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed graphs", 1995; ForestColl.
+Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed
+    graphs", 1995; ForestColl.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ Ways = dict[tuple[int, int], list[Way]]
 
 @dataclass
 class _Shrinking:
-    """Links that are ``left``, switches among them, and where each leads: at the end between the ``ranks`` alone."""
+    """Links that are ``left``, switches among them, and where each leads: at the end between the
+    ``ranks`` alone."""
 
     left: Capacities
     ranks: int
@@ -40,11 +44,14 @@ class _Shrinking:
     ways: Ways = field(default_factory=lambda: defaultdict(list))
 
     def take_out(self, switch: int) -> None:
-        """Join what enters a switch with what leaves it; back where it came from last of all, which is nowhere."""
+        """Join what enters a switch with what leaves it; back where it came from last of all, which
+        is nowhere."""
         self._join_evenly(switch)
         while into := [node for node, row in self.left.items() if row.get(switch)]:
             out = [node for node, units in self.left[switch].items() if units]
-            pairs = [(a, b) for a in into for b in out if a != b] + [(a, a) for a in into if a in out]
+            pairs = [(a, b) for a in into for b in out if a != b] + [
+                (a, a) for a in into if a in out
+            ]
             joined = [self._join(a, switch, b) for a, b in pairs]
             assert any(joined), "as much leaves a switch as enters it"
         del self.left[switch]
@@ -53,8 +60,15 @@ class _Shrinking:
 
     def _join_evenly(self, switch: int) -> None:
         """As much of every two as of any other, if that spoils nothing: trees stay flat."""
-        beside = [node for node, units in self.left[switch].items() if units and self.left[node].get(switch)]
-        least = min((self.left[a][b] for node in beside for a, b in ((node, switch), (switch, node))), default=0)
+        beside = [
+            node
+            for node, units in self.left[switch].items()
+            if units and self.left[node].get(switch)
+        ]
+        least = min(
+            (self.left[a][b] for node in beside for a, b in ((node, switch), (switch, node))),
+            default=0,
+        )
         if units := least // max(1, len(beside) - 1):
             pairs = list(permutations(beside, 2))
             for a, b in pairs:
@@ -67,7 +81,8 @@ class _Shrinking:
                     self._lay(a, switch, b, units)
 
     def _join(self, a: int, switch: int, b: int) -> int:
-        """How many units became a link from ``a`` to ``b``: every cut between ranks keeps what it has to carry."""
+        """How many units became a link from ``a`` to ``b``: every cut between ranks keeps what it
+        has to carry."""
         units = min(self.left[a][switch], self.left[switch][b])
         if units:
             self._move(a, switch, b, units)
@@ -92,11 +107,17 @@ class _Shrinking:
         """Units that some rank no longer gets."""
         owed = self.each * len(self.roots)
         network = {**self.left, _SOURCE: dict.fromkeys(self.roots, self.each)}
-        return max(owed - min(owed, max_flow(network, _SOURCE, rank, enough=owed)[0]) for rank in range(self.ranks))
+        return max(
+            owed - min(owed, max_flow(network, _SOURCE, rank, enough=owed)[0])
+            for rank in range(self.ranks)
+        )
 
 
-def split_off(links: Capacities, ranks: int, roots: Sequence[int], each: int) -> tuple[Capacities, Ways]:
-    """Links between ranks over which every root still reaches all of them with so many units, and the ways behind each link."""
+def split_off(
+    links: Capacities, ranks: int, roots: Sequence[int], each: int
+) -> tuple[Capacities, Ways]:
+    """Links between ranks over which every root still reaches all of them with so many units, and
+    the ways behind each link."""
     split = _Shrinking({node: dict(row) for node, row in links.items()}, ranks, roots, each)
     for a, row in links.items():
         for b, units in row.items():
@@ -127,8 +148,11 @@ def _in_line(first: list[Way], then: list[Way]) -> Iterable[Way]:
         yield Way(one.nodes + other.nodes[1:], units)
 
 
-def through(links: Sequence[tuple[int, int]], units: int, ways: Ways) -> Iterable[tuple[int, Sequence[Way]]]:
-    """So many trees alike, taken apart by the ways that each of their links goes: how many, and of each link its way."""
+def through(
+    links: Sequence[tuple[int, int]], units: int, ways: Ways
+) -> Iterable[tuple[int, Sequence[Way]]]:
+    """So many trees alike, taken apart by the ways that each of their links goes: how many, and of
+    each link its way."""
     while units:
         some = min(units, *(ways[ends][-1].units for ends in links))
         yield some, [_taken(ways[ends], some)[0] for ends in links]

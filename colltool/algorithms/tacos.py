@@ -1,8 +1,10 @@
-"""All-gathers found link by link: in every step each link takes a piece that its far end still lacks.
+"""All-gathers found link by link: in every step each link takes a piece that its far end still
+lacks.
 
-Links into ranks that have few links choose first. Of the pieces that it could take, a link takes one that the fewest ranks hold,
-drawn by a generator of fixed seed: links stay busy to the last steps, and the same network always gives the same schedule. A
-reduce-scatter is that backwards, an all-reduce both.
+Links into ranks that have few links choose first. Of the pieces that it could take, a link takes
+one that the fewest ranks hold, drawn by a generator of fixed seed: links stay busy to the last
+steps, and the same network always gives the same schedule. A reduce-scatter is that backwards, an
+all-reduce both.
 
 Source: TACOS, arXiv 2304.05301; rarest pieces first, as BitTorrent takes them.
 """
@@ -13,7 +15,13 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from colltool.algorithms.forest import ON_LINKS, common_unit, joined_by_links, rates_of, ring_wires, wires_between  # noqa: F401  (ring_wires: of the examples)
+from colltool.algorithms.forest import (
+    ON_LINKS,
+    common_unit,
+    joined_by_links,
+    rates_of,
+    wires_between,
+)
 from colltool.algorithms.group import Group, all_ports
 from colltool.algorithms.registry import TACOS, algorithm
 from colltool.algorithms.wires import GraphWires
@@ -27,27 +35,36 @@ Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 
 
 def links_in_proportion(group: Group) -> str | None:
-    """Links between ranks, of one rate or of rates like 2 to 3, and not all in rings that multi-ring keeps busy."""
+    """Links between ranks, of one rate or of rates like 2 to 3, and not all in rings that
+    multi-ring keeps busy."""
     if why := joined_by_links(group):
         return why
     if group.ranks > MOST_RANKS:
         return f"links are matched for {MOST_RANKS} ranks at most"
-    if len(group.axes) > 1 and all(axis.is_ring and axis.size == group.axes[0].size for axis in group.axes):
+    if len(group.axes) > 1 and all(
+        axis.is_ring and axis.size == group.axes[0].size for axis in group.axes
+    ):
         return "all axes are rings of one length: multi-ring keeps every link busy"
     wires = wires_between(group)
     in_proportion = wires is not None and _unit(wires) is not None
-    return None if in_proportion else f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
+    return (
+        None
+        if in_proportion
+        else f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
+    )
 
 
 def _unit(wires: GraphWires) -> float | None:
-    """The rate of which all links have a whole multiple, bytes/s; None where that would be a small part of the slowest."""
+    """The rate of which all links have a whole multiple, bytes/s; None where that would be a small
+    part of the slowest."""
     rates = rates_of(wires).values()
     unit = common_unit(rates, _MOST_PARTS)
     return unit if unit and max(rates) < (_MOST_PARALLEL + 1) * unit else None
 
 
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
-    """From rank to rank, as often as there are pieces in a step, those into ranks of few links first."""
+    """From rank to rank, as often as there are pieces in a step, those into ranks of few links
+    first."""
     unit, rates = _unit(wires), rates_of(wires)
     assert unit is not None  # links_in_proportion let nobody else in
     every = [ends for ends, rate in rates.items() for _ in range(round(rate / unit))]
@@ -63,7 +80,10 @@ def pieces_of(ranks: int) -> int:
 def steps(wires: GraphWires) -> Iterator[Moved]:
     """What each step of an all-gather moves; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
     links, ranks, pieces = _links(wires), wires.endpoints, pieces_of(wires.endpoints)
-    held, swarm = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)], _Swarm(ranks * pieces, ranks)
+    held, swarm = (
+        [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)],
+        _Swarm(ranks * pieces, ranks),
+    )
     while swarm.rarest < ranks:
         before, moved = list(held), []
         for a, b in links:
@@ -87,7 +107,8 @@ class _Swarm:
         many = self.rarest
         while not among & self.held_by[many]:
             many += 1
-        self.drawn = (self.drawn * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1  # Knuth's MMIX
+        # Knuth's MMIX
+        self.drawn = (self.drawn * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
         first, rare = (self.drawn >> 33) % self.pieces, among & self.held_by[many]
         piece = _lowest(rare >> first << first or rare)
         self.held_by[many] ^= 1 << piece
@@ -112,12 +133,23 @@ _matched = partial(
     on=ON_LINKS,
     requires=(links_in_proportion, all_ports),
     source=TACOS,
-    note="a synthesised schedule: no library runs it as it is; colltool export msccl writes it for those that run schedules",
+    note=(
+        "a synthesised schedule: no library runs it as it is; colltool export msccl writes it for"
+        " those that run schedules"
+    ),
 )
 
 
-@_matched(AG, RS, equation="t = T (α + M/(N c BW)), T steps of the schedule found, each part of M in c pieces")
-@_matched(AR, twice=True, equation="t = 2T (α + M/(N c BW)), T steps of the schedule found, each part of M in c pieces")
+@_matched(
+    AG,
+    RS,
+    equation="t = T (α + M/(N c BW)), T steps of the schedule found, each part of M in c pieces",
+)
+@_matched(
+    AR,
+    twice=True,
+    equation="t = 2T (α + M/(N c BW)), T steps of the schedule found, each part of M in c pieces",
+)
 def tacos(group: Group) -> Terms:
     """Pieces drawn for every link and step, such that no link idles that has something to bring.
 

@@ -1,10 +1,13 @@
-"""The twisted torus: what its shape alone decides. The wraparound of each short axis lands half way round every long one.
+"""The twisted torus: what its shape alone decides. The wraparound of each short axis lands half way
+round every long one.
 
-Axes have k or 2k places. From the end of an axis of k the link leads back to its start, k places on along each axis of 2k. So
-every axis closes after 2k hops, all links are alike, and shortest paths load them evenly: a link carries what all ranks send,
-times the mean distance, over the number of links. Source: J. M. Camara et al., "Twisted torus topologies for enhanced
-interconnection networks", IEEE TPDS 21(12), 2010, 1765-1778; TPU v4 offers k x k x 2k and k x 2k x 2k (Jouppi et al., "TPU v4",
-ISCA 2023, section 2.8). Executed on links, all shortest paths alike, by ``colltool verify``.
+Axes have k or 2k places. From the end of an axis of k the link leads back to its start, k places on
+along each axis of 2k. So every axis closes after 2k hops, all links are alike, and shortest paths
+load them evenly: a link carries what all ranks send, times the mean distance, over the number of
+links. Source: J. M. Camara et al., "Twisted torus topologies for enhanced interconnection
+networks", IEEE TPDS 21(12), 2010, 1765-1778; TPU v4 offers k x k x 2k and k x 2k x 2k (Jouppi et
+al., "TPU v4", ISCA 2023, section 2.8). Executed on links, all shortest paths alike, by
+``colltool verify``.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ def twisted_axes(shape: Shape) -> tuple[Axis, ...] | None:
     if len(shape) not in (2, 3) or k < 2 or set(shape) != {k, 2 * k}:
         return None
     shift = tuple(k if size > k else 0 for size in shape)
-    return tuple(Axis(size, wrap=True) if size > k else Axis(size, wrap=False, twist=shift) for size in shape)
+    return tuple(
+        Axis(size, wrap=True) if size > k else Axis(size, wrap=False, twist=shift) for size in shape
+    )
 
 
 def is_twisted(axes: Sequence[Axis]) -> bool:
@@ -48,13 +53,18 @@ class Distances(NamedTuple):
 
 @lru_cache(maxsize=256)
 def distances(axes: tuple[Axis, ...]) -> Distances:
-    """Of a twisted torus. An odd number of wraparounds turns the way l along each long ring into k - l.
+    """Of a twisted torus. An odd number of wraparounds turns the way l along each long ring into k
+    - l.
 
     >>> axes = twisted_axes((4, 8))
     >>> distances(axes)
     Distances(longest=4, total=84)
     """
-    k, shorts, longs = min(axis.size for axis in axes), Counter({(0, 2 * sum(axis.size for axis in axes)): 1}), Counter({0: 1})
+    k, shorts, longs = (
+        min(axis.size for axis in axes),
+        Counter({(0, 2 * sum(axis.size for axis in axes)): 1}),
+        Counter({0: 1}),
+    )
     for axis in axes:
         if axis.twist:  # links by an even and by an odd number of wraparounds
             found: Counter[tuple[int, int]] = Counter()
@@ -78,26 +88,30 @@ def diameter_of(axes: tuple[Axis, ...]) -> int:
 
 
 def mean_load(axes: tuple[Axis, ...]) -> float:
-    """Bytes through each link of a twisted torus in a uniform all-to-all, in units of M: the mean distance over its 2 n axes.
+    """Bytes through each link of a twisted torus in a uniform all-to-all, in units of M: the mean
+    distance over its 2 n axes.
 
-    >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4, 8, 8))), 3)
-    (1.745, 1.391)
+    >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4,
+    8, 8))), 3) (1.745, 1.391)
     """
     return distances(axes).total / prod(axis.size for axis in axes) / (2 * len(axes))
 
 
 def links_across(axes: Sequence[Axis], number: int) -> int:
-    """Links between the two halves of a lattice, cut across the middle of an axis: its own, and every twist along it."""
+    """Links between the two halves of a lattice, cut across the middle of an axis: its own, and
+    every twist along it."""
     nodes, cut = prod(axis.size for axis in axes), axes[number]
     twists = sum(nodes // axis.size for axis in axes if axis.twist and axis.twist[number])
     return nodes // cut.size * (2 if cut.closed else 1) + twists
 
 
 def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
-    """The axes that each of n parts of a payload runs over, part j from axis j on, as far as it sees them.
+    """The axes that each of n parts of a payload runs over, part j from axis j on, as far as it
+    sees them.
 
-    On a twisted torus a part begins with a ring of 2k. On a short axis that goes through the twist, and takes half of a long axis
-    with it: the last that the part comes to. Short axes after the first are open lines.
+    On a twisted torus a part begins with a ring of 2k. On a short axis that goes through the twist,
+    and takes half of a long axis with it: the last that the part comes to. Short axes after the
+    first are open lines.
     """
     runs = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
     if not is_twisted(axes):
@@ -114,4 +128,8 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
 
 def not_twisted(group: Group) -> str | None:
     """Messages that go several hops along one axis would leave it on a twisted torus."""
-    return "follows single axes, and shortest paths of a twisted torus do not" if is_twisted(group.axes) else None
+    return (
+        "follows single axes, and shortest paths of a twisted torus do not"
+        if is_twisted(group.axes)
+        else None
+    )

@@ -1,8 +1,9 @@
-"""Networks whose messages are routed link by link: what a group, a link model and a cut may know of their wires.
+"""Networks whose messages are routed link by link: what a group, a link model and a cut may know of
+their wires.
 
-Bandwidths are bytes/s of one direction; latencies are seconds per link. Where endpoints have ports at switches, links are shared
-by all ranks behind the endpoints, and latencies come on top of what a message pays anyway. Elsewhere each of these ranks has the
-links for itself.
+Bandwidths are bytes/s of one direction; latencies are seconds per link. Where endpoints have ports
+at switches, links are shared by all ranks behind the endpoints, and latencies come on top of what a
+message pays anyway. Elsewhere each of these ranks has the links for itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Node = TypeVar("Node", int, int | str)
 _FEW_NODES = 128  # of a graph whose cuts between switches are sought one by one
 
 Routing = Literal["minimal", "valiant", "adaptive"]
-"""Shortest paths; by way of a random other group; whichever of the two loads the busiest link less."""
+"""Shortest paths; by way of a random other group; whichever of the two loads the busiest link
+less."""
 
 
 class Edge(NamedTuple):
@@ -31,7 +33,8 @@ class Edge(NamedTuple):
 
 
 class CutSide(NamedTuple):
-    """Endpoints ``first`` up to ``after`` (exclusive) and the bytes/s that can leave them, in all."""
+    """Endpoints ``first`` up to ``after`` (exclusive) and the bytes/s that can leave them, in
+    all."""
 
     first: int
     after: int
@@ -51,7 +54,8 @@ def hops_from(start: Node, beside: Mapping[Node, Collection[Node]]) -> dict[Node
 
 
 class GraphWires(NamedTuple):
-    """An explicit graph: endpoints are the first nodes, switches follow; ``edges`` in both directions."""
+    """An explicit graph: endpoints are the first nodes, switches follow; ``edges`` in both
+    directions."""
 
     endpoints: int
     nodes: int
@@ -59,7 +63,8 @@ class GraphWires(NamedTuple):
 
     @property
     def has_ports(self) -> bool:
-        """Whether every rank has a port at a switch and all share the links behind; here its links are all that it has."""
+        """Whether every rank has a port at a switch and all share the links behind; here its links
+        are all that it has."""
         return False
 
     @property
@@ -83,21 +88,30 @@ class GraphWires(NamedTuple):
         return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
-        return self._replace(edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges))
+        return self._replace(
+            edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges)
+        )
 
     def slowed(self, factor: float) -> GraphWires:
         """With latencies times a factor."""
-        return self._replace(edges=tuple(edge._replace(alpha_s=edge.alpha_s * factor) for edge in self.edges))
+        return self._replace(
+            edges=tuple(edge._replace(alpha_s=edge.alpha_s * factor) for edge in self.edges)
+        )
 
     def of_first(self, endpoints: int) -> GraphWires:
-        """What is left to the first endpoints alone, switches included: the others forward nothing."""
+        """What is left to the first endpoints alone, switches included: the others forward
+        nothing."""
         gone = self.endpoints - endpoints
         if not gone:
             return self
         stay = (*range(endpoints), *range(self.endpoints, self.nodes))
         to = {node: number for number, node in enumerate(stay)}
         kept = (edge for edge in self.edges if edge.a in to and edge.b in to)
-        return GraphWires(endpoints, self.nodes - gone, tuple(edge._replace(a=to[edge.a], b=to[edge.b]) for edge in kept))
+        return GraphWires(
+            endpoints,
+            self.nodes - gone,
+            tuple(edge._replace(a=to[edge.a], b=to[edge.b]) for edge in kept),
+        )
 
     def joins_all(self) -> bool:
         """Whether every endpoint reaches every other."""
@@ -113,7 +127,8 @@ class GraphWires(NamedTuple):
         return found
 
     def cuts(self) -> Iterator[CutSide]:
-        """Around every endpoint, and every run of the first endpoints, switches on the side that saves most."""
+        """Around every endpoint, and every run of the first endpoints, switches on the side that
+        saves most."""
         out = [0.0] * self.nodes
         for edge in self.edges:
             out[edge.a] += edge.Bps
@@ -123,11 +138,14 @@ class GraphWires(NamedTuple):
             yield CutSide(0, after, self._out_of(after))
 
     def _out_of(self, after: int) -> float:
-        """Links from the first endpoints to anywhere else, each switch on the side where that is less."""
+        """Links from the first endpoints to anywhere else, each switch on the side where that is
+        less."""
         behind = any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges)
         if behind and self.nodes <= _FEW_NODES:
             return self._least_cut(after)
-        crossing = sum(edge.Bps for edge in self.edges if edge.a < after and after <= edge.b < self.endpoints)
+        crossing = sum(
+            edge.Bps for edge in self.edges if edge.a < after and after <= edge.b < self.endpoints
+        )
         ways: dict[int, list[float]] = {}
         for edge in self.edges:
             if edge.b >= self.endpoints > edge.a:
@@ -137,7 +155,8 @@ class GraphWires(NamedTuple):
         return crossing + sum(min(both) for both in ways.values())
 
     def _least_cut(self, after: int) -> float:
-        """Of all ways to put switches on one side or the other; to a millionth of the slowest link, rounded up."""
+        """Of all ways to put switches on one side or the other; to a millionth of the slowest link,
+        rounded up."""
         unit = min(edge.Bps for edge in self.edges) / 2**20
         links: Capacities = {node: {} for node in range(self.nodes)}
         for edge in self.edges:
@@ -152,8 +171,9 @@ class GraphWires(NamedTuple):
 class HyperXWires(NamedTuple):
     """Along each axis of a grid of nodes a link between every two that differ there alone.
 
-    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the endpoints. Both are numbered with
-    the first axis fastest. ``Bps``, ``alpha_s``: of a link along each axis.
+    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the
+    endpoints. Both are numbered with the first axis fastest. ``Bps``, ``alpha_s``: of a link along
+    each axis.
     """
 
     endpoints: int
@@ -184,7 +204,11 @@ class HyperXWires(NamedTuple):
             for node in range(self.endpoints):
                 start = node - node // stride % size * stride
                 line = (start + place * stride for place in range(size))
-                edges += [Edge(node, other, rate, alpha_s) for other in line if node != other < self.endpoints]
+                edges += [
+                    Edge(node, other, rate, alpha_s)
+                    for other in line
+                    if node != other < self.endpoints
+                ]
             stride *= size
         return GraphWires(self.endpoints, self.endpoints, tuple(edges))
 
@@ -215,11 +239,12 @@ class HyperXWires(NamedTuple):
 
 
 class DragonflyWires(NamedTuple):
-    """Groups of switches: inside each a link between every two, or between every leaf and every spine; cables between groups.
+    """Groups of switches: inside each a link between every two, or between every leaf and every
+    spine; cables between groups.
 
-    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the leaves, and cables between
-    groups end at the spines. ``local_Bps``: of all parallel links between two switches; ``global_Bps``: of one of the ``cables``
-    between two groups.
+    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the
+    leaves, and cables between groups end at the spines. ``local_Bps``: of all parallel links
+    between two switches; ``global_Bps``: of one of the ``cables`` between two groups.
     """
 
     endpoints: int
@@ -279,12 +304,14 @@ class DragonflyWires(NamedTuple):
         inside, climbs = (2, 1) if self.spines else (hop, hop)
         if self.routing != "valiant":
             return (inside, 0), (2 * climbs, 1)
-        turn = 2 * min(1, self.spines - 1) if self.spines else hop  # from the cable that leads into a group to the one out of it
+        # from the cable that leads into a group to the one out of it
+        turn = 2 * min(1, self.spines - 1) if self.spines else hop
         detour = 2 * hop if self.switches > 2 and not self.spines else inside
         return (detour, 0), ((2 * climbs + turn, 2) if self.groups > 2 else (2 * climbs, 1))
 
     def gateway(self, group: int, other: int, cable: int) -> int:
-        """The switch of ``group`` at which that cable to the other group ends: ports are dealt out evenly, by distance."""
+        """The switch of ``group`` at which that cable to the other group ends: ports are dealt out
+        evenly, by distance."""
         port = ((other - group) % self.groups - 1) * self.cables + cable
         return port * self.gateways // ((self.groups - 1) * self.cables)
 
@@ -293,26 +320,39 @@ class DragonflyWires(NamedTuple):
 
     def slowed(self, factor: float) -> DragonflyWires:
         """With latencies times a factor."""
-        return self._replace(local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor)
+        return self._replace(
+            local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor
+        )
 
     def cuts(self) -> Iterator[CutSide]:
-        """Each switch of the first group, runs of them, and runs of groups, while any endpoint stands on the other side."""
+        """Each switch of the first group, runs of them, and runs of groups, while any endpoint
+        stands on the other side."""
         a_group = self.hosts * self.switches
-        ends = [self.hosts * count for count in range(1, self.switches)] + [a_group * count for count in range(1, self.groups)]
+        ends = [self.hosts * count for count in range(1, self.switches)] + [
+            a_group * count for count in range(1, self.groups)
+        ]
         for after in (end for end in ends if end < self.endpoints):
             yield CutSide(0, after, self.out_of(after // self.hosts))
         for first in range(self.hosts, min(a_group, self.endpoints), self.hosts):
-            yield CutSide(first, min(first + self.hosts, self.endpoints), self._out_of_one(first // self.hosts))
+            yield CutSide(
+                first,
+                min(first + self.hosts, self.endpoints),
+                self._out_of_one(first // self.hosts),
+            )
 
     def out_of(self, switches: int) -> float:
-        """Bytes/s out of the first switches: of whole groups, and of a part of one, its spines on the side that saves more."""
+        """Bytes/s out of the first switches: of whole groups, and of a part of one, its spines on
+        the side that saves more."""
         whole, part = divmod(switches, self.switches)
         cables = self.cables * self.global_Bps
         if not part:
             return whole * (self.groups - whole) * cables
         beyond = self.groups - whole - 1
         if self.spines:  # none of them, or all
-            leads, stays = part * self.spines * self.local_Bps, (self.switches - part) * self.spines * self.local_Bps
+            leads, stays = (
+                part * self.spines * self.local_Bps,
+                (self.switches - part) * self.spines * self.local_Bps,
+            )
             return min(whole * (beyond + 1) * cables + leads, (whole + 1) * beyond * cables + stays)
         inward, outward = self._cables_at(whole, range(part))
         inside = part * (self.switches - part) * self.local_Bps
@@ -320,14 +360,18 @@ class DragonflyWires(NamedTuple):
 
     @property
     def halved_Bps(self) -> float:
-        """Out of half of the switches: the first; of an odd number of groups half of the others, and of one the switches of their
-        cables."""
+        """Out of half of the switches: the first; of an odd number of groups half of the others,
+        and of one the switches of their cables."""
         plain = self.out_of(self.switches * self.groups // 2)
         if self.spines or self.groups % 2 == 0 or self.switches == 1:
             return plain
         near, part = self.groups // 2, range(self.switches // 2)
-        ends = [[self.gateway(0, apart, cable) in part for cable in range(self.cables)] for apart in range(1, self.groups)]
-        astray = sum(end != (apart < near) for apart, row in enumerate(ends) for end in row)  # cables whose ends part
+        ends = [
+            [self.gateway(0, apart, cable) in part for cable in range(self.cables)]
+            for apart in range(1, self.groups)
+        ]
+        # cables whose ends part
+        astray = sum(end != (apart < near) for apart, row in enumerate(ends) for end in row)
         inside = len(part) * (self.switches - len(part)) * self.local_Bps
         return min(plain, inside + (near * near * self.cables + astray) * self.global_Bps)
 
@@ -340,8 +384,11 @@ class DragonflyWires(NamedTuple):
 
     def _cables_at(self, group: int, among: range) -> tuple[int, int]:
         """Cables of these switches of a group to the groups before it, and to those after it."""
-        ends = [[self.gateway(group, other, cable) in among for cable in range(self.cables)] for other in range(self.groups)
-                if other != group]  # fmt: skip
+        ends = [
+            [self.gateway(group, other, cable) in among for cable in range(self.cables)]
+            for other in range(self.groups)
+            if other != group
+        ]
         return sum(map(sum, ends[:group])), sum(map(sum, ends[group:]))
 
 

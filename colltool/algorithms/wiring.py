@@ -1,14 +1,18 @@
-"""What the wiring allows: all links of a full mesh at once, switches that compute, schedules over several tiers.
+"""What the wiring allows: all links of a full mesh at once, switches that compute, schedules over
+several tiers.
 
-Full mesh (``bandwidth`` is one link's, one direction): one ring uses one of a rank's N-1 links. Walecki's zigzags share all links
-out among rings: N-1 rings for odd N, twice as many for even N, every link in two of them. With equal shares of the payload every
-link carries 1/(N-1) of what a single ring's does.
+Full mesh (``bandwidth`` is one link's, one direction): one ring uses one of a rank's N-1 links.
+Walecki's zigzags share all links out among rings: N-1 rings for odd N, twice as many for even N,
+every link in two of them. With equal shares of the payload every link carries 1/(N-1) of what a
+single ring's does.
 
-In-network: the switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks. n_α counts passes through a switch,
-each at α_switch, times the k levels of the aggregation tree. Not on lattices or a full mesh: there is no switch.
+In-network: the switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks. n_α
+counts passes through a switch, each at α_switch, times the k levels of the aggregation tree. Not on
+lattices or a full mesh: there is no switch.
 
-Several tiers: baselines on a single tier, and NCCL's rings over all rails. Every byte goes at the speed of the slowest tier on
-its way. The packed ring and the other any-to-any schedules are registered with their families.
+Several tiers: baselines on a single tier, and NCCL's rings over all rails. Every byte goes at the
+speed of the slowest tier on its way. The packed ring and the other any-to-any schedules are
+registered with their families.
 """
 
 from __future__ import annotations
@@ -17,28 +21,59 @@ from functools import partial
 
 from colltool.algorithms.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 from colltool.algorithms.libraries import nccl_inside, nccl_switch, nvls_inside
-from colltool.algorithms.registry import CHAN, NCCL_RINGS, PARAMETER_SERVER, PATARASUK_YUAN, SHARP, Requirement, algorithm
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Chain, Peers, Ring, Servers, Switch, Terms
+from colltool.algorithms.registry import (
+    CHAN,
+    NCCL_RINGS,
+    PARAMETER_SERVER,
+    PATARASUK_YUAN,
+    SHARP,
+    Requirement,
+    algorithm,
+)
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    REDUCE,
+    RS,
+    Chain,
+    Peers,
+    Ring,
+    Servers,
+    Switch,
+    Terms,
+)
 
 _ALL_LINKS = (
-    "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of the 8 paths between NICs one "
-    "(model 81); NCCL, issue 43: rings until all NVLinks are used"
+    "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of"
+    " the 8 paths between NICs one (model 81); NCCL, issue 43: rings until all NVLinks are used"
 )
 
 
 def several_links(group: Group) -> str | None:
     """Two ranks have one link, and one ring over it."""
-    return "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
+    return (
+        "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
+    )
 
 
-_over_all_links = partial(algorithm, on=FULL_MESH, requires=(several_links, all_ports), shipped_by=("NCCL", "RCCL"))
+_over_all_links = partial(
+    algorithm, on=FULL_MESH, requires=(several_links, all_ports), shipped_by=("NCCL", "RCCL")
+)
 
 
-@_over_all_links("multi-link-ring", AR, source=f"{PATARASUK_YUAN}; {_ALL_LINKS}", equation="t = 2(N-1) α + 2/N M/BW")
+@_over_all_links(
+    "multi-link-ring",
+    AR,
+    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+    equation="t = 2(N-1) α + 2/N M/BW",
+)
 def multi_link_all_reduce(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of the vector.
 
-    A ring has a link of its own in every step (for even N half of one), and N-1 links a rank carry 2(N-1)/N M together.
+    A ring has a link of its own in every step (for even N half of one), and N-1 links a rank carry
+    2(N-1)/N M together.
 
     >>> multi_link_all_reduce(Group(8, "full_mesh"))[:2]
     (14, 0.25)
@@ -46,7 +81,13 @@ def multi_link_all_reduce(group: Group) -> Terms:
     return Terms(2 * (group.ranks - 1), 2 / group.ranks, Ring("links"))
 
 
-@_over_all_links("multi-link-ring", AG, RS, source=f"{PATARASUK_YUAN}; {_ALL_LINKS}", equation="t = (N-1) α + 1/N M/BW")
+@_over_all_links(
+    "multi-link-ring",
+    AG,
+    RS,
+    source=f"{PATARASUK_YUAN}; {_ALL_LINKS}",
+    equation="t = (N-1) α + 1/N M/BW",
+)
 def multi_link_ring(group: Group) -> Terms:
     """Rings over all links of a full mesh at once, each with its share of every chunk.
 
@@ -61,13 +102,18 @@ def multi_link_ring(group: Group) -> Terms:
     BC,
     REDUCE,
     source=f"{CHAN}; {_ALL_LINKS}",
-    equation="t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic reading)\n"
-    "t(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1, for even N F = N-1 - (N-2)/4",
+    equation=(
+        "t = (N-1) α + 1/(N-1) M/BW, with the filling of the pipeline left out (asymptotic"
+        " reading)\nt(P) = (L+P-1) α + (F+P-1)/P M/((N-1) BW) with L = N-1 for P segments; F = N-1,"
+        " for even N F = N-1 - (N-2)/4"
+    ),
 )
 def multi_link_chain(group: Group) -> Terms:
-    """Chains over all links of a full mesh at once: the rings of multi-link-ring cut at the root, segment behind segment.
+    """Chains over all links of a full mesh at once: the rings of multi-link-ring cut at the root,
+    segment behind segment.
 
-    For even N two chains share a link, at different places of each, so that links are half idle while the pipeline fills:
+    For even N two chains share a link, at different places of each, so that links are half idle
+    while the pipeline fills:
     executed, from P = N/2 segments on it is F, below a little less.
 
     >>> multi_link_chain(Group(5, "full_mesh"))[:2]
@@ -85,7 +131,10 @@ def switch_can(*capabilities: str) -> Requirement:
             return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
         if group.switch_room is None or group.switch_groups <= group.switch_room:
             return None
-        return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"
+        return (
+            f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run"
+            " at once (limits.groups)"
+        )
 
     requirement.__doc__ = f"The tier's switches must do {' and '.join(capabilities)}."
     return requirement
@@ -104,8 +153,8 @@ _in_switch = partial(algorithm, "in-network", on=SWITCHED, source=SHARP, in_swit
 def all_reduce(group: Group) -> Terms:
     """Reduced in the switch and multicast back: each rank sends M once and receives M once.
 
-    With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6 on NVLS). The group must lie
-    inside the switches.
+    With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6
+    on NVLS). The group must lie inside the switches.
 
     >>> all_reduce(Group(8, "clos", switch_levels=2))[:2]
     (4, 1)
@@ -114,7 +163,8 @@ def all_reduce(group: Group) -> Terms:
 
 
 def _of_others(group: Group) -> float:
-    """The part of M that is not a rank's own; of domains of different sizes some ranks of the larger ones own nothing."""
+    """The part of M that is not a rank's own; of domains of different sizes some ranks of the
+    larger ones own nothing."""
     return 1.0 if group.domains else (group.ranks - 1) / group.ranks
 
 
@@ -128,7 +178,8 @@ def _of_others(group: Group) -> float:
 def reduce_scatter(group: Group) -> Terms:
     """Reduced in the switch, each rank receives its slice.
 
-    Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
+    Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β
+    of its own.
 
     >>> reduce_scatter(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
@@ -146,7 +197,8 @@ def reduce_scatter(group: Group) -> Terms:
 def all_gather(group: Group) -> Terms:
     """Every slice multicast by the switch.
 
-    Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β of its own.
+    Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an
+    η_β of its own.
 
     >>> all_gather(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
@@ -203,11 +255,13 @@ def all_to_all(group: Group) -> Terms:
     equation="t = 2 α + max(1, N/K) M/BW",
 )
 def parameter_server(group: Group) -> Terms:
-    """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back, both ways at once.
+    """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back,
+    both ways at once.
 
-    K servers beside the N ranks: parameter-server is one, parameter-server:8 is eight. Through a server's port go N parts
-    of M/K each way; send and receive overlap, as different parts are on their way. With as many servers as ranks it moves half of
-    what a ring moves, on twice the ports. It is priced only where it is named, and listed in no table of collectives.
+    K servers beside the N ranks: parameter-server is one, parameter-server:8 is eight. Through a
+    server's port go N parts of M/K each way; send and receive overlap, as different parts are on
+    their way. With as many servers as ranks it moves half of what a ring moves, on twice the ports.
+    It is priced only where it is named, and listed in no table of collectives.
 
     >>> parameter_server(Group(1024, "star", servers=8))[:2]
     (2, 128.0)
@@ -219,9 +273,14 @@ _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
 _OUTER = "baseline of ours: the outer network without the inner one"
 _INNER = "baseline of ours: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
-BY_CLASS = SEVERAL_TIERS - {"routed_tiers", "uneven_tiers"}  # where a message's distance alone says what it pays
-_over_rails = partial(algorithm, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), baseline=True)
-_stretched = partial(algorithm, on=BY_CLASS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
+# where a message's distance alone says what it pays
+BY_CLASS = SEVERAL_TIERS - {"routed_tiers", "uneven_tiers"}
+_over_rails = partial(
+    algorithm, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), baseline=True
+)
+_stretched = partial(
+    algorithm, on=BY_CLASS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True
+)
 _outermost = partial(algorithm, on=BY_CLASS, source=_OUTER, baseline=True)
 
 
@@ -237,12 +296,15 @@ _outermost = partial(algorithm, on=BY_CLASS, source=_OUTER, baseline=True)
     AR,
     source=_RAILS,
     twice=True,
-    equation="t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops",
+    equation=(
+        "t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops"
+    ),
 )
 def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
 
-    BW_inner is one port's; on a full mesh that of R links, because the rings cross a domain over links of their own.
+    BW_inner is one port's; on a full mesh that of R links, because the rings cross a domain over
+    links of their own.
 
     >>> multi_rail(Group(16, "tiers"))[:2]
     (15, 0.9375)
@@ -255,12 +317,16 @@ def multi_rail(group: Group) -> Terms:
     BC,
     REDUCE,
     source=f"{CHAN}; one chain for every NIC of a node: {NCCL_RINGS}",
-    equation="t = (N-1) α + M / min(BW_inner, R BW_outer), α averaged over the chain's hops (asymptotic)",
+    equation=(
+        "t = (N-1) α + M / min(BW_inner, R BW_outer), α averaged over the chain's hops (asymptotic)"
+    ),
 )
 def multi_rail_chain(group: Group) -> Terms:
-    """R chains in parallel, one for every NIC of an inner domain, each with M/R, segment behind segment.
+    """R chains in parallel, one for every NIC of an inner domain, each with M/R, segment behind
+    segment.
 
-    BW_inner is one port's; on a full mesh that of R links, because the chains cross a domain over links of their own.
+    BW_inner is one port's; on a full mesh that of R links, because the chains cross a domain over
+    links of their own.
 
     >>> multi_rail_chain(Group(16, "tiers"))[:2]
     (15, 1)

@@ -1,7 +1,8 @@
-"""How far off prices like one are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
+"""How far off prices like one are: ``accuracy.csv``, the errors on measured rows that no fit had
+seen.
 
-``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class. Where a cell is thin the next
-wider one is taken, and its error grows.
+``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class.
+Where a cell is thin the next wider one is taken, and its error grows.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ ENOUGH = 4
 """Rows that a cell needs to speak for itself."""
 WIDER = 1.5
 """Times a cell's error where it stands for more ranks or other sizes than were measured."""
-_MINE = 2  # the first cells of _wider are of the device itself; for another one, what 9 of 10 rows of all devices keep is typical
+# the first cells of _wider are of the device itself; for another one, what 9 of 10 rows of all
+# devices keep is typical
+_MINE = 2
 
 DATASHEET = (0.23, 0.40, 0.26, 0.11)
-"""Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463 published rows of nccl-tests,
-rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which a coefficient of a shipped fabric was read from.
+"""Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463
+published rows of nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which
+a coefficient of a shipped fabric was read from.
 """
 ALL = "all"
 """In the table: the headline's rows, over all devices and collectives."""
@@ -78,7 +82,13 @@ def table() -> tuple[Judged, ...]:
 
 
 def accuracy_of(
-    fabric: Fabric, primitive: Primitive, group: AnyGroup, size: float, readings: Readings, *, held: bool = False
+    fabric: Fabric,
+    primitive: Primitive,
+    group: AnyGroup,
+    size: float,
+    readings: Readings,
+    *,
+    held: bool = False,
 ) -> Accuracy | None:
     """How far off the price of a size (bytes) is; None for an ideal one.
 
@@ -93,26 +103,42 @@ def accuracy_of(
     wire = "across" if len(placed.spans) > 1 else "inside"
     for number, (cells, like) in enumerate(_wider(fabric.device or "", wire, str(primitive), at)):
         if (rows := sum(cell.rows for cell in cells)) >= ENOUGH:
-            middle, most = (sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows
-                            for values in ([one.median for one in cells], [one.p90 for one in cells]))  # fmt: skip
-            if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):  # no row of unlike domains
+            middle, most = (
+                sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows
+                for values in ([one.median for one in cells], [one.p90 for one in cells])
+            )
+            # no row of unlike domains
+            if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):
                 return Accuracy(most, None, 0, NO_ROW)
-            return Accuracy(middle * WIDER, most * WIDER, 0, NO_ROW) if held else Accuracy(middle, most, rows, like)
+            return (
+                Accuracy(middle * WIDER, most * WIDER, 0, NO_ROW)
+                if held
+                else Accuracy(middle, most, rows, like)
+            )
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
 def unmeasured(size: float, readings: Readings) -> Accuracy | None:
-    """Of a schedule that nobody measured: the error of fabrics that no log was fitted to; None for an ideal price."""
+    """Of a schedule that nobody measured: the error of fabrics that no log was fitted to; None for
+    an ideal price."""
     return None if readings.ideal else Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
 
 
-def _wider(device: str, wire: str, collective: str, at: int) -> Iterator[tuple[Sequence[Judged], str]]:
+def _wider(
+    device: str, wire: str, collective: str, at: int
+) -> Iterator[tuple[Sequence[Judged], str]]:
     """The cells that may speak for a price, from its own to all of its wire."""
     here = [one for one in table() if one.wire == wire and one.size == at and one.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
     mine = [one for one in here if one.device == device]
     spoken = collective.replace("_", "-")
-    yield [one for one in mine if one.collective == collective], f"{device} {where}, {spoken}, {_SPOKEN[at]}"
+    yield (
+        [one for one in mine if one.collective == collective],
+        f"{device} {where}, {spoken}, {_SPOKEN[at]}",
+    )
     yield mine, f"{device} {where}, any collective, {_SPOKEN[at]}"
-    yield [one for one in here if one.collective == collective], f"any device {where}, {spoken}, {_SPOKEN[at]}"
+    yield (
+        [one for one in here if one.collective == collective],
+        f"any device {where}, {spoken}, {_SPOKEN[at]}",
+    )
     yield here, f"any device {where}, {_SPOKEN[at]}"

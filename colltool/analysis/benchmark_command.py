@@ -9,10 +9,24 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-_TESTS = {AR: "all_reduce_perf", AG: "all_gather_perf", RS: "reduce_scatter_perf", A2A: "alltoall_perf", BC: "broadcast_perf",
-          REDUCE: "reduce_perf", P2P: "sendrecv_perf"}  # fmt: skip
-_OSU = {AR: "osu_allreduce", AG: "osu_allgather", RS: "osu_reduce_scatter", A2A: "osu_alltoall", BC: "osu_bcast",
-        REDUCE: "osu_reduce", P2P: "osu_latency"}  # fmt: skip
+_TESTS = {
+    AR: "all_reduce_perf",
+    AG: "all_gather_perf",
+    RS: "reduce_scatter_perf",
+    A2A: "alltoall_perf",
+    BC: "broadcast_perf",
+    REDUCE: "reduce_perf",
+    P2P: "sendrecv_perf",
+}
+_OSU = {
+    AR: "osu_allreduce",
+    AG: "osu_allgather",
+    RS: "osu_reduce_scatter",
+    A2A: "osu_alltoall",
+    BC: "osu_bcast",
+    REDUCE: "osu_reduce",
+    P2P: "osu_latency",
+}
 
 
 class BenchmarkSizes(NamedTuple):
@@ -26,13 +40,17 @@ _LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
 
 
 def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> str:
-    """The benchmark that measures a number: small messages for latencies, large ones for bandwidths.
+    """The benchmark that measures a number: small messages for latencies, large ones for
+    bandwidths.
 
-    The innermost tier is measured on one host, other tiers with one rank per host so that nothing else is in the way. Empty for
-    lattices, where no such tool runs.
+    The innermost tier is measured on one host, other tiers with one rank per host so that nothing
+    else is in the way. Empty for lattices, where no such tool runs.
     """
     parts = key.split(".")
-    tier = next((index for index, one in enumerate(fabric.tiers) if one.name == parts[0]), len(fabric.tiers) - 1)
+    tier = next(
+        (index for index, one in enumerate(fabric.tiers) if one.name == parts[0]),
+        len(fabric.tiers) - 1,
+    )
     if capabilities_of(fabric.tiers[tier]).axes:
         return ""
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
@@ -44,13 +62,24 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     return command_line(primitive, sizes, hosts, hosts, mpi=fabric.library_name == "mpi")
 
 
-def command_line(primitive: Primitive, sizes: BenchmarkSizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
-                 settings: Mapping[str, str] | None = None) -> str:  # fmt: skip
-    """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all; ``settings``: environment, for nccl-tests only."""
+def command_line(
+    primitive: Primitive,
+    sizes: BenchmarkSizes,
+    ranks: int,
+    hosts: int = 1,
+    *,
+    mpi: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> str:
+    """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all; ``settings``: environment,
+    for nccl-tests only."""
     spread = ["-N", str(ranks // hosts)] if hosts > 1 else []
     if mpi:
         return " ".join(["mpirun", "-np", str(ranks), *spread, _OSU[primitive], "-m", sizes.osu])
-    test, set_ = f"./build/{_TESTS[primitive]}", [f"{name}={value}" for name, value in (settings or {}).items()]
+    test, set_ = (
+        f"./build/{_TESTS[primitive]}",
+        [f"{name}={value}" for name, value in (settings or {}).items()],
+    )
     if hosts == 1:
         return " ".join([*set_, test, sizes.nccl, "-g", str(ranks)])
     passed = [word for one in set_ for word in ("-x", one)]

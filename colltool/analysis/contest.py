@@ -1,4 +1,5 @@
-"""``sensitivity`` of several fabrics: how often one beats another when the numbers of both are uncertain."""
+"""``sensitivity`` of several fabrics: how often one beats another when the numbers of both are
+uncertain."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from colltool.analysis.basis import BasisDifference, basis_of, group_differences, joined, launch_missing
+from colltool.analysis.basis import (
+    BasisDifference,
+    basis_of,
+    group_differences,
+    joined,
+    launch_missing,
+)
 from colltool.analysis.compare import SAME, launch_felt
 from colltool.analysis.grid import Floats, PriceRequest, winner
 from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
@@ -19,7 +26,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange
 
 TURNED = 0.01
-"""Largest share of samples whose outcome a missing launch overhead may turn before the shares are withheld."""
+"""Largest share of samples whose outcome a missing launch overhead may turn before the shares are
+withheld."""
 
 
 class ContestSide(NamedTuple):
@@ -37,10 +45,12 @@ class ContestSide(NamedTuple):
 
 
 class Beats(NamedTuple):
-    """One fabric against the first: shares of samples in which it is faster, the same (within :data:`SAME`) or slower.
+    """One fabric against the first: shares of samples in which it is faster, the same (within
+    :data:`SAME`) or slower.
 
-    ``ratio_*``: its time over the first's. ``shared``: keys that both have, drawn together. ``compared``: False, with no shares,
-    if only one of them states a launch overhead and it would matter.
+    ``ratio_*``: its time over the first's. ``shared``: keys that both have, drawn together.
+    ``compared``: False, with no shares, if only one of them states a launch overhead and it would
+    matter.
     """
 
     name: str
@@ -79,18 +89,30 @@ class ContestEntry(NamedTuple):
 
 
 def contest(
-    entries: Sequence[ContestEntry], asked: PriceRequest, group: GroupSpec, size: float, *, samples: int, seed: int
+    entries: Sequence[ContestEntry],
+    asked: PriceRequest,
+    group: GroupSpec,
+    size: float,
+    *,
+    samples: int,
+    seed: int,
 ) -> Contest:
-    """How often each of several fabrics beats the first; each runs its fastest schedule in every sample.
+    """How often each of several fabrics beats the first; each runs its fastest schedule in every
+    sample.
 
-    A key that two fabrics share is drawn once, at the same place within each one's range: an error in a vendor's figure affects
-    both.
+    A key that two fabrics share is drawn once, at the same place within each one's range: an error
+    in a vendor's figure affects both.
     """
     who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
     ideal = asked.readings.ideal
     taken = affordable(samples, max(len(one.numbers) for one in entries))
-    times, sides = zip(*(_priced(one, WhatIf(one.fabric, asked, who, size), taken, seed) for one in entries), strict=True)
-    launches = launch_missing([basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries])
+    times, sides = zip(
+        *(_priced(one, WhatIf(one.fabric, asked, who, size), taken, seed) for one in entries),
+        strict=True,
+    )
+    launches = launch_missing(
+        [basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
+    )
     names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
     return Contest(
         primitive=asked.primitive,
@@ -106,18 +128,30 @@ def contest(
     )
 
 
-def _priced(one: ContestEntry, question: WhatIf, samples: int, seed: int) -> tuple[Floats, ContestSide]:
+def _priced(
+    one: ContestEntry, question: WhatIf, samples: int, seed: int
+) -> tuple[Floats, ContestSide]:
     best = winner(*question)
     nominal = float(np.ravel(best.total_s)[0])
     times = np.full(samples, nominal)
     if one.numbers:
-        times = np.asarray(totals_of(question, draws(one.numbers, samples, seed), best)[1].min(axis=0))
+        times = np.asarray(
+            totals_of(question, draws(one.numbers, samples, seed), best)[1].min(axis=0)
+        )
     return times, ContestSide(
-        one.name, one.fabric.name, best.title, nominal, *percentiles(times), numbers=one.numbers, assumed=one.assumed
+        one.name,
+        one.fabric.name,
+        best.title,
+        nominal,
+        *percentiles(times),
+        numbers=one.numbers,
+        assumed=one.assumed,
     )
 
 
-def _against(times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int) -> Beats:
+def _against(
+    times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int
+) -> Beats:
     first, other = sides[0], sides[at]
     known = {one.key for one in first.numbers}
     shared = tuple(one.key for one in other.numbers if one.key in known)
@@ -131,5 +165,12 @@ def _against(times: Sequence[Floats], sides: Sequence[ContestSide], launches: Se
     faster, slower = (float((one & ~same).mean()) for one in (ratios < 1, ratios > 1))
     low, middle, high = percentiles(ratios)
     return Beats(
-        other.name, shared, faster=faster, same=float(same.mean()), slower=slower, ratio_p5=low, ratio_p50=middle, ratio_p95=high
+        other.name,
+        shared,
+        faster=faster,
+        same=float(same.mean()),
+        slower=slower,
+        ratio_p5=low,
+        ratio_p50=middle,
+        ratio_p95=high,
     )

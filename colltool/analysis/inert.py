@@ -1,4 +1,5 @@
-"""Values that were set and move nothing of an answer, each with the reason: what the user states acts, or is named here."""
+"""Values that were set and move nothing of an answer, each with the reason: what the user states
+acts, or is named here."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ class PricedWay(NamedTuple):
 
     def seconds_on(self, fabric: Fabric) -> float:
         """The same schedule's price on another fabric."""
-        return float(price(fabric, self.primitive, self.size, self.group, self.readings, [self.row.spec]).best.total_s)
+        return float(
+            price(
+                fabric, self.primitive, self.size, self.group, self.readings, [self.row.spec]
+            ).best.total_s
+        )
 
 
 def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
@@ -60,7 +65,11 @@ def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
             continue
         changed: dict[Place, Any] = {}
         for at, name in names.items():
-            if (name == key or name.startswith(f"{key}.")) and at in before and before[at] != now[at]:
+            if (
+                (name == key or name.startswith(f"{key}."))
+                and at in before
+                and before[at] != now[at]
+            ):
                 changed[at] = before[at]
         if not changed or not all(isinstance(value, float) for value in changed.values()):
             continue  # words and counts, and values that stand in the file as they were set
@@ -76,7 +85,9 @@ def _of_another_number(key: str) -> str | None:
     return next((told for part, told in _OWN_NUMBERS.items() if part in parts), None)
 
 
-def _why(at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row: AlgorithmEstimate) -> str:
+def _why(
+    at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row: AlgorithmEstimate
+) -> str:
     """The reason why a number at a place of the fabric does not act."""
     if at[0] != "tiers":
         return "ideal leaves launches out" if readings.ideal else f"{row.title} does not pay it"
@@ -94,19 +105,27 @@ def _why(at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row
         return f"{row.title} computes nothing in the switches of {tier.name}"
     if in_switch and field[0] in ("alpha", "eta"):
         own = "alpha_switch" if "alpha" in field else "eta_beta"
-        return f"{row.title} runs in the switches of {tier.name}, which have a number of their own: {tier.name}.in_network.{own}"
+        return (
+            f"{row.title} runs in the switches of {tier.name}, which have a number of their own:"
+            f" {tier.name}.in_network.{own}"
+        )
     if field[0] == "post":
         return f"{row.title} posts one message at a time on {tier.name}"
     return _why_hidden(tier, row)
 
 
-def _why_level(number: int, field: str, tier: Tier, placed: PlacedGroup, row: AlgorithmEstimate) -> str:
+def _why_level(
+    number: int, field: str, tier: Tier, placed: PlacedGroup, row: AlgorithmEstimate
+) -> str:
     span = next(span for span in placed.spans if span.tier.name == tier.name)
     classes = capabilities_of(tier).classes
     name = classes[number].name
     below = classes[number - 1].group if number else 0
     if span.endpoints * span.occupancy.stride <= below:
-        return f"no two members meet at {name}: {span.endpoints} endpoints lie under one {classes[number - 1].name}"
+        return (
+            f"no two members meet at {name}: {span.endpoints} endpoints lie under one"
+            f" {classes[number - 1].name}"
+        )
     if field == "oversubscription":
         return f"too few flows of {row.title} cross to {name} at once for its uplinks to bind"
     return f"{row.title} waits for no message that meets at {name}"
@@ -119,7 +138,10 @@ def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
         by_tier[phase.tier] = by_tier.get(phase.tier, 0.0) + float(phase.bandwidth_s)
     slowest = max(by_tier, key=lambda name: by_tier[name], default=tier.name)
     if slowest != tier.name:
-        return f"phases of {row.title} stream, and the bytes of {slowest} take longer than those of {tier.name}"
+        return (
+            f"phases of {row.title} stream, and the bytes of {slowest} take longer than those of"
+            f" {tier.name}"
+        )
     if any(float(phase.share) < 1 for phase in row.phases if phase.tier == tier.name):
         return f"oversubscription leaves {tier.name} less than that"
     return f"{row.title} does not pay it"

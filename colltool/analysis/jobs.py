@@ -33,7 +33,8 @@ SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plans(Result):
-    """One job on several fabrics, compared with the first; ``costs``: None without prices in the file."""
+    """One job on several fabrics, compared with the first; ``costs``: None without prices in the
+    file."""
 
     subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
@@ -50,7 +51,8 @@ class Plans(Result):
         return self.plans[at].step_s / self.plans[0].step_s
 
     def error(self, at: int) -> float | None:
-        """Expected relative error of :meth:`ratio`; None on the same fabric, where the model's error cancels."""
+        """Expected relative error of :meth:`ratio`; None on the same fabric, where the model's
+        error cancels."""
         first, other = self.plans[0], self.plans[at]
         if other.fabric == first.fabric:
             return None
@@ -58,8 +60,11 @@ class Plans(Result):
         return step_error(share, same_device=first.device == other.device)
 
 
-def planned(job: Job, fabric: Fabric, ranks: int | None, readings: Readings, asked: Asked = PLAIN) -> Plan:
-    """A job's step, adapted to the fabric where it yields; says of each collective how far off such a price is."""
+def planned(
+    job: Job, fabric: Fabric, ranks: int | None, readings: Readings, asked: Asked = PLAIN
+) -> Plan:
+    """A job's step, adapted to the fabric where it yields; says of each collective how far off such
+    a price is."""
     fits = adapted(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
     return judged_plan(replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings)
@@ -69,14 +74,23 @@ def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
     """A plan that says of each collective how far off such a price is."""
 
     def told(one: PlannedCall) -> PlannedCall:
-        call, group = one.sent.call, GroupSpec(one.sent.call.group.ranks, one.sent.call.group.stride)
+        call, group = (
+            one.sent.call,
+            GroupSpec(one.sent.call.group.ranks, one.sent.call.group.stride),
+        )
         if call.primitive is P2P or not one.sent.each_s:  # nobody measured a send beside the others
             return one
         with suppress(ColltoolError):  # a group of several axes need not be one of the fabric's
             accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
             took = one.sent.each_s
-            base = None if before is None else _seconds_before(before, call.primitive, call.bytes, group, readings, one)
-            interval = interval_of(fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base)
+            base = (
+                None
+                if before is None
+                else _seconds_before(before, call.primitive, call.bytes, group, readings, one)
+            )
+            interval = interval_of(
+                fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base
+            )
             if accuracy and interval:
                 accuracy = accuracy._replace(p90=interval.larger_side(took))
             return one._replace(accuracy=accuracy, interval=interval)
@@ -87,10 +101,18 @@ def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
 
 
 def _seconds_before(
-    fabric: Fabric, primitive: Primitive, size: float, group: GroupSpec, readings: Readings, one: PlannedCall
+    fabric: Fabric,
+    primitive: Primitive,
+    size: float,
+    group: GroupSpec,
+    readings: Readings,
+    one: PlannedCall,
 ) -> float:
-    """What the same schedule took before numbers of the fabric were changed; inf where it did not run."""
-    return seconds_by_schedule(fabric, primitive, size, group, readings).get((one.sent.cost.algorithm, ""), inf)
+    """What the same schedule took before numbers of the fabric were changed; inf where it did not
+    run."""
+    return seconds_by_schedule(fabric, primitive, size, group, readings).get(
+        (one.sent.cost.algorithm, ""), inf
+    )
 
 
 class StepTornadoBar(NamedTuple):
@@ -105,7 +127,8 @@ class StepTornadoBar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanSpread(Result):
-    """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and all at once."""
+    """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and
+    all at once."""
 
     subject: ClassVar[str] = "plan_compare"
     job: Job
@@ -123,9 +146,15 @@ class PlanSpread(Result):
     assumed: bool
 
 
-def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None,
-          typed: Sequence[str] = ()) -> Plans:  # fmt: skip
-    """Plan a job on several fabrics, with the same number of ranks; ``typed``: how the user named each."""
+def plans(
+    job: Job,
+    fabrics: Sequence[Fabric],
+    ranks: int | None = None,
+    readings: Readings | None = None,
+    typed: Sequence[str] = (),
+) -> Plans:
+    """Plan a job on several fabrics, with the same number of ranks; ``typed``: how the user named
+    each."""
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
@@ -137,17 +166,34 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
 
 
 def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
-    """Name each fabric by its name and the overrides not shared by all; ties are told apart by what was typed."""
+    """Name each fabric by its name and the overrides not shared by all; ties are told apart by what
+    was typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
-    own = [", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common) for one in fabrics]
-    names = [f"{one.name} with {said}" if said else one.name for one, said in zip(fabrics, own, strict=True)]
+    own = [
+        ", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common)
+        for one in fabrics
+    ]
+    names = [
+        f"{one.name} with {said}" if said else one.name
+        for one, said in zip(fabrics, own, strict=True)
+    ]
     return tuple(told_apart(names, typed))
 
 
-def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[ParameterRange], *,
-                samples: int = SAMPLES, seed: int = 1, assumed: bool = False) -> PlanSpread:  # fmt: skip
-    """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of ours."""
+def plan_spread(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: Readings | None,
+    numbers: Sequence[ParameterRange],
+    *,
+    samples: int = SAMPLES,
+    seed: int = 1,
+    assumed: bool = False,
+) -> PlanSpread:
+    """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of
+    ours."""
     from colltool.analysis.sensitivity import draws
 
     fits = adapted(job, fabric, ranks, readings)
@@ -157,12 +203,22 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
 
     def step_s(values: dict[Place, float]) -> float:
         return step_time(
-            setup, CollectiveCostCache(job_slice(with_values(fabric, values), setup.layout.ranks), readings), plain
+            setup,
+            CollectiveCostCache(
+                job_slice(with_values(fabric, values), setup.layout.ranks), readings
+            ),
+            plain,
         ).step_s
 
-    moved = [StepTornadoBar(one, step_s({one.place: one.low}), step_s({one.place: one.high})) for one in numbers]
+    moved = [
+        StepTornadoBar(one, step_s({one.place: one.low}), step_s({one.place: one.high}))
+        for one in numbers
+    ]
     drawn = draws(numbers, samples, seed)
-    steps = [step_s({place: float(values[sample]) for place, values in drawn.items()}) for sample in range(samples)]
+    steps = [
+        step_s({place: float(values[sample]) for place, values in drawn.items()})
+        for sample in range(samples)
+    ]
     cuts = quantiles(steps, n=20, method="inclusive")
     return PlanSpread(
         job=job,

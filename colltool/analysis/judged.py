@@ -1,4 +1,5 @@
-"""Prices with how far off they are: the interval of each row, and the table's accuracy of the first."""
+"""Prices with how far off they are: the interval of each row, and the table's accuracy of the
+first."""
 
 from __future__ import annotations
 
@@ -36,21 +37,34 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -
         known = {key: replace(row, no_interval=why) for key, row in every.items()}
     else:
         before = _before(price, fabric, group, readings)
-        known = {key: _with_interval(row, price.primitive, fabric, group, readings, before) for key, row in every.items()}
-    library = price.library._replace(runs=known[id(runs)]) if price.library and runs else price.library
+        known = {
+            key: _with_interval(row, price.primitive, fabric, group, readings, before)
+            for key, row in every.items()
+        }
+    library = (
+        price.library._replace(runs=known[id(runs)]) if price.library and runs else price.library
+    )
     found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
     return replace(found, accuracy=_accuracy(found, fabric, group, readings))
 
 
 def judged_row(
-    row: AlgorithmEstimate, primitive: Primitive, fabric: Fabric, group: GroupSpec, readings: Readings
+    row: AlgorithmEstimate,
+    primitive: Primitive,
+    fabric: Fabric,
+    group: GroupSpec,
+    readings: Readings,
 ) -> AlgorithmEstimate:
     """A row of one size with its interval."""
     if readings.ideal:
         return replace(row, no_interval=NO_INTERVAL)
     other = before_dials(fabric)
     size = float(row.bytes)
-    before = None if other is None else seconds_by_schedule(other, primitive, size, group, readings, (row.spec,))
+    before = (
+        None
+        if other is None
+        else seconds_by_schedule(other, primitive, size, group, readings, (row.spec,))
+    )
     return _with_interval(row, primitive, fabric, group, readings, before)
 
 
@@ -61,13 +75,17 @@ def larger_side(accuracy: Accuracy | None, row: AlgorithmEstimate) -> Accuracy |
     return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))
 
 
-def _accuracy(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Accuracy | None:
+def _accuracy(
+    price: Price, fabric: Fabric, group: GroupSpec, readings: Readings
+) -> Accuracy | None:
     if not isinstance(price.bytes, float):
         return None
     if price.best.status == "own":
         return larger_side(unmeasured(price.bytes, readings), price.best)
     held = bool(price.best.software_time.notes(price.bytes))
-    return larger_side(accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held), price.best)
+    return larger_side(
+        accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held), price.best
+    )
 
 
 Before = Mapping[tuple[str, str], float] | None
@@ -75,9 +93,18 @@ Before = Mapping[tuple[str, str], float] | None
 
 
 def _with_interval(
-    row: AlgorithmEstimate, primitive: Primitive, fabric: Fabric, group: GroupSpec, readings: Readings, before: Before
+    row: AlgorithmEstimate,
+    primitive: Primitive,
+    fabric: Fabric,
+    group: GroupSpec,
+    readings: Readings,
+    before: Before,
 ) -> AlgorithmEstimate:
-    base = None if before is None else before.get((row.title, str(row.protocol)), before.get((row.title, ""), inf))
+    base = (
+        None
+        if before is None
+        else before.get((row.title, str(row.protocol)), before.get((row.title, ""), inf))
+    )
     interval = interval_of(
         fabric,
         primitive,
@@ -96,19 +123,30 @@ def _before(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) 
     other = before_dials(fabric)
     if other is None:
         return None
-    return seconds_by_schedule(other, price.primitive, float(price.bytes), group, readings, price.asked)
+    return seconds_by_schedule(
+        other, price.primitive, float(price.bytes), group, readings, price.asked
+    )
 
 
 def seconds_by_schedule(
-    fabric: Fabric, primitive: Primitive, size: float, group: GroupSpec, readings: Readings, only: tuple[str, ...] = ()
+    fabric: Fabric,
+    primitive: Primitive,
+    size: float,
+    group: GroupSpec,
+    readings: Readings,
+    only: tuple[str, ...] = (),
 ) -> Mapping[tuple[str, str], float]:
-    """Seconds of each schedule, under its own protocol and, with an empty one, under its fastest."""
+    """Seconds of each schedule, under its own protocol and, with an empty one, under its
+    fastest."""
     try:
         found = priced(fabric, primitive, size, group, readings, only)
     except ColltoolError:  # the group needs what the user changed
         return {}
     (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
-    rows = [*found.results, *([chosen.library.runs] if chosen.library and chosen.library.runs else [])]
+    rows = [
+        *found.results,
+        *([chosen.library.runs] if chosen.library and chosen.library.runs else []),
+    ]
     seconds: dict[tuple[str, str], float] = {}
     for row in rows:
         seconds.setdefault((row.title, ""), float(row.total_s))
@@ -121,9 +159,15 @@ Seconds = Mapping[tuple[str, float], float]
 
 
 def with_intervals(
-    cells: Sequence[Cell], fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Sequence[float], before: Seconds | None
+    cells: Sequence[Cell],
+    fabric: Fabric,
+    group: GroupSpec,
+    asked: PriceRequest,
+    sizes: Sequence[float],
+    before: Seconds | None,
 ) -> Iterator[Cell]:
-    """Cells of one group with their intervals; ``before``: seconds without what was changed, None where nothing was."""
+    """Cells of one group with their intervals; ``before``: seconds without what was changed, None
+    where nothing was."""
     if asked.readings.ideal or all(cell.total_s is None for cell in cells):
         yield from cells
         return

@@ -12,7 +12,8 @@ from colltool.fabric.variants import Provenance
 
 
 class ReportEntry(NamedTuple):
-    """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only results).
+    """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only
+    results).
 
     ``view``: which of its pictures to show; empty for the default, None if it has none.
     """
@@ -47,7 +48,8 @@ class Assumptions(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Result):
-    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the point examined closely."""
+    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the point
+    examined closely."""
 
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]
@@ -59,4 +61,6 @@ class Report(Result):
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
         first, *others = self.fabrics
-        return tuple(pair for pair in first.overrides if all(pair in other.overrides for other in others))
+        return tuple(
+            pair for pair in first.overrides if all(pair in other.overrides for other in others)
+        )

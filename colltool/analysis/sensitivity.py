@@ -1,4 +1,5 @@
-"""``sensitivity``: whether the winner still wins when numbers of the fabric are off, and what change of one turns it."""
+"""``sensitivity``: whether the winner still wins when numbers of the fabric are off, and what
+change of one turns it."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from colltool.fabric.variants import ParameterRange, Place, with_values
 
 SAMPLES, SEED = 100_000, 1
 MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seconds
-AT_ONCE = 1 << 18  # draws priced at once, where numbers are many: a price holds several arrays for each
+# draws priced at once, where numbers are many: a price holds several arrays for each
+AT_ONCE = 1 << 18
 NOTHING = 1e-9  # relative to a time: less is rounding noise
 BINS = 20  # of one number, for its value of information
 FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
@@ -59,7 +61,8 @@ class ValueOfInformation(NamedTuple):
 
 
 class BreakEven(NamedTuple):
-    """The value of a number nearest to the file's (``factor`` times it) at which another schedule wins."""
+    """The value of a number nearest to the file's (``factor`` times it) at which another schedule
+    wins."""
 
     key: str
     value: float
@@ -81,10 +84,12 @@ class TornadoBar(NamedTuple):
 class Sensitivity(Result):
     """How uncertain numbers affect a choice.
 
-    ``holds``: share of samples that the nominal winner wins; ``regret_*``: its excess over the fastest, as a share. ``telling``:
-    by value of information; ``experiment`` measures the first. ``moves``: tornado bars. ``assumed``: the ranges are defaults of
-    ours. With very many numbers fewer ``samples`` are drawn than asked for (:func:`affordable`) and ``flips`` are sought only
-    among the ``flips_sought`` most influential ones. ``held``: where the winner's measured software time is extrapolated.
+    ``holds``: share of samples that the nominal winner wins; ``regret_*``: its excess over the
+    fastest, as a share. ``telling``:
+    by value of information; ``experiment`` measures the first. ``moves``: tornado bars.
+    ``assumed``: the ranges are defaults of ours. With very many numbers fewer ``samples`` are drawn
+    than asked for (:func:`affordable`) and ``flips`` are sought only among the ``flips_sought``
+    most influential ones. ``held``: where the winner's measured software time is extrapolated.
     ``how``: of each title in ``rows``, what runs where.
     """
 
@@ -128,10 +133,13 @@ class WhatIf(NamedTuple):
 
     def rows(self, values: Mapping[Place, Any], count: int = 1) -> list[AlgorithmEstimate]:
         """The schedules that may win with these values, ``count`` each, in place of the file's."""
-        return leading_rows(with_values(self.fabric, values), self.group, self.asked, np.full(count, self.size))
+        return leading_rows(
+            with_values(self.fabric, values), self.group, self.asked, np.full(count, self.size)
+        )
 
     def at_both_ends(self, numbers: Sequence[ParameterRange]) -> list[AlgorithmEstimate]:
-        """Two elements per number: at its low and at its high end, with all others as in the file."""
+        """Two elements per number: at its low and at its high end, with all others as in the
+        file."""
         varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
         for at, one in enumerate(numbers):
             varied[one.place][2 * at : 2 * at + 2] = one.low, one.high
@@ -141,8 +149,17 @@ class WhatIf(NamedTuple):
         return self._replace(asked=self.asked._replace(only=tuple(names)))
 
 
-def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
-                samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
+def sensitivity(
+    fabric: Fabric,
+    asked: PriceRequest,
+    group: GroupSpec,
+    size: float,
+    numbers: Sequence[ParameterRange],
+    *,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    assumed: bool = False,
+) -> Sensitivity:
     """Vary ``numbers`` independently within their ranges and see whether the winner changes."""
     question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
@@ -178,12 +195,15 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         telling=telling,
         numbers=tuple(numbers),
         assumed=assumed,
-        experiment=experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else "",
+        experiment=(
+            experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else ""
+        ),
     )
 
 
 def affordable(samples: int, numbers: int) -> int:
-    """How many samples to draw so that their numbers stay within :data:`MOST_DRAWN`; fewer beyond :data:`MANY` numbers."""
+    """How many samples to draw so that their numbers stay within :data:`MOST_DRAWN`; fewer beyond
+    :data:`MANY` numbers."""
     draws_each = max(1, numbers) * max(1.0, numbers / MANY)
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
@@ -191,21 +211,31 @@ def affordable(samples: int, numbers: int) -> int:
 def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Place, Floats]:
     """Independent draws of every number, uniform by factor (``even``) or by value.
 
-    A number's draws depend only on the seed and its key, so they are the same whatever else is drawn.
+    A number's draws depend only on the seed and its key, so they are the same whatever else is
+    drawn.
     """
     found: dict[Place, Floats] = {}
     for one in numbers:
-        share, by_factor = np.random.default_rng([seed, *one.key.encode()]).random(samples), one.even and one.low > 0
-        found[one.place] = one.low * (one.high / one.low) ** share if by_factor else one.low + (one.high - one.low) * share
+        share, by_factor = (
+            np.random.default_rng([seed, *one.key.encode()]).random(samples),
+            one.even and one.low > 0,
+        )
+        found[one.place] = (
+            one.low * (one.high / one.low) ** share
+            if by_factor
+            else one.low + (one.high - one.low) * share
+        )
     return found
 
 
 def totals_of(
     question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate
 ) -> tuple[dict[str, AlgorithmEstimate], Floats]:
-    """Every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
+    """Every relevant schedule by title, the nominal winner first, and the seconds of each in every
+    sample.
 
-    Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
+    Which choices of a composition ever win is known only after all blocks; the rest are then filled
+    in by name.
     """
     check_by_class(question.fabric, question.group)
     found: list[dict[str, Floats]] = []
@@ -228,9 +258,12 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
     count = len(next(iter(drawn.values())))
     step = max(1, min(BLOCK, AT_ONCE // len(drawn)))
     for start in followed(range(0, count, step)):
-        block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}  # a view would keep all draws
+        # a view would keep all draws
+        block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}
         yield block, min(step, count - start)
-        gc.collect(1)  # a price is made of few objects in reference cycles with large arrays, which would linger otherwise
+        # a price is made of few objects in reference cycles with large arrays, which would linger
+        # otherwise
+        gc.collect(1)
 
 
 def percentiles(values: Floats) -> tuple[float, float, float]:
@@ -239,22 +272,38 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _spreads(question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats) -> tuple[Spread, ...]:
+def _spreads(
+    question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats
+) -> tuple[Spread, ...]:
     nominal = {
         title: float(seconds[0])
-        for title, seconds in _seconds(question.only([row.spec for row in listed.values()]).rows({}), 1).items()
+        for title, seconds in _seconds(
+            question.only([row.spec for row in listed.values()]).rows({}), 1
+        ).items()
     }
     won = first_least(list(totals))
     found = (
-        Spread(title, row.spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
+        Spread(
+            title,
+            row.spec,
+            nominal[title],
+            *percentiles(seconds),
+            wins=float((won == index).mean()),
+        )
         for index, ((title, row), seconds) in enumerate(zip(listed.items(), totals, strict=True))
     )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
-def _tornado(question: WhatIf, numbers: Sequence[ParameterRange], today: str) -> tuple[TornadoBar, ...]:
-    seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()  # one spec may match several titles
-    found = (TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
+def _tornado(
+    question: WhatIf, numbers: Sequence[ParameterRange], today: str
+) -> tuple[TornadoBar, ...]:
+    # one spec may match several titles
+    seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()
+    found = (
+        TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2])
+        for at, one in enumerate(numbers)
+    )
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
 
 
@@ -271,14 +320,20 @@ def _value_of_information(
     found = []
     for one in numbers:
         parts: list[NDArray[Any]] = np.array_split(np.argpartition(drawn[one.place], starts), BINS)
-        knowing = sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)) / count
+        knowing = (
+            sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part))
+            / count
+        )
         if blind - knowing > NOTHING * blind:
-            found.append(ValueOfInformation(one.key, one.value, one.low, one.high, float(blind - knowing)))
+            found.append(
+                ValueOfInformation(one.key, one.value, one.low, one.high, float(blind - knowing))
+            )
     return tuple(sorted(found, key=lambda one: -one.gain_s))
 
 
 def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
-    """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time most."""
+    """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time
+    most."""
     if len(numbers) <= MANY:
         return numbers
     totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])
@@ -291,9 +346,12 @@ Side = tuple[ParameterRange, Floats]  # a number, and values that lead away from
 
 
 def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
-    """The nearest change of winner for each number, up or down; nearest first, numbers that never change it left out."""
+    """The nearest change of winner for each number, up or down; nearest first, numbers that never
+    change it left out."""
     up = np.geomspace(1, FARTHEST, POINTS)
-    away = ((one, values) for one in numbers if one.value for values in (one.value * up, one.value / up))
+    away = (
+        (one, values) for one in numbers if one.value for values in (one.value * up, one.value / up)
+    )
     sides = [(one, np.clip(values, *one.limits)) for one, values in away]
     found: list[BreakEven] = []
     for start in followed(range(0, len(sides), SIDES_AT_ONCE)):
@@ -306,10 +364,13 @@ def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEv
     return tuple(nearest.values())
 
 
-def _flip(question: WhatIf, one: ParameterRange, values: Floats, names: Sequence[str]) -> Iterator[BreakEven]:
+def _flip(
+    question: WhatIf, one: ParameterRange, values: Floats, names: Sequence[str]
+) -> Iterator[BreakEven]:
     """The first change of winner, if any, zooming in; ``names``: the winners at ``values``.
 
-    Its value is the first past the change at which a scalar price names another winner too: there both tie up to rounding.
+    Its value is the first past the change at which a scalar price names another winner too: there
+    both tie up to rounding.
     """
     before = ""
     for left in reversed(range(ROUNDS)):

@@ -41,10 +41,12 @@ def sweep(
     """The fastest schedule at every point of a grid, and where the winner changes.
 
     Args:
-        fabrics: one or several, each a path, shipped name or mapping; one that is loaded where nothing of it is varied.
+        fabrics: one or several, each a path, shipped name or mapping; one that is loaded where
+            nothing of it is varied.
         ranks: one number or several; default: all of each fabric.
         sizes: bytes per rank, as in nccl-tests; default: six from 1 KB to 1 GB.
-        vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``, ``"ideal=true,false"``.
+        vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``,
+            ``"ideal=true,false"``.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         limit: the most cells; default: 100,000.
         library: whose schedules may win; default: each fabric's own.
@@ -55,13 +57,16 @@ def sweep(
         A :class:`colltool.analysis.sweep.Sweep`; seconds, bytes, bytes/s.
 
     Raises:
-        ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
+        ColltoolError: an axis that names nothing, a range upside down, too many cells, or as
+            :func:`colltool.price`.
     """
     on = v.parsed(None, options)
     asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
     groups, axes = v.groups_of(ranks, on.group), axes_of(v.vary_of(vary))
     where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
-    return sweep_grid(asked, where, groups, _sizes(sizes), axes, v.count_if(limit, "limit") or MOST_CELLS)
+    return sweep_grid(
+        asked, where, groups, _sizes(sizes), axes, v.count_if(limit, "limit") or MOST_CELLS
+    )
 
 
 @remembering()
@@ -93,13 +98,19 @@ def compare(
     Raises:
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
-    several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
+    several = (
+        list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
+    )
     on, names = v.parsed(None, options), tuple(v.names_of(algorithms))
     asked = [PriceRequest(v.primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
     columns = v.columns_of(v.several_of(fabrics), vary, overrides, on.library, on.machine)
     if len(columns) < 2:
-        fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
-        raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
+        fix = (
+            f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        )
+        raise ColltoolError(
+            "one column has nothing to be compared with", argument="fabrics", fix=fix
+        )
     return compare_columns(asked, columns, v.groups_of(ranks, on.group), _sizes(sizes))
 
 
@@ -124,8 +135,9 @@ def sensitivity(
     """Whether the winner holds where numbers of the fabric may be other than the file says.
 
     Args:
-        vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; default: the fabric's ``uncertainty``, and
-            where it has none alpha to a factor of 2, eta.beta to 20% and bandwidth to 10%.
+        vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; default: the
+            fabric's ``uncertainty``, and where it has none alpha to a factor of 2, eta.beta to 20%
+            and bandwidth to 10%.
         samples, seed: how many draws of all numbers at once, and their seed.
 
     All else is as in :func:`colltool.price`.
@@ -134,13 +146,16 @@ def sensitivity(
         A :class:`colltool.analysis.sensitivity.Sensitivity`; seconds and shares.
 
     Raises:
-        ColltoolError: a key that names no number, a range upside down, or as :func:`colltool.price`.
+        ColltoolError: a key that names no number, a range upside down, or as
+            :func:`colltool.price`.
     """
     on = v.question(fabric, primitive, ranks, options)
     asked = PriceRequest(on.primitive, on.readings, tuple(v.names_of(algorithms)))
     numbers, assumed = ranges_of(on.fabric, v.vary_of(vary), on.primitive)
     draws = {"samples": v.count_of(samples, "samples"), "seed": v.count_of(seed, "seed")}
-    return sensitivity_of(on.fabric, asked, on.group, v.size_of(size), numbers, assumed=assumed, **draws)
+    return sensitivity_of(
+        on.fabric, asked, on.group, v.size_of(size), numbers, assumed=assumed, **draws
+    )
 
 
 @with_options
@@ -157,10 +172,12 @@ def compare_sensitivity(
     algorithms: Sequence[str] | str = (),
     **options: Unpack[Options],
 ) -> Contest:
-    """How often each of several fabrics is faster than the first, where numbers of all may be other than the files say.
+    """How often each of several fabrics is faster than the first, where numbers of all may be other
+    than the files say.
 
-    A number that two fabrics have under one key is drawn once for both, at the same place between the ends that each has for it;
-    all others are drawn for each by itself. In every sample each fabric runs what is its fastest there.
+    A number that two fabrics have under one key is drawn once for both, at the same place between
+    the ends that each has for it; all others are drawn for each by itself. In every sample each
+    fabric runs what is its fastest there.
 
     Args:
         fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
@@ -174,7 +191,8 @@ def compare_sensitivity(
         A :class:`colltool.analysis.contest.Contest`; seconds and shares.
 
     Raises:
-        ColltoolError: fewer than two fabrics, a key that names a number of none, or as :func:`sensitivity`.
+        ColltoolError: fewer than two fabrics, a key that names a number of none, or as
+            :func:`sensitivity`.
     """
     on = v.parsed(ranks, options)
     asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
@@ -189,7 +207,9 @@ def compare_sensitivity(
     entries = []
     for one, fabric in zip(where, loaded, strict=True):
         mine = [text for text in typed if names_a_number(fabric, text)]
-        numbers, assumed = ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        numbers, assumed = (
+            ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        )
         entries.append(ContestEntry(one.name, fabric, numbers, assumed))
     draws = {"samples": v.count_of(samples, "samples"), "seed": v.count_of(seed, "seed")}
     return contest(entries, asked, on.group, v.size_of(size), **draws)

@@ -1,4 +1,5 @@
-"""Prices by kernels of engines and of experts, where a question names a library that has any; and library files."""
+"""Prices by kernels of engines and of experts, where a question names a library that has any; and
+library files."""
 
 from __future__ import annotations
 
@@ -36,16 +37,31 @@ class ExpertCall(NamedTuple):
         """The tokens of a call; a ColltoolError names what is missing."""
         from colltool.kernels.formulas import Tokens
 
-        missing = [name for name in ("tokens", "top_k", "hidden", "experts") if getattr(self, name) is None]
+        missing = [
+            name for name in ("tokens", "top_k", "hidden", "experts") if getattr(self, name) is None
+        ]
         if missing:
             example = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
             fix = f"add {' '.join(given(name, example[name]) for name in missing)}"
-            raise ColltoolError(f"{operation} needs {', '.join(missing)}", argument=missing[0], fix=fix)
-        counts = {name: v.count_of(getattr(self, name), name, 1, 2**24) for name in ("tokens", "top_k", "hidden", "experts")}
-        dtype = DTYPES[operation] if self.dtype is None else v.text_of(self.dtype, "dtype", "fp8").lower()
+            raise ColltoolError(
+                f"{operation} needs {', '.join(missing)}", argument=missing[0], fix=fix
+            )
+        counts = {
+            name: v.count_of(getattr(self, name), name, 1, 2**24)
+            for name in ("tokens", "top_k", "hidden", "experts")
+        }
+        dtype = (
+            DTYPES[operation]
+            if self.dtype is None
+            else v.text_of(self.dtype, "dtype", "fp8").lower()
+        )
         skew = 1.0 if self.skew is None else v.number_of(self.skew, "skew")
         if skew < 1:
-            raise ColltoolError(f"the hottest rank has at least the mean, got {skew:g}", argument="skew", fix="1 or more")
+            raise ColltoolError(
+                f"the hottest rank has at least the mean, got {skew:g}",
+                argument="skew",
+                fix="1 or more",
+            )
         groups = 0 if self.groups is None else v.count_of(self.groups, "groups", 1, 2**20)
         return Tokens(**counts, dtype=dtype, groups=groups, skew=skew)
 
@@ -54,9 +70,14 @@ NO_TOKENS = ExpertCall()
 
 
 def asked_of(
-    primitive: Any, library: Any, library_file: AnyPath | None, call: ExpertCall, slow_rank: float | None = None
+    primitive: Any,
+    library: Any,
+    library_file: AnyPath | None,
+    call: ExpertCall,
+    slow_rank: float | None = None,
 ) -> tuple[str, AskedLibrary | None] | None:
-    """The operation, and the library if one is named, of a question for kernels; None of one for algorithms."""
+    """The operation, and the library if one is named, of a question for kernels; None of one for
+    algorithms."""
     word = primitive.lower() if isinstance(primitive, str) else ""
     own = library is None or (isinstance(library, str) and library in LIBRARIES)
     if own and word not in EXPERTS and library_file is None and all(part is None for part in call):
@@ -66,7 +87,9 @@ def asked_of(
     name = library if isinstance(library, str) else None
     asked = library_of(name, library_file)
     if slow_rank is not None and (asked is not None or word in EXPERTS):
-        raise ColltoolError("kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out")
+        raise ColltoolError(
+            "kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out"
+        )
     if word in EXPERTS:
         if name is not None and asked is None:
             asked = find_library(name)  # says which there are
@@ -78,7 +101,8 @@ def asked_of(
 
 
 def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath | None, Options]:
-    """The options with a version of NCCL that a library file describes; any other file stays one of kernels.
+    """The options with a version of NCCL that a library file describes; any other file stays one of
+    kernels.
 
     Raises:
         ColltoolError: no TOML, or not what a version of NCCL's model may say.
@@ -86,7 +110,9 @@ def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath
     if library_file is None:
         return None, options
     if not isinstance(library_file, str | os.PathLike):
-        raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
+        raise v.wrong(
+            library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}"
+        )
     from colltool.base.files import read_text
     from colltool.definitions.toml_source import scan_toml
     from colltool.nccl.hardware import take_version
@@ -99,9 +125,13 @@ def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath
 
 
 def price_by(
-    fabric: AnyFabric, kernels: tuple[str, AskedLibrary | None], sizes: Sequence[Any], ranks: int | None, call: ExpertCall,
+    fabric: AnyFabric,
+    kernels: tuple[str, AskedLibrary | None],
+    sizes: Sequence[Any],
+    ranks: int | None,
+    call: ExpertCall,
     options: Options,
-) -> KernelPriceList:  # fmt: skip
+) -> KernelPriceList:
     """A call by kernels at each size; of experts one, made of its tokens."""
     from colltool.kernels.price import price_experts, price_kernels
     from colltool.kernels.results import KernelPriceList
@@ -111,32 +141,51 @@ def price_by(
     on, loaded = v.parsed(ranks, own), v.fabric_of(fabric)
     if operation in EXPERTS:
         if sizes:
-            fix = f"leave {given('size')} out: bytes follow from {given('tokens', 128)} and the like"
+            fix = (
+                f"leave {given('size')} out: bytes follow from {given('tokens', 128)} and the like"
+            )
             raise ColltoolError(f"{operation} is asked in tokens", argument="size", fix=fix)
-        return KernelPriceList((price_experts(asked, loaded, operation, call.read(operation), on.group),))
+        return KernelPriceList(
+            (price_experts(asked, loaded, operation, call.read(operation), on.group),)
+        )
     assert asked is not None
     if not sizes:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
     from colltool.kernels.tables import price_by_table
 
-    each, run = [v.size_of(size) for size in sizes], price_by_table if asked.library.runs else price_kernels
+    each, run = (
+        [v.size_of(size) for size in sizes],
+        price_by_table if asked.library.runs else price_kernels,
+    )
     return KernelPriceList(tuple(run(asked, loaded, operation, size, on.group) for size in each))
 
 
-def crossover_by(fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options) -> KernelCrossover:
+def crossover_by(
+    fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options
+) -> KernelCrossover:
     """Where a library's kernels cross on a machine, beside its own thresholds."""
     from colltool.kernels.crossover import kernel_crossover
 
     if asked.library.runs:
-        fix = f"colltool crossover with {given('library', asked.library.runs)}, or price at several sizes"
-        raise ColltoolError(f"{asked.library.called} has a table of algorithms, no kernels", argument="library", fix=fix)
+        fix = (
+            f"colltool crossover with {given('library', asked.library.runs)}, or price at several"
+            " sizes"
+        )
+        raise ColltoolError(
+            f"{asked.library.called} has a table of algorithms, no kernels",
+            argument="library",
+            fix=fix,
+        )
 
     own: Options = {**options, "library": None}
     return kernel_crossover(asked, v.fabric_of(fabric), operation, v.parsed(ranks, own).group)
 
 
-def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None) -> LibraryDiff:
-    """Where two libraries, or two versions of NCCL, run different kernels on a fabric, and what that costs.
+def diff_libraries(
+    fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None
+) -> LibraryDiff:
+    """Where two libraries, or two versions of NCCL, run different kernels on a fabric, and what
+    that costs.
 
     Args:
         fabric: a fabric, or a path or shipped name to load.
@@ -157,24 +206,36 @@ def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None =
         return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
     if any(name.partition("@")[0] != "nccl" for name in names):
         what = f"{names[0]} and {names[1]} have nothing to compare"
-        raise ColltoolError(what, argument="library", fix="two versions of nccl, or two of colltool library list")
+        raise ColltoolError(
+            what, argument="library", fix="two versions of nccl, or two of colltool library list"
+        )
     versions = [constants(name.partition("@")[2]).version for name in names]
     return diff_versions(loaded, *versions)
 
 
 def list_libraries() -> LibraryList:
-    """Every library whose kernels ship, with its versions, operations and the GPUs that they were measured on."""
+    """Every library whose kernels ship, with its versions, operations and the GPUs that they were
+    measured on."""
     from colltool.kernels.files import find_library, shipped_libraries
     from colltool.kernels.results import LibraryList, LibraryRow
     from colltool.nccl.hardware import GPUS, constants, versions
 
     found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
-    rows = [LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found]
-    nccl = [LibraryRow("nccl", one, "NCCL's cost model", tuple(map(str, constants(one).algorithms)), GPUS) for one in versions()]
+    rows = [
+        LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found
+    ]
+    nccl = [
+        LibraryRow(
+            "nccl", one, "NCCL's cost model", tuple(map(str, constants(one).algorithms)), GPUS
+        )
+        for one in versions()
+    ]
     return LibraryList(tuple(sorted([*rows, *nccl], key=lambda one: one.name)))
 
 
-def show_library(library: str | None = None, *, library_file: AnyPath | None = None) -> LibraryShown:
+def show_library(
+    library: str | None = None, *, library_file: AnyPath | None = None
+) -> LibraryShown:
     """A library's kernels with their laws, what they were measured on, and its dispatch table.
 
     Args:
@@ -189,7 +250,12 @@ def show_library(library: str | None = None, *, library_file: AnyPath | None = N
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):
-            raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
+            raise v.wrong(
+                library_file,
+                "library_file",
+                "a path",
+                f"write {given('library_file', 'mine.toml')}",
+            )
         return shown_library(load_library(library_file))
     name = v.text_of(library, "library", "vllm@0.24.0").lower()
     if name.partition("@")[0] == "nccl":

@@ -1,4 +1,5 @@
-"""Fabrics as networks: a drawing, the size of a Clos, the load of every link, and schedules executed message by message."""
+"""Fabrics as networks: a drawing, the size of a Clos, the load of every link, and schedules
+executed message by message."""
 
 from __future__ import annotations
 
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
-    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and oversubscription; lattices too.
+    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
+    oversubscription; lattices too.
 
-    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its reader's screen. The same fabric
-    gives the same text.
+    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
+    reader's screen. The same fabric gives the same text.
     """
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricDrawn
@@ -61,40 +63,54 @@ def size_fabric(
     prices: FabricSource | None = None,
     overrides: Overrides = (),
 ) -> FabricSized | DirectSized:
-    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired evenly, and its bill.
+    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired
+    evenly, and its bill.
 
     Args:
         endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
         radix: ports of a switch.
         fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
         levels: 1 to 3; the fewest that have room when None.
-        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports and their rates,
-            ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels one ratio: the load of the busiest cable
-            between switches over its rate, when every endpoint sends alike to all at full rate, on minimal routes.
+        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports
+            and their rates, ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels
+            one ratio: the load of the busiest cable between switches over its rate, when every
+            endpoint sends alike to all at full rate, on minimal routes.
         rails: separate fabrics, over which the ports spread.
         ports_per_endpoint: ports of one.
         topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
-        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric that has one.
+        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric
+            that has one.
         overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
 
     Returns:
-        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of the prices. Other than of a
-        Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside a Clos of the same ports.
+        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of
+        the prices. Other than of a Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside
+        a Clos of the same ports.
 
     Raises:
-        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined, prices without a currency.
+        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,
+            prices without a currency.
     """
     from colltool.fabric.load import load_prices
     from colltool.fabric.properties import bill_of_plan
     from colltool.fabric.results import FabricSized
     from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
-    known = load_prices(prices, overrides) if prices is not None or not v.is_nothing(overrides) else None
+    known = (
+        load_prices(prices, overrides)
+        if prices is not None or not v.is_nothing(overrides)
+        else None
+    )
     if fat_tree is not None:
-        beside = {"endpoints": endpoints, "radix": radix, "levels": levels, "oversubscription": oversubscription or None,
-                  "topology": None if topology == "clos" else topology,
-                  "rails": None if rails == 1 else rails,
-                  "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint}  # fmt: skip
+        beside = {
+            "endpoints": endpoints,
+            "radix": radix,
+            "levels": levels,
+            "oversubscription": oversubscription or None,
+            "topology": None if topology == "clos" else topology,
+            "rails": None if rails == 1 else rails,
+            "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint,
+        }
         for name, value in beside.items():
             if value is not None:
                 what = "does not apply to a fat-tree, which k fully defines"
@@ -102,21 +118,33 @@ def size_fabric(
         tree = fat_tree_plan(v.count_of(fat_tree, "fat_tree"))
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
     if endpoints is None or radix is None:
-        fix = f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
+        fix = (
+            f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
+        )
         raise ColltoolError("nothing says what to size", fix=fix)
     ports_of_switch = v.count_of(radix, "radix")
-    counts = v.count_of(endpoints, "endpoints"), v.count_of(ports_per_endpoint, "ports_per_endpoint"), ports_of_switch
+    counts = (
+        v.count_of(endpoints, "endpoints"),
+        v.count_of(ports_per_endpoint, "ports_per_endpoint"),
+        ports_of_switch,
+    )
     on_rails, hops = v.count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
     if v.text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
-            raise ColltoolError(f"does not apply to a {topology}", argument="levels", fix="leave it out")
+            raise ColltoolError(
+                f"does not apply to a {topology}", argument="levels", fix="leave it out"
+            )
         return _sized_direct(topology, counts, on_rails, hops, known)
     plan = clos_plan(*counts, rails=on_rails, levels=v.count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
 
 
 def _sized_direct(
-    topology: str, counts: tuple[int, int, int], rails: int, hops: Sequence[Hop], prices: Prices | None
+    topology: str,
+    counts: tuple[int, int, int],
+    rails: int,
+    hops: Sequence[Hop],
+    prices: Prices | None,
 ) -> DirectSized:
     """``counts``: endpoints, ports of each, ports of a switch."""
     from colltool.fabric.direct_sized import DirectSized
@@ -127,7 +155,9 @@ def _sized_direct(
     kind = next((one for one in DIRECT if one == topology), None)
     if kind is None:
         what = f"'{clipped(topology)}' is no topology that is sized"
-        raise ColltoolError(what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}")
+        raise ColltoolError(
+            what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}"
+        )
     ratios = [one for one in hops if isinstance(one, float)]
     if len(ratios) != len(hops) or len(hops) > 1:
         fix = f"write {given('oversubscription', '2')}"
@@ -138,7 +168,8 @@ def _sized_direct(
     except ColltoolError:
         clos = None
     alike = prices
-    if prices and plan.levels[0].name in (prices.copper or ()):  # cables to endpoints are copper in both
+    # cables to endpoints are copper in both
+    if prices and plan.levels[0].name in (prices.copper or ()):
         alike = prices.model_copy(update={"copper": LEVELS[:1]})
     other = bill_of_plan(clos, alike) if clos else None
     return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
@@ -159,20 +190,25 @@ def contention(
     zipf: float | None = None,
     per_link: bool = False,
 ) -> Contention:
-    """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
+    """What a layout costs: the load of every link when its groups run together, against each group
+    alone and packed.
 
     Args:
         fabric: as :func:`price`.
         layout: a layout, a path to a layout file, a mapping of what one would hold, or fields of
-            :class:`colltool.congestion.patterns.Pattern`, such as ``{"kind": "cyclic", "group": 8}``.
-        placed: the kind of :class:`colltool.congestion.patterns.MapPattern` for a pattern, with its ``seed``.
+            :class:`colltool.congestion.patterns.Pattern`, such as
+            ``{"kind": "cyclic", "group": 8}``.
+        placed: the kind of :class:`colltool.congestion.patterns.MapPattern` for a pattern, with its
+            ``seed``.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
-        matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row to column, or a CSV of them;
-            ``hot``: times the mean that each of ``hot_members`` gets; ``zipf``: the exponent over destinations.
+        matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row
+            to column, or a CSV of them; ``hot``: times the mean that each of ``hot_members`` gets;
+            ``zipf``: the exponent over destinations.
         per_link: keep every loaded link.
 
     Raises:
-        ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
+        ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what
+            to do instead.
     """
     from colltool.congestion.contention import contention as run
     from colltool.congestion.skew import Skew, load_matrix
@@ -184,7 +220,11 @@ def contention(
         fix = f"leave {given('size')} out, or scale the matrix"
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
     asked: dict[str, Any] = {
-        "algorithm": None if algorithm is None else v.text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm"),
+        "algorithm": (
+            None
+            if algorithm is None
+            else v.text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
+        ),
         "size": None if size is None else v.size_of(size),
         "primitive": None if primitive is None else v.primitive_of(primitive),
         "per_link": v.flag_of(per_link, "per_link"),
@@ -207,12 +247,22 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
 
     if isinstance(layout, Layout):
         return layout
-    if isinstance(layout, str | os.PathLike) or (isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()):
+    if isinstance(layout, str | os.PathLike) or (
+        isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()
+    ):
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
-        raise v.wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
-    kind: Any = "identity" if placed is None else v.text_of(placed, "placed", "rotate")  # refused where it is laid out
-    return pattern_layout(Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed))
+        raise v.wrong(
+            layout,
+            "layout",
+            "a layout",
+            'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
+        )
+    # refused where it is laid out
+    kind: Any = "identity" if placed is None else v.text_of(placed, "placed", "rotate")
+    return pattern_layout(
+        Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed)
+    )
 
 
 def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -225,7 +275,12 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
             v.text_of(value, "kind", "cyclic")
         elif name == "shape" and value is not None:
             if not isinstance(value, list | tuple):
-                raise v.wrong(value, "shape", "a tuple of whole numbers", f"write {given('shape', (4, 2), text='4x2')}")
+                raise v.wrong(
+                    value,
+                    "shape",
+                    "a tuple of whole numbers",
+                    f"write {given('shape', (4, 2), text='4x2')}",
+                )
             for side in value:
                 v.count_of(side, "shape")
         elif value is not None:
@@ -234,7 +289,8 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 
 def _vectors_of(values: Any) -> Vectors:
-    """A vector for each rank, or all numbers in one row, which are cut into one for each rank: ``"1,2,3,4"``, ``"1..16"``."""
+    """A vector for each rank, or all numbers in one row, which are cut into one for each rank:
+    ``"1,2,3,4"``, ``"1..16"``."""
     if isinstance(values, str) and values == "example":
         return "example"
     try:
@@ -246,7 +302,10 @@ def _vectors_of(values: Any) -> Vectors:
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    fix = f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such as 1..16"
+    fix = (
+        f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
+        " as 1..16"
+    )
     raise v.wrong(values, "values", "numbers, as many for each rank", fix)
 
 
@@ -285,23 +344,29 @@ def verify(
     values: Vectors | Sequence[float] | str = (),
     simulator: str | None = None,
 ) -> Verification:
-    """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with
+    its formula.
 
     Args:
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
-        ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a schedule of N has up to N² messages.
-        algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only these.
+        ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a
+            schedule of N has up to N² messages.
+        algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only
+            these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
-        trace: each result carries its steps, who sends what to whom and what each rank then holds; 16 ranks at most.
-        values: of a trace, a vector of numbers for each rank, all of them in one row (``"1,2,3,4"``, ``"1..16"``), or ``example``
-            for small ones: the steps then carry them.
-        simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each result has the time that it
-            finds. The program is that of ``COLLTOOL_ASTRA_SIM``, ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds;
+            16 ranks at most.
+        values: of a trace, a vector of numbers for each rank, all of them in one row
+            (``"1,2,3,4"``, ``"1..16"``), or ``example`` for small ones: the steps then carry them.
+        simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each
+            result has the time that it finds. The program is that of ``COLLTOOL_ASTRA_SIM``,
+            ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
 
     Raises:
-        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator is not installed.
+        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
+            is not installed.
     """
     from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
@@ -312,17 +377,38 @@ def verify(
     primitives = primitives if primitive is None else [v.primitive_of(primitive)]
     group = v.group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
     size_bytes, names = v.size_of(size), v.names_of(algorithms)
-    pieces, steps, vectors = v.count_if(segments, "segments"), v.flag_of(trace, "trace"), _vectors_of(values)
+    pieces, steps, vectors = (
+        v.count_if(segments, "segments"),
+        v.flag_of(trace, "trace"),
+        _vectors_of(values),
+    )
     if vectors and not steps:
-        raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
+        raise ColltoolError(
+            "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
+        )
     other = None if simulator is None else simulator_of(v.text_of(simulator, "simulator", "htsim"))
     if other is not None:
         find_simulator(other)
     found = []
     for fabric in map(v.fabric_of, v.several_of(fabrics)):
-        one = run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors, own=own)
-        found.append(one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces))
+        one = run(
+            fabric,
+            primitives,
+            size_bytes,
+            group,
+            pieces,
+            names,
+            trace=steps,
+            vectors=vectors,
+            own=own,
+        )
+        found.append(
+            one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces)
+        )
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     return Verification(
-        sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides, simulator or ""
+        sum((one.results for one in found), ()),
+        sum((one.skipped for one in found), ()),
+        overrides,
+        simulator or "",
     )

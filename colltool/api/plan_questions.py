@@ -23,20 +23,29 @@ def measured_by(job: Job, compute: str | os.PathLike[str] | None) -> Job:
     if compute is None:
         return job
     if not isinstance(compute, str | os.PathLike):
-        raise wrong(compute, "compute", "the path of a CSV", f"write {given('compute', 'gemms.csv')}")
+        raise wrong(
+            compute, "compute", "the path of a CSV", f"write {given('compute', 'gemms.csv')}"
+        )
     if job.draft.stack is None:
         raise ColltoolError(
-            "the job has no stack whose GEMMs it could replace", argument="compute", fix="stack: megatron in the job"
+            "the job has no stack whose GEMMs it could replace",
+            argument="compute",
+            fix="stack: megatron in the job",
         )
     stack = job.draft.stack._replace(measured=read_gemms(compute))
     return replace(job, draft=job.draft._replace(stack=stack))
 
 
-def asked_of(links: Any, target: Any, mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Asked:
-    """What a plan answers besides the step; ColltoolError for what cannot be read, or goes with failures alone."""
+def asked_of(
+    links: Any, target: Any, mtbf: Any, storage: Any, checkpoint: Any, restart: Any
+) -> Asked:
+    """What a plan answers besides the step; ColltoolError for what cannot be read, or goes with
+    failures alone."""
     for name, value in (("storage", storage), ("checkpoint", checkpoint), ("restart", restart)):
         if value is not None and mtbf is None:
-            raise ColltoolError("goes with failures", argument=name, fix=f"add {given('mtbf', '50000h')}")
+            raise ColltoolError(
+                "goes with failures", argument=name, fix=f"add {given('mtbf', '50000h')}"
+            )
     failures = None
     if mtbf is not None:
         if storage is None:
@@ -72,7 +81,9 @@ def rate_of(value: Any) -> float:
     try:
         found = parse_rate(value) if isinstance(value, str) else 0.0
     except (ColltoolError, ValueError) as error:
-        raise wrong(value, "storage", "a rate with its unit", f"write {given('storage', '200GB/s')}") from error
+        raise wrong(
+            value, "storage", "a rate with its unit", f"write {given('storage', '200GB/s')}"
+        ) from error
     if not found > 0:
         raise wrong(value, "storage", "a rate above 0", f"write {given('storage', '200GB/s')}")
     return found
@@ -86,6 +97,8 @@ def target_of(value: Any) -> Target:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         number = -1.0
-    if name.strip() not in ("mfu", "step") or not 0 < number < (1 if name.strip() == "mfu" else 100):
+    if name.strip() not in ("mfu", "step") or not 0 < number < (
+        1 if name.strip() == "mfu" else 100
+    ):
         raise wrong(value, "target", "mfu=45% or step=5%", f"write {given('target', 'step=5%')}")
     return Target(mfu=number) if name.strip() == "mfu" else Target(over=number)

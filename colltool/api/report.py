@@ -1,6 +1,7 @@
 """A page about a fabric, what a person can hand over.
 
-Each section asks the functions that a reader would ask, and keeps the command line beside the answer.
+Each section asks the functions that a reader would ask, and keeps the command line beside the
+answer.
 """
 
 from __future__ import annotations
@@ -63,18 +64,22 @@ def report(
     readings: Readings | None = None,
     **parts: Any,
 ) -> Report:
-    """A fabric on one page: what it is, what collectives and a job cost on it, and what was measured.
+    """A fabric on one page: what it is, what collectives and a job cost on it, and what was
+    measured.
 
     Args:
         fabric: what the page is about: a fabric, or a path, shipped name or mapping to load.
         against: fabrics that it is compared with.
-        vary: keys with their values, as in :func:`colltool.compare`: a column for each; the first is what the page is about.
+        vary: keys with their values, as in :func:`colltool.compare`: a column for each; the first
+            is what the page is about.
         job: a job, or a path, shipped name or mapping to load: its step on each fabric.
         logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
-        collective, nodes, in_place: of logs that do not say, as in :func:`colltool.doctor`, where the first is ``primitive``.
-        ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all of the smallest fabric when
-            None.
-        shape, size: of the slice, and the bytes per rank, that are looked at closely, as in :func:`colltool.price`.
+        collective, nodes, in_place: of logs that do not say, as in :func:`colltool.doctor`, where
+            the first is ``primitive``.
+        ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all
+            of the smallest fabric when None.
+        shape, size: of the slice, and the bytes per rank, that are looked at closely, as in
+            :func:`colltool.price`.
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
@@ -83,7 +88,8 @@ def report(
         readings, **parts: of the model, and single ones by name in place of those.
 
     Returns:
-        A :class:`colltool.analysis.report.Report`: every result with the command line that gives it; ``to_html()`` is the page.
+        A :class:`colltool.analysis.report.Report`: every result with the command line that gives
+        it; ``to_html()`` is the page.
 
     Raises:
         ColltoolError: as the functions that it is made of.
@@ -107,21 +113,45 @@ def report(
         readings=checked(readings, **parts),
         shape=v.shape_of(shape),
     )
-    if again := next((one for at, one in enumerate(page.primitives) if one in page.primitives[:at]), None):
-        raise ColltoolError(f"{again.spoken} stands twice", argument="primitives", fix="name each once")
+    if again := next(
+        (one for at, one in enumerate(page.primitives) if one in page.primitives[:at]), None
+    ):
+        raise ColltoolError(
+            f"{again.spoken} stands twice", argument="primitives", fix="name each once"
+        )
     if job is None and not v.is_nothing(job_overrides):
-        raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
-    loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
-    files = [] if v.is_nothing(logs) else [os.fspath(path) for path in v.paths_of(logs, "logs", "logs", "all_reduce.log")]
-    with called("python", primitive="collective"):  # what other files may be wrong about comes before all the prices
+        raise ColltoolError(
+            "is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}"
+        )
+    loaded = (
+        job
+        if job is None or isinstance(job, Loaded)
+        else load_job(job, job_overrides, argument="job_overrides")
+    )
+    files = (
+        []
+        if v.is_nothing(logs)
+        else [os.fspath(path) for path in v.paths_of(logs, "logs", "logs", "all_reduce.log")]
+    )
+    # what other files may be wrong about comes before all the prices
+    with called("python", primitive="collective"):
         wanted = None if collective is None else v.primitive_of(collective)
-        hints = {"primitive": wanted, "nodes": v.count_if(nodes, "nodes", 1), "in_place": v.flag_of(in_place, "in_place")}
+        hints = {
+            "primitive": wanted,
+            "nodes": v.count_if(nodes, "nodes", 1),
+            "in_place": v.flag_of(in_place, "in_place"),
+        }
         measured = [_measured(page, files, hints)] if files else []
     step = [_step(page, loaded, _typed(job))] if loaded else []
     priced = [_collective(page, one) for one in followed(page.primitives)]
     sections = [_network(page), *priced, *step, *measured, _assumptions(page)]
-    names, titles = tuple(one.file for one in page.columns), tuple(one.title for one in page.columns)
-    return Report(fabrics=names, titles=titles, ranks=page.most, bytes=page.size, sections=tuple(sections))
+    names, titles = (
+        tuple(one.file for one in page.columns),
+        tuple(one.title for one in page.columns),
+    )
+    return Report(
+        fabrics=names, titles=titles, ranks=page.most, bytes=page.size, sections=tuple(sections)
+    )
 
 
 class PageColumn(NamedTuple):
@@ -146,7 +176,11 @@ class PageColumn(NamedTuple):
 
     def line(self, command: str, **options: Any) -> tuple[str, ...]:
         """A command about its file; none for one of Python."""
-        return (command_line(command, self.typed, sets=self.sets, options=options),) if self.typed else ()
+        return (
+            (command_line(command, self.typed, sets=self.sets, options=options),)
+            if self.typed
+            else ()
+        )
 
 
 class Page(NamedTuple):
@@ -154,7 +188,8 @@ class Page(NamedTuple):
 
     Args:
         columns: its fabrics, what it is about first.
-        fabrics, vary, overrides: what the columns are made of, as :func:`colltool.compare` takes them.
+        fabrics, vary, overrides: what the columns are made of, as :func:`colltool.compare` takes
+            them.
         primitives: a section each.
         ranks: of the job, and what is looked at closely; None where nobody said.
         size: bytes that are looked at closely.
@@ -175,7 +210,8 @@ class Page(NamedTuple):
 
     @property
     def most(self) -> int:
-        """The ranks that are looked at closely: as said, else the most that fill whole domains of every fabric."""
+        """The ranks that are looked at closely: as said, else the most that fill whole domains of
+        every fabric."""
         if self.ranks is not None:
             return self.ranks
         if self.shape is not None:
@@ -194,20 +230,44 @@ class Page(NamedTuple):
 
     def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
         """A command on one of the fabrics; none for one of Python."""
-        one, more = self.columns[at], {**options, "library": self.library, "machine": self._typed_machine}
+        one, more = (
+            self.columns[at],
+            {**options, "library": self.library, "machine": self._typed_machine},
+        )
         if not (one.typed and all(arguments)):
             return ()
-        return (command_line(command, *arguments, fabrics=[one.typed], sets=one.sets, readings=self.readings, options=more),)
+        return (
+            command_line(
+                command,
+                *arguments,
+                fabrics=[one.typed],
+                sets=one.sets,
+                readings=self.readings,
+                options=more,
+            ),
+        )
 
     def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
-        """A command on all fabrics at once: what they have in common is set, what tells them apart is varied."""
+        """A command on all fabrics at once: what they have in common is set, what tells them apart
+        is varied."""
         typed = list(dict.fromkeys(one.typed for one in self.columns))
         if not (argument and all(typed)):
             return ()
         varied = {axis.key for axis in axes_of(self.vary)}
-        sets = [f"{key}={value}" for key, value in self.columns[0].file.overrides if key not in varied]
-        more = {**options, "vary": list(self.vary), "library": self.library, "machine": self._typed_machine}
-        return (command_line(command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more),)
+        sets = [
+            f"{key}={value}" for key, value in self.columns[0].file.overrides if key not in varied
+        ]
+        more = {
+            **options,
+            "vary": list(self.vary),
+            "library": self.library,
+            "machine": self._typed_machine,
+        }
+        return (
+            command_line(
+                command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more
+            ),
+        )
 
 
 def _columns(
@@ -217,16 +277,29 @@ def _columns(
     library: str | None,
     machine: OwnMachine | None,
 ) -> list[PageColumn]:
-    """The fabrics, each under every combination of values; no more than a page holds, and none twice."""
-    asked, plain = (v.columns_of(fabrics, vary, overrides, whose, machine) for whose in (library, None))
+    """The fabrics, each under every combination of values; no more than a page holds, and none
+    twice."""
+    asked, plain = (
+        v.columns_of(fabrics, vary, overrides, whose, machine) for whose in (library, None)
+    )
     if len(asked) > MOST_COLUMNS:
         what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
-        raise ColltoolError(what, argument="vary" if v.vary_of(vary) else "against", fix="colltool compare takes more")
+        raise ColltoolError(
+            what,
+            argument="vary" if v.vary_of(vary) else "against",
+            fix="colltool compare takes more",
+        )
     columns = [(plain[at].load(()), one.set) for at, one in enumerate(asked)]
-    if again := next((fabric for at, (fabric, values) in enumerate(columns) if (fabric, values) in columns[:at]), None):
+    if again := next(
+        (fabric for at, (fabric, values) in enumerate(columns) if (fabric, values) in columns[:at]),
+        None,
+    ):
         raise ColltoolError(f"{again.name} stands twice", argument="against", fix="another fabric")
     typed = [_typed(fabrics[at * len(fabrics) // len(asked)]) for at in range(len(asked))]
-    return [PageColumn(one.name, typed[at], columns[at][0], one.load(())) for at, one in enumerate(asked)]
+    return [
+        PageColumn(one.name, typed[at], columns[at][0], one.load(()))
+        for at, one in enumerate(asked)
+    ]
 
 
 def _typed(source: Any) -> str:
@@ -248,35 +321,68 @@ def _network(page: Page) -> ReportSection:
 
 
 def _collective(page: Page, primitive: Primitive) -> ReportSection:
-    """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on the other fabrics."""
+    """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on
+    the other fabrics."""
     fabric, short, size = page.columns[0].fabric, SHORT[primitive], format_size(page.size)
     counts = few(counts_of([fabric], page.most), LINES)
     swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
-    grid: dict[str, Any] = {"ranks": _listed(counts), "size": _listed(SIZES), "rows": "bytes", "cols": "ranks"}
+    grid: dict[str, Any] = {
+        "ranks": _listed(counts),
+        "size": _listed(SIZES),
+        "rows": "bytes",
+        "cols": "ranks",
+    }
     whole: dict[str, Any] = {"ranks": page.most, "shape": page.shape, "readings": page.readings}
     one: dict[str, Any] = whole | {"size": page.size}
     where = f"{page.most} ranks, {size}"
     typed: dict[str, Any] = {"ranks": page.most, "shape": page.shape and shape_text(page.shape)}
     entries = [
-        ReportEntry("Bus bandwidth by size and ranks", swept.pivoted("busbw", "bytes", "ranks"),
-                page.line("sweep", short, **grid, pivot="busbw"), "busbw"),
-        ReportEntry("The fastest schedule by size and ranks", swept.pivoted("algorithm", "bytes", "ranks"),
-                page.line("sweep", short, **grid, pivot="algorithm"), "map"),
-        ReportEntry(f"Where the winner changes, {page.most} ranks", colltool.crossover(fabric, primitive, **whole),
-                page.line("crossover", short, **typed)),
-        ReportEntry(f"Where the time goes, {where}", colltool.breakdown(fabric, primitive, **one),
-                page.line("breakdown", short, **typed, size=size)),
-    ]  # fmt: skip
+        ReportEntry(
+            "Bus bandwidth by size and ranks",
+            swept.pivoted("busbw", "bytes", "ranks"),
+            page.line("sweep", short, **grid, pivot="busbw"),
+            "busbw",
+        ),
+        ReportEntry(
+            "The fastest schedule by size and ranks",
+            swept.pivoted("algorithm", "bytes", "ranks"),
+            page.line("sweep", short, **grid, pivot="algorithm"),
+            "map",
+        ),
+        ReportEntry(
+            f"Where the winner changes, {page.most} ranks",
+            colltool.crossover(fabric, primitive, **whole),
+            page.line("crossover", short, **typed),
+        ),
+        ReportEntry(
+            f"Where the time goes, {where}",
+            colltool.breakdown(fabric, primitive, **one),
+            page.line("breakdown", short, **typed, size=size),
+        ),
+    ]
     if not by_links(place(fabric, GroupSpec(page.most, shape=page.shape))):
         line = page.line("sensitivity", short, **typed, size=size)
-        entries.append(ReportEntry(f"Whether the choice is safe, {where}", colltool.sensitivity(fabric, primitive, **one), line))
+        entries.append(
+            ReportEntry(
+                f"Whether the choice is safe, {where}",
+                colltool.sensitivity(fabric, primitive, **one),
+                line,
+            )
+        )
     if len(page.columns) > 1:
         counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
         sizes = [format_size(one) for one in sorted({page.size, *map(v.size_of, COMPARED)})]
         compared = colltool.compare(
-            page.fabrics, primitive, ranks=counts, sizes=sizes, vary=page.vary, overrides=page.overrides,
-            library=page.library, machine=page.machine, readings=page.readings,
-        )  # fmt: skip
+            page.fabrics,
+            primitive,
+            ranks=counts,
+            sizes=sizes,
+            vary=page.vary,
+            overrides=page.overrides,
+            library=page.library,
+            machine=page.machine,
+            readings=page.readings,
+        )
         line = page.side_by_side("compare", short, ranks=_listed(counts), size=_listed(sizes))
         entries.append(ReportEntry("Side by side", compared, line))
     return ReportSection(short, primitive.spoken.capitalize(), tuple(entries))
@@ -284,13 +390,24 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
 
 def _step(page: Page, job: Job, typed: str) -> ReportSection:
     """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
-    sets: dict[str, Any] = {"ranks": page.ranks, "job_overrides": [f"{key}={value}" for key, value in job.overrides]}
+    sets: dict[str, Any] = {
+        "ranks": page.ranks,
+        "job_overrides": [f"{key}={value}" for key, value in job.overrides],
+    }
     plan = colltool.plan(job, page.columns[0].fabric, page.ranks, readings=page.readings)
-    entries = [ReportEntry(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))]
+    entries = [
+        ReportEntry(f"A step on {page.columns[0].title}", plan, page.line("plan", typed, **sets))
+    ]
     if len(page.columns) > 1:
-        plans = colltool.compare_plans(job, [one.fabric for one in page.columns], page.ranks, readings=page.readings)
+        plans = colltool.compare_plans(
+            job, [one.fabric for one in page.columns], page.ranks, readings=page.readings
+        )
         if page.vary:  # plan has no columns of values: one command for each
-            lines = tuple(line for at in range(len(page.columns)) for line in page.line("plan", typed, at=at, **sets))
+            lines = tuple(
+                line
+                for at in range(len(page.columns))
+                for line in page.line("plan", typed, at=at, **sets)
+            )
         else:
             lines = page.side_by_side("plan", typed, **sets)
         entries.append(ReportEntry("The step on each", plans, lines))
@@ -298,7 +415,8 @@ def _step(page: Page, job: Job, typed: str) -> ReportSection:
 
 
 def _measured(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportSection:
-    """What was measured beside what is expected, traces by themselves; ``hints`` are of logs that do not say it themselves."""
+    """What was measured beside what is expected, traces by themselves; ``hints`` are of logs that
+    do not say it themselves."""
     from colltool.measurements.read import read_logs
     from colltool.traces.reader import is_trace
 
@@ -312,8 +430,15 @@ def _measured(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportS
                 read_logs(others, **hints)
             except ColltoolError as error:
                 ranks = page.ranks if SAY_RANKS in error.fix or RANKS_N in error.fix else None
-        result = colltool.doctor(others, page.columns[0].file, readings=page.readings, ranks=ranks, **hints)
-        typed = {"collective": hints["primitive"], "nodes": hints["nodes"], "in_place": hints["in_place"] or None, "ranks": ranks}
+        result = colltool.doctor(
+            others, page.columns[0].file, readings=page.readings, ranks=ranks, **hints
+        )
+        typed = {
+            "collective": hints["primitive"],
+            "nodes": hints["nodes"],
+            "in_place": hints["in_place"] or None,
+            "ranks": ranks,
+        }
         line = page._replace(library=None).line("doctor", *others, **typed)
         entries.append(ReportEntry("What benchmarks measured", result, line))
     if traces:
@@ -323,7 +448,8 @@ def _measured(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportS
 
 
 def _assumptions(page: Page) -> ReportSection:
-    """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
+    """What the prices rest on, number by number, with where it comes from; of the other fabrics
+    what differs."""
     from colltool.fabric.variants import provenance
 
     told = [provenance(one.file) for one in page.columns]

@@ -57,31 +57,41 @@ def serve(
     overrides: Overrides = (),
     machine: OwnMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
-    """The network's part of decode and prefill: each collective with its group, bytes, kernel, time and share.
+    """The network's part of decode and prefill: each collective with its group, bytes, kernel, time
+    and share.
 
     Args:
-        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; its model is what counts.
+        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; its
+            model is what counts.
         fabric: a fabric, or a path or shipped name to load; several are put side by side.
-        tp, pp, dp: tensor and pipeline parallelism, and replicas of attention; dp follows from ep and tp.
-        ep: ranks that the experts of a layer are on; up to tp they are cut with it, and nothing is exchanged.
+        tp, pp, dp: tensor and pipeline parallelism, and replicas of attention; dp follows from ep
+            and tp.
+        ep: ranks that the experts of a layer are on; up to tp they are cut with it, and nothing is
+            exchanged.
         batch: sequences in flight in all. isl, osl: input and output tokens of one.
-        engine: whose all-reduce: ``"vllm@0.24.0"``; default: the fabric's own library. library_file: a file in its place.
-        experts_library: whose dispatch and combine: ``"deepep@1"``, or ``"nccl"``; default: the fastest measured there.
+        engine: whose all-reduce: ``"vllm@0.24.0"``; default: the fabric's own library.
+            library_file: a file in its place.
+        experts_library: whose dispatch and combine: ``"deepep@1"``, or ``"nccl"``; default: the
+            fastest measured there.
         weights, kv_dtype: bf16, fp8, nvfp4.
         chunk: tokens of a step of prefill.
         tpot: time of a token, ``"18ms"`` or seconds: the network's share of it.
-        prefill_tp: prefill on machines of its own: adds the transfer of the KV cache by ``kv_library`` (default: mooncake).
+        prefill_tp: prefill on machines of its own: adds the transfer of the KV cache by
+            ``kv_library`` (default: mooncake).
         search: over cuts of ``ranks`` into tp, pp, dp and ep; ``tp`` and the like are then ignored.
-        vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges, ``"alpha=2x"``, as in
-            :func:`colltool.sensitivity`: how far off the time of a token may be. overrides: as for ``--set``, of every fabric.
+        vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
+            ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
+            be. overrides: as for ``--set``, of every fabric.
         machine: as :func:`colltool.price`.
 
     Returns:
-        A :class:`colltool.kernels.served.Served`, seconds and bytes; of several fabrics, values or cuts a
-        :class:`colltool.kernels.served.ServeList`; of ranges a :class:`colltool.kernels.serve_spread.ServeSpread`.
+        A :class:`colltool.kernels.served.Served`, seconds and bytes; of several fabrics, values or
+        cuts a :class:`colltool.kernels.served.ServeList`; of ranges a
+        :class:`colltool.kernels.serve_spread.ServeSpread`.
 
     Raises:
-        ColltoolError: a deployment that does not fit, kernels that were not measured on the machine.
+        ColltoolError: a deployment that does not fit, kernels that were not measured on the
+            machine.
     """
     from colltool.kernels.served import ServeQuestion
 
@@ -90,16 +100,37 @@ def serve(
     replicas = v.count_if(dp, "dp", 1)
     least = own["pp"] * (replicas or max(1, own["ep"] // own["tp"]))
     deployment = Deployment(
-        tp=own["tp"], ep=own["ep"], pp=own["pp"], dp=replicas or 1, batch=v.count_if(batch, "batch", 1) or least,
-        input=own["isl"], output=own["osl"], dtype=_dtype(weights, "weights"), kv_dtype=_dtype(kv_dtype, "kv_dtype"),
+        tp=own["tp"],
+        ep=own["ep"],
+        pp=own["pp"],
+        dp=replicas or 1,
+        batch=v.count_if(batch, "batch", 1) or least,
+        input=own["isl"],
+        output=own["osl"],
+        dtype=_dtype(weights, "weights"),
+        kv_dtype=_dtype(kv_dtype, "kv_dtype"),
         chunk=own["chunk"],
-    )  # fmt: skip
-    question = ServeQuestion(deployment, replicas, _time(tpot), v.count_if(prefill_tp, "prefill_tp", 1), _kv_library(kv_library))
-    asked = _ServeAsked(_model_of(job), question, _engine(engine, library_file), *_experts(experts_library))
+    )
+    question = ServeQuestion(
+        deployment,
+        replicas,
+        _time(tpot),
+        v.count_if(prefill_tp, "prefill_tp", 1),
+        _kv_library(kv_library),
+    )
+    asked = _ServeAsked(
+        _model_of(job), question, _engine(engine, library_file), *_experts(experts_library)
+    )
     if v.flag_of(search, "search"):
-        return asked.searched(_loaded(_one(fabric), overrides, machine), v.count_if(ranks, "ranks", 1), batch)
+        return asked.searched(
+            _loaded(_one(fabric), overrides, machine), v.count_if(ranks, "ranks", 1), batch
+        )
     if ranks is not None:
-        raise ColltoolError("is of a search", argument="ranks", fix=f"add {given('search', True)}, or give tp, pp and ep")
+        raise ColltoolError(
+            "is of a search",
+            argument="ranks",
+            fix=f"add {given('search', True)}, or give tp, pp and ep",
+        )
     several = v.several_of(fabric)
     if ranges := [one for one in v.vary_of(vary) if _RANGE.search(one)]:
         return asked.spread(_loaded(_one(fabric), overrides, machine), v.vary_of(vary), ranges)
@@ -124,7 +155,8 @@ def reshard(
     Args:
         job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
         receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
-        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of all ranks together.
+        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of
+            all ranks together.
         weights: bf16, fp8, nvfp4.
         machine: as :func:`colltool.price`.
 
@@ -137,13 +169,26 @@ def reshard(
     from colltool.kernels.reshard import reshard as run
 
     model, loaded = _model_of(job), v.fabric_of(fabric, machine=machine)
-    wanted, each = v.count_of(receivers, "receivers", 1, 2**24), v.count_of(replica, "replica", 1, 2**24)
+    wanted, each = (
+        v.count_of(receivers, "receivers", 1, 2**24),
+        v.count_of(replica, "replica", 1, 2**24),
+    )
     if (senders is None) == (storage is None):
         fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
-        raise ColltoolError("the weights come from ranks or from a store", argument="senders", fix=fix)
-    rate = None if storage is None else parse_rate(storage) if isinstance(storage, str) else v.number_of(storage, "storage")
+        raise ColltoolError(
+            "the weights come from ranks or from a store", argument="senders", fix=fix
+        )
+    rate = (
+        None
+        if storage is None
+        else parse_rate(storage)
+        if isinstance(storage, str)
+        else v.number_of(storage, "storage")
+    )
     if rate is not None and not 0 < rate < 1e18:
-        raise ColltoolError("a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}")
+        raise ColltoolError(
+            "a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}"
+        )
     width = WIDTHS[_dtype(weights, "weights")]
     held = 0 if senders is None else v.count_of(senders, "senders", 1, 2**24)
     return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
@@ -160,9 +205,17 @@ class _ServeAsked:
         experts: AskedLibrary | None,
         by_nccl: bool,
     ) -> None:
-        self.model, self.question, self.engine, self.experts, self.by_nccl = model, question, engine, experts, by_nccl
+        self.model, self.question, self.engine, self.experts, self.by_nccl = (
+            model,
+            question,
+            engine,
+            experts,
+            by_nccl,
+        )
 
-    def run(self, fabric: Fabric, deployment: Deployment, dp: int | None, engine: AskedLibrary | None) -> Served:
+    def run(
+        self, fabric: Fabric, deployment: Deployment, dp: int | None, engine: AskedLibrary | None
+    ) -> Served:
         from colltool.kernels.serve import serve as run
 
         asked = self.question._replace(deployment=deployment, dp=dp)
@@ -208,7 +261,11 @@ class _ServeAsked:
         return serve_spread(run(fabric), fabric, numbers, run, samples=_DRAWS, seed=1)
 
     def beside(
-        self, fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, machine: OwnMachine | None
+        self,
+        fabrics: Sequence[AnyFabric],
+        vary: Sequence[str] | str,
+        overrides: Overrides,
+        machine: OwnMachine | None,
     ) -> ServeList:
         from colltool.kernels.served import ServeList
 
@@ -235,14 +292,20 @@ def _model_of(job: AnyJob) -> TransformerModel:
 
     loaded = job if isinstance(job, Job) else load_job(job, ())
     if loaded.draft.model is None:
-        raise ColltoolError(f"{loaded.name} names no model", argument="job", fix="a job with a model, or a config.json")
+        raise ColltoolError(
+            f"{loaded.name} names no model",
+            argument="job",
+            fix="a job with a model, or a config.json",
+        )
     return loaded.draft.model
 
 
 def _dtype(value: Any, argument: str) -> str:
     name = v.text_of(value, argument, "bf16").lower()
     if name not in WIDTHS:
-        raise ColltoolError(f"'{name}' is not known", argument=argument, fix=f"one of {', '.join(WIDTHS)}")
+        raise ColltoolError(
+            f"'{name}' is not known", argument=argument, fix=f"one of {', '.join(WIDTHS)}"
+        )
     return name
 
 
@@ -259,7 +322,12 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
     if engine is None or library_file is not None:
         if library_file is not None and not isinstance(library_file, str | os.PathLike):
-            raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
+            raise v.wrong(
+                library_file,
+                "library_file",
+                "a path",
+                f"write {given('library_file', 'mine.toml')}",
+            )
         return library_of(None if engine is None else str(engine), library_file)
     name = v.text_of(engine, "engine", "vllm@0.24.0").strip().lower().replace(" ", "@")
     if name.partition("@")[0] == NCCL:
@@ -267,7 +335,11 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     found = find_library(name)
     if "all_reduce" not in found.library.operations or found.library.runs:
         what = f"{found.library.called} is no inference engine: it has no all-reduce of its own"
-        raise ColltoolError(what, argument="engine", fix="vllm, sglang or trtllm; without it the fabric's own library runs")
+        raise ColltoolError(
+            what,
+            argument="engine",
+            fix="vllm, sglang or trtllm; without it the fabric's own library runs",
+        )
     return found
 
 
@@ -282,5 +354,7 @@ def _kv_library(library: Any) -> AskedLibrary:
     name = "mooncake" if library is None else v.text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
     if "kv_transfer" not in found.library.operations:
-        raise ColltoolError(f"{found.library.called} moves no KV caches", argument="kv_library", fix="mooncake does")
+        raise ColltoolError(
+            f"{found.library.called} moves no KV caches", argument="kv_library", fix="mooncake does"
+        )
     return found

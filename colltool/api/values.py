@@ -1,6 +1,8 @@
-"""What the public functions take, read: primitives by any of their names, sizes as text or arrays, groups, counts, fabrics.
+"""What the public functions take, read: primitives by any of their names, sizes as text or arrays,
+groups, counts, fabrics.
 
-A value of a type that nothing can be made of is refused here, with the name of the argument, before it travels.
+A value of a type that nothing can be made of is refused here, with the name of the argument, before
+it travels.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 import colltool.algorithms  # noqa: F401 - fills the registry
 from colltool.api.arguments import ARGUMENTS, Argument, Options
 from colltool.base.errors import ColltoolError, clipped, given, naming, nearest, taken_from
-from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size, told_apart
+from colltool.base.formatting import (
+    MAX_SIZE,
+    Shape,
+    parse_count,
+    parse_shape,
+    parse_size,
+    told_apart,
+)
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.definitions.reader import Overrides, texts_of
@@ -48,10 +57,12 @@ _UNBOUNDED = Argument(least=-inf, most=inf)
 
 
 def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts`` (:class:`colltool.Readings`).
+    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts``
+    (:class:`colltool.Readings`).
 
     Raises:
-        ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.
+        ColltoolError: a reading that does not exist, or a value that it cannot have; names the
+            argument.
     """
     return checked(readings, **parts)
 
@@ -63,7 +74,9 @@ def list_fabrics() -> list[str]:
 
 def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
     """The error for a value of a kind that the argument does not take."""
-    if isinstance(value, bool | int | float | complex) and not (isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS):
+    if isinstance(value, bool | int | float | complex) and not (
+        isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS
+    ):
         shown = repr(value)
     elif isinstance(value, str):
         shown = f"'{value[:40]}'" if value else "an empty text"
@@ -76,14 +89,23 @@ def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
 def paths_of(given: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
     """One path or several as a list."""
     paths = [given] if isinstance(given, str | os.PathLike) else given
-    if not isinstance(paths, list | tuple) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise wrong(given, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
+    if (
+        not isinstance(paths, list | tuple)
+        or not paths
+        or not all(isinstance(path, str | os.PathLike) for path in paths)
+    ):
+        raise wrong(
+            given, argument, f"paths of {what}", f'write "{example}", or a list of such paths'
+        )
     return paths
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether an argument of several values has none: None or empty, and never an array, whose truth is not told."""
-    return value is None or (isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value)
+    """Whether an argument of several values has none: None or empty, and never an array, whose
+    truth is not told."""
+    return value is None or (
+        isinstance(value, str | Sized) and getattr(value, "ndim", None) is None and not value
+    )
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
@@ -107,7 +129,9 @@ def vary_of(vary: Sequence[str] | str) -> list[str]:
 
 def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
     several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text.strip() for text in several):
+    if not isinstance(several, list | tuple) or not all(
+        isinstance(text, str) and text.strip() for text in several
+    ):
         raise wrong(value, argument, noun, f"write {given(argument, example)}")
     return list(several)
 
@@ -135,16 +159,30 @@ def sizes_of(size: Sizes) -> Number:
     elif isinstance(size, np.ndarray) and size.dtype.kind in "iuf":
         array = np.array(size, dtype=np.float64)  # a copy: the caller's own may change later
     else:
-        raise wrong(size, "size", "a size or an array of them", "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)")
+        raise wrong(
+            size,
+            "size",
+            "a size or an array of them",
+            "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)",
+        )
     if array.ndim != 1 or not array.size:
-        what = f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
-        raise ColltoolError(what, argument="size", fix="give each size once: numpy.ravel makes one dimension of several")
+        what = (
+            f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}"
+        )
+        raise ColltoolError(
+            what,
+            argument="size",
+            fix="give each size once: numpy.ravel makes one dimension of several",
+        )
     array.setflags(write=False)  # results share it
     return array
 
 
-def count_of(value: Any, argument: str, least: float | None = None, most: float | None = None) -> int:
-    """A whole number within the bounds of its argument, or within other ones; unlike an option's, never a text."""
+def count_of(
+    value: Any, argument: str, least: float | None = None, most: float | None = None
+) -> int:
+    """A whole number within the bounds of its argument, or within other ones; unlike an option's,
+    never a text."""
     row = ARGUMENTS.get(argument, _UNBOUNDED)
     low, high = row.least if least is None else least, row.most if most is None else most
     if type(value) is int and low <= value <= high:
@@ -154,7 +192,9 @@ def count_of(value: Any, argument: str, least: float | None = None, most: float 
     return parse_count(value, argument, low, high)
 
 
-def count_if(value: Any, argument: str, least: float | None = None, most: float | None = None) -> int | None:
+def count_if(
+    value: Any, argument: str, least: float | None = None, most: float | None = None
+) -> int | None:
     """As :func:`count_of`, where it was given."""
     return None if value is None else count_of(value, argument, least, most)
 
@@ -200,13 +240,26 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
     if shape is None or isinstance(shape, str):
         return None if shape is None else parse_shape(shape, "shape")
     if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
-        raise wrong(shape, "shape", f"ranks along each of at most {MAX_DEPTH} axes", f"write {given('shape', (4, 4, 4))}")
+        raise wrong(
+            shape,
+            "shape",
+            f"ranks along each of at most {MAX_DEPTH} axes",
+            f"write {given('shape', (4, 4, 4))}",
+        )
     return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
 
 
-def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> GroupSpec:
-    """Who is in a group, where that can be said without its fabric: how many ranks it may have is the fabric's to say."""
-    return GroupSpec(count_if(ranks, "ranks"), count_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
+def group_of(
+    ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None
+) -> GroupSpec:
+    """Who is in a group, where that can be said without its fabric: how many ranks it may have is
+    the fabric's to say."""
+    return GroupSpec(
+        count_if(ranks, "ranks"),
+        count_of(stride, "stride"),
+        flag_of(alone, "alone"),
+        shape_of(shape),
+    )
 
 
 def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
@@ -227,8 +280,11 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def fabric_of(fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name; with the library and the machine that arguments name."""
+def fabric_of(
+    fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None
+) -> Fabric:
+    """A fabric as it is, or loaded by path or shipped name; with the library and the machine that
+    arguments name."""
     own = machine_if(machine)
     if isinstance(fabric, Fabric):
         return under_library(fabric if own is None else on_machine(fabric, own), library)
@@ -242,7 +298,9 @@ def machine_if(machine: Any) -> OwnMachine | None:
     """A machine file's path, or a machine, where it was given."""
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine
-    raise wrong(machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}")
+    raise wrong(
+        machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}"
+    )
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
@@ -260,16 +318,28 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
 
         if is_library(name):
             fix = f"{name}'s kernels are for price, crossover and serve; here: {', '.join(known)}"
-            raise ColltoolError(f"{clipped(name)} is a library of kernels, not of algorithms", argument="library", fix=fix)
-        fix = f"{nearest(name, list(known))} known: {', '.join(known)}, and those of colltool library list".strip()
+            raise ColltoolError(
+                f"{clipped(name)} is a library of kernels, not of algorithms",
+                argument="library",
+                fix=fix,
+            )
+        fix = (
+            f"{nearest(name, list(known))} known: {', '.join(known)}, and those of colltool library"
+            " list".strip()
+        )
         raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     if at and name != "nccl":
-        raise ColltoolError(f"{name} has no versions here", argument="library", fix=f"write {given('library', name)}")
+        raise ColltoolError(
+            f"{name} has no versions here",
+            argument="library",
+            fix=f"write {given('library', name)}",
+        )
     return with_library_of(fabric, name, version)
 
 
 def _check_version(fabric: Fabric) -> None:
-    """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own only costs it the pick."""
+    """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own
+    only costs it the pick."""
     asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
     facts = fabric.library_facts
     if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
@@ -287,7 +357,8 @@ class Parsed(NamedTuple):
     machine: OwnMachine | None = None
 
     def is_other(self, fabric: Fabric) -> bool:
-        """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+        """Whether somebody named a library that is not the fabric's own, so that what it needs to
+        know is missed."""
         return self.library is not None and self.library.lower() != fabric.library_name
 
 
@@ -301,7 +372,8 @@ def parsed(ranks: int | None, options: Options) -> Parsed:
 
 
 class Question(NamedTuple):
-    """What a price is asked for, but for its size; ``asked`` where a library was named that is not the fabric's own."""
+    """What a price is asked for, but for its size; ``asked`` where a library was named that is not
+    the fabric's own."""
 
     fabric: Fabric
     primitive: Primitive
@@ -310,7 +382,9 @@ class Question(NamedTuple):
     asked: bool
 
 
-def question(fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options) -> Question:
+def question(
+    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options
+) -> Question:
     """The arguments that most public functions share, read."""
     on = parsed(ranks, options)
     own = fabric_of(fabric, machine=on.machine)
@@ -323,7 +397,12 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
-        raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
+        raise wrong(
+            fabrics,
+            "fabrics",
+            "a fabric or several",
+            f"write {given('fabrics', ['dgx-h100', 'nvl72'])}",
+        )
     return list(fabrics)
 
 
@@ -347,27 +426,40 @@ def columns_of(
         where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
-            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
-            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
+            said = " ".join(
+                f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}"
+                for key, value in pairs
+            )
+            name = " ".join(
+                filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said))
+            )
             more = [f"{key}={value}" for key, value in pairs]
             found.append(CompareColumn(name, where.name, pairs, partial(_varied, where.load, more)))
     return found
 
 
 def wheres(
-    fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None, machine: OwnMachine | None = None
+    fabrics: Sequence[AnyFabric],
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None = None,
 ) -> list[SweepFabric]:
-    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    """The fabrics of a question, each called by its name; where several have one name, by what else
+    tells them apart."""
     from colltool.analysis.sweep import SweepFabric
 
-    mapped = isinstance(overrides, Mapping)
     found, own = [], machine_if(machine)
     for one in fabrics:
         if isinstance(one, Fabric) and is_nothing(overrides):
             found.append(SweepFabric(one.name, partial(_loaded, one, None, library, own)))
         else:
-            pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
-            found.append(SweepFabric(fabric_of(one).name, partial(_loaded, one, pairs, library, own)))
+            if isinstance(overrides, Mapping):
+                pairs = [f"{key}={value}" for key, value in overrides.items()]
+            else:
+                pairs = texts_of(overrides)
+            found.append(
+                SweepFabric(fabric_of(one).name, partial(_loaded, one, pairs, library, own))
+            )
     names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
     return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
 
@@ -380,11 +472,21 @@ def typed_of(fabric: AnyFabric) -> str:
 
 
 def _loaded(
-    fabric: Any, overrides: Sequence[str] | None, library: str | None, machine: OwnMachine | None, more: Sequence[str]
+    fabric: Any,
+    overrides: Sequence[str] | None,
+    library: str | None,
+    machine: OwnMachine | None,
+    more: Sequence[str],
 ) -> Fabric:
-    """With more values in place of its own; one that is loaded (without overrides) only where there are more."""
-    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
-        what = f"the library is varied, and {given('library', library)} would take the place of every value"
+    """With more values in place of its own; one that is loaded (without overrides) only where there
+    are more."""
+    if library is not None and any(
+        text.partition("=")[0].strip() in ("library", "library.name") for text in more
+    ):
+        what = (
+            f"the library is varied, and {given('library', library)} would take the place of every"
+            " value"
+        )
         raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
     if overrides is None and not more:
         return fabric_of(fabric, library, machine)

@@ -1,4 +1,5 @@
-"""min, max and argmin for plain numbers and, element by element, for arrays; numpy is imported only for arrays."""
+"""min, max and argmin for plain numbers and, element by element, for arrays; numpy is imported only
+for arrays."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def anywhere(condition: Any) -> bool:
 
 
 def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
-    """Index of the least key (``most``: the largest), the first of equals; an array of indices where any key is an array."""
+    """Index of the least key (``most``: the largest), the first of equals; an array of indices
+    where any key is an array."""
     if not any(map(is_array, keys)):
         return keys.index((max if most else min)(keys))
     import numpy as np
@@ -57,7 +59,8 @@ def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
 
 
 def taken(index: Any, values: Sequence[Any]) -> Any:
-    """``values[index]``, element by element; of text and flags, which only label, the value at the first element."""
+    """``values[index]``, element by element; of text and flags, which only label, the value at the
+    first element."""
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -71,7 +74,8 @@ def taken(index: Any, values: Sequence[Any]) -> Any:
 
 
 def record_at(index: Any, records: Sequence[Record]) -> Record:
-    """``records[index]``; for an array of indices one record whose fields are taken element by element."""
+    """``records[index]``; for an array of indices one record whose fields are taken element by
+    element."""
     if not is_array(index):
         return records[int(index)]
     kind = type(records[0])
@@ -80,11 +84,16 @@ def record_at(index: Any, records: Sequence[Record]) -> Record:
 
 def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool = False) -> Record:
     """The record with the least (``most``: the largest) key, element by element."""
-    return record_at(first_by([key(record) for record in records], most=most), records) if len(records) > 1 else records[0]
+    return (
+        record_at(first_by([key(record) for record in records], most=most), records)
+        if len(records) > 1
+        else records[0]
+    )
 
 
 def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
-    """Every candidate whose key is the least at some element, with a mask of those elements (True for plain numbers)."""
+    """Every candidate whose key is the least at some element, with a mask of those elements (True
+    for plain numbers)."""
     listed = list(candidates)
     if len(listed) == 1:
         return [(listed[0], True)]
@@ -101,7 +110,8 @@ TIE = 1e-12
 
 
 def first_least(keys: Sequence[Any]) -> Any:
-    """Index of the first key within :data:`TIE` of the least; an array of indices where any key is an array."""
+    """Index of the first key within :data:`TIE` of the least; an array of indices where any key is
+    an array."""
     if not any(map(is_array, keys)):
         least_of_all = min(keys)
         near = least_of_all * (1 + TIE)
@@ -114,9 +124,13 @@ def first_least(keys: Sequence[Any]) -> Any:
 
 
 def ranked(keys: Sequence[float]) -> list[int]:
-    """Indices by key, the least first; keys within :data:`TIE` of each other keep the order given."""
+    """Indices by key, the least first; keys within :data:`TIE` of each other keep the order
+    given."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    if all(keys[one] == keys[other] or keys[other] > keys[one] * (1 + TIE) for one, other in pairwise(order)):
+    if all(
+        keys[one] == keys[other] or keys[other] > keys[one] * (1 + TIE)
+        for one, other in pairwise(order)
+    ):
         return order
     heads: dict[int, float] = {}
     head = keys[order[0]]

@@ -1,4 +1,5 @@
-"""Entry points of installed packages; where no package has any, in a quarter of the time of importlib.metadata."""
+"""Entry points of installed packages; where no package has any, in a quarter of the time of
+importlib.metadata."""
 
 from __future__ import annotations
 
@@ -23,11 +24,15 @@ def entry_points_of(group: str) -> tuple[EntryPoint, ...]:
 
 
 def _none_has(group: str) -> bool:
-    """Whether no package can have an entry point of the group; False where only importlib.metadata can tell.
+    """Whether no package can have an entry point of the group; False where only importlib.metadata
+    can tell.
 
     That is with packages in an archive, or found by another than Python's own finder.
     """
-    if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
+    if any(
+        finder is not PathFinder and hasattr(finder, "find_distributions")
+        for finder in sys.meta_path
+    ):
         return False
     return not any(_may_have(path or os.curdir, group.encode()) for path in sys.path)
 

@@ -1,9 +1,11 @@
-"""The error of everything that a user can fix: what, where, what to type next; and the exit codes of the command line.
+"""The error of everything that a user can fix: what, where, what to type next; and the exit codes
+of the command line.
 
-A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark into the text, :func:`spell`
-turns marks into an audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
-:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`. User input is quoted by :func:`shown`: on one
-line, clipped, control characters escaped.
+A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark
+into the text, :func:`spell` turns marks into an audience's words where the text leaves the program:
+``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Texts of a result are
+spelled by :func:`said`. User input is quoted by :func:`shown`: on one line, clipped, control
+characters escaped.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def shown(value: Any) -> str:
         kind = "mapping" if isinstance(value, dict) else "list"
         return f"a {kind}" if value else f"an empty {kind}"
     if isinstance(value, int) and abs(value) >= 10**LONGEST:
-        return f"a number of more than {LONGEST} digits"  # repr takes quadratic time, and refuses 5,000 digits
+        # repr takes quadratic time, and refuses 5,000 digits
+        return f"a number of more than {LONGEST} digits"
     if isinstance(value, int | float):
         return repr(value)
     name = type(value).__name__
@@ -41,7 +44,11 @@ def clipped(text: str, longest: int = LONGEST) -> str:
 
 def printable(text: str) -> str:
     """Escape control characters, line breaks and lone surrogates."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )
 
 
 EXIT_DONE = 0
@@ -52,17 +59,21 @@ EXIT_BUG = 70
 Audience = Literal["shell", "python"]
 
 OPTIONS: dict[str, list[str]] = {}
-"""The options that give an argument, last the one that stands before a value; :mod:`colltool.api.arguments` fills it from its
-table. An argument without a row has its name with two dashes."""
-_START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
+"""The options that give an argument, last the one that stands before a value;
+:mod:`colltool.api.arguments` fills it from its table. An argument without a row has its name with
+two dashes."""
+# of private use: no text of a person holds them, no escape shows them
+_START, _NEXT, _END = "\ue000", "\ue001", "\ue002"
 MARKS = _START + _NEXT + _END
 """The characters that delimit marks of :func:`given`."""
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:
-    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``, ``given("ranks")`` just the argument.
+    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``,
+    ``given("ranks")`` just the argument.
 
-    An ellipsis is a value left to the reader; ``text`` is the value as a shell takes it, if not its ``str``.
+    An ellipsis is a value left to the reader; ``text`` is the value as a shell takes it, if not its
+    ``str``.
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
@@ -87,7 +98,8 @@ def either(*, shell: str, python: str) -> str:
 
 
 def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None) -> str:
-    """Replace marks by an audience's words; ``names``: what this command or function calls an argument."""
+    """Replace marks by an audience's words; ``names``: what this command or function calls an
+    argument."""
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
@@ -129,8 +141,9 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
 class ColltoolError(Exception):
     """Unusable input or arguments; texts may hold marks of :func:`given`.
 
-    ``what``: what was found and why it cannot be used; ``where``: ``file:line:column`` and key path; ``argument``: by its Python
-    name; ``fix``: what to write instead. Each but ``what`` may be empty.
+    ``what``: what was found and why it cannot be used; ``where``: ``file:line:column`` and key
+    path; ``argument``: by its Python name; ``fix``: what to write instead. Each but ``what`` may be
+    empty.
     """
 
     def __init__(self, what: str, *, where: str = "", argument: str = "", fix: str = "") -> None:
@@ -147,7 +160,9 @@ class ColltoolError(Exception):
 
     def lines(self, audience: Audience) -> list[str]:
         """What went wrong, and the fix if there is one."""
-        names = {argument: name for (whose, argument), name in self.names.items() if whose == audience}
+        names = {
+            argument: name for (whose, argument), name in self.names.items() if whose == audience
+        }
         place = [part for part in (self.where, self.argument and given(self.argument)) if part]
         text = ": ".join((*place, self.what))
         return [spell(line, audience, names) for line in (text, self.fix) if line]
@@ -173,7 +188,8 @@ def problems_of(error: ColltoolError) -> tuple[ColltoolError, ...]:
 
 @contextmanager
 def called(audience: Audience, **names: str) -> Iterator[None]:
-    """Rename an argument in errors for one audience: ``called("python", algorithms="algorithm")`` where only one is taken."""
+    """Rename an argument in errors for one audience: ``called("python", algorithms="algorithm")``
+    where only one is taken."""
     try:
         yield
     except ColltoolError as error:
@@ -185,8 +201,12 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 
 @contextmanager
 def taken_from(**names: str) -> Iterator[None]:
-    """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
-    with called("shell", **{name: max(options_of(other), key=len) for name, other in names.items()}), called("python", **names):
+    """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes
+    become overrides."""
+    with (
+        called("shell", **{name: max(options_of(other), key=len) for name, other in names.items()}),
+        called("python", **names),
+    ):
         yield
 
 
@@ -205,4 +225,6 @@ def nearest(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
-    return f"did you mean '{next(name for name in known if name.lower() == near[0])}'?" if near else ""
+    return (
+        f"did you mean '{next(name for name in known if name.lower() == near[0])}'?" if near else ""
+    )

@@ -1,7 +1,9 @@
-"""The error where a package of an extra is missing: it says what to type, from wherever this colltool was installed.
+"""The error where a package of an extra is missing: it says what to type, from wherever this
+colltool was installed.
 
-colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find nothing: a checkout is named by
-its path, an installation by what pip wrote down about it (``direct_url.json``, PEP 610).
+colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find
+nothing: a checkout is named by its path, an installation by what pip wrote down about it
+    (``direct_url.json``, PEP 610).
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from colltool.base.errors import ColltoolError
 
 
 def needs_extra(extra: str, what: str, package: str, *, argument: str = "") -> ColltoolError:
-    """The error to raise where an import failed: ``needs_extra("plot", "a picture", "matplotlib", argument="output")``."""
-    return ColltoolError(f"{what} needs {package}, which is missing", argument=argument, fix=install_command(extra))
+    """The error to raise where an import failed:
+    ``needs_extra("plot", "a picture", "matplotlib", argument="output")``."""
+    return ColltoolError(
+        f"{what} needs {package}, which is missing", argument=argument, fix=install_command(extra)
+    )
 
 
 def install_command(extra: str) -> str:
-    """The line that adds an extra to this installation: ``.venv/bin/python -m pip install -e '.[plot]'``."""
+    """The line that adds an extra to this installation:
+    ``.venv/bin/python -m pip install -e '.[plot]'``."""
     import shlex
     import sys
 
@@ -40,7 +46,8 @@ def _from_here(path: str) -> str:
 
 
 def _direct_url() -> dict[str, Any]:
-    """What pip wrote down about where this installation came from; nothing for one from an index."""
+    """What pip wrote down about where this installation came from; nothing for one from an
+    index."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -52,7 +59,8 @@ def _direct_url() -> dict[str, Any]:
 
 
 def _requirement(extra: str, direct_url: dict[str, Any]) -> str:
-    """``/src/colltool[plot]`` of a folder, ``colltool[plot] @ git+https://...`` of an address, ``colltool[plot]`` of an index."""
+    """``/src/colltool[plot]`` of a folder, ``colltool[plot] @ git+https://...`` of an address,
+    ``colltool[plot]`` of an index."""
     from urllib.parse import unquote, urlsplit
 
     url = str(direct_url.get("url", ""))

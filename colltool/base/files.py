@@ -1,8 +1,10 @@
-"""The only way colltool opens a file: to read one or a pipe, within a size limit per kind of input, and to write whole files.
+"""The only way colltool opens a file: to read one or a pipe, within a size limit per kind of input,
+and to write whole files.
 
-Too large a file is refused before it is read, a device, folder or socket before it is opened. Within :func:`remembering` every
-opened file is known by its inode, so that output never overwrites it and a pipe can be read again. Output goes beside the target,
-then onto it; several files together or not at all.
+Too large a file is refused before it is read, a device, folder or socket before it is opened.
+Within :func:`remembering` every opened file is known by its inode, so that output never overwrites
+it and a pipe can be read again. Output goes beside the target, then onto it; several files together
+or not at all.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Bound(NamedTuple):
-    """Size limit of a kind of input in bytes, and the words for its errors: a noun, what a larger one is, the fix."""
+    """Size limit of a kind of input in bytes, and the words for its errors: a noun, what a larger
+    one is, the fix."""
 
     limit: int
     noun: str
@@ -41,16 +44,48 @@ _WRITER = either(shell="--format json", python="colltool price --format json")
 
 BOUNDS: dict[Kind, Bound] = {
     "definition": Bound(
-        MIB, "a YAML file", "not a file that a person wrote", "keep what is priced; long lists are patterns, comments notes"
+        MIB,
+        "a YAML file",
+        "not a file that a person wrote",
+        "keep what is priced; long lists are patterns, comments notes",
     ),
-    "algorithm": Bound(16 * MIB, "an algorithm file", "not a schedule that can be followed", "fewer ranks, chunks or channels"),
-    "config": Bound(MIB, "a config.json", "not the shape of a model", "give the config.json beside the weights, not an index"),
-    "matrix": Bound(64 * MIB, "a CSV file", "not a traffic matrix", "one row per sender, one column per receiver, nothing else"),
-    "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
-    "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
-    "topology": Bound(64 * MIB, "a file that describes a machine", "not one machine or network", "dump one node, or one subnet"),
+    "algorithm": Bound(
+        16 * MIB,
+        "an algorithm file",
+        "not a schedule that can be followed",
+        "fewer ranks, chunks or channels",
+    ),
+    "config": Bound(
+        MIB,
+        "a config.json",
+        "not the shape of a model",
+        "give the config.json beside the weights, not an index",
+    ),
+    "matrix": Bound(
+        64 * MIB,
+        "a CSV file",
+        "not a traffic matrix",
+        "one row per sender, one column per receiver, nothing else",
+    ),
+    "document": Bound(
+        64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"
+    ),
+    "log": Bound(
+        64 * MIB,
+        "a log",
+        "not a benchmark's log",
+        "keep the tables and the lines above them: grep away NCCL INFO",
+    ),
+    "topology": Bound(
+        64 * MIB,
+        "a file that describes a machine",
+        "not one machine or network",
+        "dump one node, or one subnet",
+    ),
 }
-TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
+TRACE = Bound(
+    64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps"
+)
 """Streamed, so it may be larger than memory."""
 
 Identity = tuple[int, int]
@@ -59,7 +94,8 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Inputs:
-    """Every opened file, the content of pipes, and why a file that is going to be written is not read."""
+    """Every opened file, the content of pipes, and why a file that is going to be written is not
+    read."""
 
     files: set[Identity] = field(default_factory=set)
     pipes: dict[Identity, bytes] = field(default_factory=dict)
@@ -96,9 +132,11 @@ def remembering() -> Iterator[Inputs]:
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
-    """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call it, default: the path."""
+    """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call
+    it, default: the path."""
     content, where = read_bytes(path, kind, name), printable(_name(path, name))
-    if b"\0" in content and _encoding(content).startswith("UTF"):  # plain letters with zeros between are UTF-8 too
+    # plain letters with zeros between are UTF-8 too
+    if b"\0" in content and _encoding(content).startswith("UTF"):
         raise not_utf8(content, where, where)
     try:
         return content.decode("utf-8-sig")
@@ -109,7 +147,8 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
-    """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or above the limit of its kind."""
+    """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or
+    above the limit of its kind."""
     bound, where = BOUNDS[kind], printable(_name(path, name))
     with _refusing(bound, where):
         status = _checked(path, bound, where)
@@ -130,13 +169,19 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """A file or pipe to stream, and what errors call it; refuses as :func:`read_bytes`, also when reading fails later."""
+    """A file or pipe to stream, and what errors call it; refuses as :func:`read_bytes`, also when
+    reading fails later."""
     name = _name(path, "")
     where = printable(name)
     with _refusing(bound, where):
         status, inputs = _checked(path, bound, where), _INPUTS.get()
-        if inputs is not None and stat.S_ISFIFO(status.st_mode) and _identity(status) in inputs.files:
-            fix = "name it once, or save what it gives as a file"  # it has nothing more, and would be waited for without end
+        if (
+            inputs is not None
+            and stat.S_ISFIFO(status.st_mode)
+            and _identity(status) in inputs.files
+        ):
+            # it has nothing more, and would be waited for without end
+            fix = "name it once, or save what it gives as a file"
             raise ColltoolError("is a pipe that was read already", where=where, fix=fix)
         _note(status)
         stream = open(path, "rb")  # noqa: SIM115 - closed below
@@ -145,12 +190,16 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
 
 
 @contextmanager
-def _refusing(bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] = ValueError) -> Iterator[None]:
+def _refusing(
+    bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] = ValueError
+) -> Iterator[None]:
     fix = f"give the path of {bound.noun}"
     try:
         yield
     except OSError as error:
-        raise ColltoolError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
+        raise ColltoolError(
+            f"cannot be read: {error.strerror or error}", where=where, fix=fix
+        ) from error
     except bad_name as error:  # a NUL in the name, or a character that no file system has
         raise ColltoolError("is not the name of a file", where=where, fix=fix) from error
 
@@ -160,19 +209,27 @@ def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
     status = os.stat(path)
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        raise ColltoolError(f"is a directory, expected {bound.noun}", where=where, fix="give a file in it")
+        raise ColltoolError(
+            f"is a directory, expected {bound.noun}", where=where, fix="give a file in it"
+        )
     if stat.S_ISFIFO(mode) and is_confined():
-        raise ColltoolError("is a pipe, and nobody may write to it", where=where, fix="give a regular file")
+        raise ColltoolError(
+            "is a pipe, and nobody may write to it", where=where, fix="give a regular file"
+        )
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         what = "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise ColltoolError(f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe")
+        raise ColltoolError(
+            f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe"
+        )
     if stat.S_ISREG(mode) and status.st_size > bound.limit:
         raise _too_large(bound, where)
     return status
 
 
 def _too_large(bound: Bound, where: str) -> ColltoolError:
-    return ColltoolError(f"is larger than {bound.limit // MIB} MiB: {bound.larger}", where=where, fix=bound.smaller)
+    return ColltoolError(
+        f"is larger than {bound.limit // MIB} MiB: {bound.larger}", where=where, fix=bound.smaller
+    )
 
 
 def _note(status: os.stat_result) -> Inputs | None:
@@ -196,22 +253,30 @@ def _name(path: AnyPath, name: str) -> str:
 def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
     """The error for gzip, another encoding, or binary."""
     if content.startswith(b"\x1f\x8b"):
-        return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
+        return ColltoolError(
+            "is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE"
+        )
     encoding = _encoding(content)
     if not encoding:
-        return ColltoolError("is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8")
+        return ColltoolError(
+            "is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8"
+        )
     fix = f"convert it: iconv -f {encoding} -t UTF-8 {name} > FILE"
     return ColltoolError(f"is not UTF-8 text, but looks like {encoding}", where=where, fix=fix)
 
 
 def _encoding(content: bytes) -> str:
-    """The likely encoding of text that is not UTF-8 by its first bytes, as iconv calls it; empty for binary."""
+    """The likely encoding of text that is not UTF-8 by its first bytes, as iconv calls it; empty
+    for binary."""
     head = content[:4096]
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
-    for name, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+    for name, zeros, letters in (
+        ("UTF-16LE", head[1::2], head[::2]),
+        ("UTF-16BE", head[::2], head[1::2]),
+    ):
         if zeros and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.1 * len(letters):
             return name
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
@@ -224,7 +289,8 @@ _staged: set[str] = set()  # written but not yet moved; an interrupt removes it
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write one file or change nothing; through a symbolic link to its target, to a device or pipe in place."""
+    """Write one file or change nothing; through a symbolic link to its target, to a device or pipe
+    in place."""
     write_files({path: content})
 
 
@@ -282,7 +348,9 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
                     folder.mkdir()
                 except (OSError, ValueError) as error:
                     reason = getattr(error, "strerror", None) or error
-                    raise ColltoolError(f"cannot make a folder: {reason}", where=str(folder), fix="name a folder") from error
+                    raise ColltoolError(
+                        f"cannot make a folder: {reason}", where=str(folder), fix="name a folder"
+                    ) from error
                 made.append(folder)
         yield
     except BaseException:
@@ -307,14 +375,20 @@ def _place(path: Path) -> str:
         return str(path.resolve(strict=True))
     except FileNotFoundError:
         return os.path.realpath(path)
-    except (OSError, RuntimeError, ValueError) as error:  # links that loop: an OSError, before Python 3.13 a RuntimeError
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # links that loop: an OSError, before Python 3.13 a RuntimeError
         reason = getattr(error, "strerror", None) or "the links lead nowhere"
         raise ColltoolError(f"cannot write: {reason}", where=str(path), fix=_FIX) from error
 
 
 def _stage(path: Path, place: str, content: bytes) -> str:
     if os.path.isdir(place):
-        raise ColltoolError("cannot write: is a directory", where=str(path), fix="name a file in it")
+        raise ColltoolError(
+            "cannot write: is a directory", where=str(path), fix="name a file in it"
+        )
     part = _beside(place, "part")
     try:
         with _failing(path):
@@ -390,4 +464,6 @@ def _failing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX) from error
+        raise ColltoolError(
+            f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX
+        ) from error

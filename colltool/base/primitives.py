@@ -1,7 +1,8 @@
-"""The seven primitives, and what a formula returns: Terms and how its messages travel, and the line that makes seconds of counts.
+"""The seven primitives, and what a formula returns: Terms and how its messages travel, and the line
+that makes seconds of counts.
 
-A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the busiest port, and names the
-route; pricing knows what a route costs on a given fabric.
+A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the
+busiest port, and names the route; pricing knows what a route costs on a given fabric.
 """
 
 from enum import StrEnum
@@ -50,17 +51,30 @@ SIZE_MEANS = {
 }
 """M, the message size in bytes per rank, by nccl-tests' convention."""
 
-_OTHER_NAMES = {"allreduce": AR, "allgather": AG, "reducescatter": RS, "alltoall": A2A, "bcast": BC, "sendrecv": P2P}
-_BY_NAME: dict[str, Primitive] = {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
+_OTHER_NAMES = {
+    "allreduce": AR,
+    "allgather": AG,
+    "reducescatter": RS,
+    "alltoall": A2A,
+    "bcast": BC,
+    "sendrecv": P2P,
+}
+_BY_NAME: dict[str, Primitive] = (
+    {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
+)
 
 
 def parse_primitive(text: str) -> Primitive:
-    """A primitive by short, long or nccl-tests' name: ``ar``, ``all-reduce``, ``all_reduce_perf``."""
+    """A primitive by short, long or nccl-tests' name: ``ar``, ``all-reduce``,
+    ``all_reduce_perf``."""
     word = text.lower().replace("-", "_").removesuffix("_perf")
     if word in _BY_NAME:
         return _BY_NAME[word]
     known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
-    raise ColltoolError(f"unknown primitive '{clipped(text)}'", fix=f"{nearest(word, list(_BY_NAME))} known: {known}".strip())
+    raise ColltoolError(
+        f"unknown primitive '{clipped(text)}'",
+        fix=f"{nearest(word, list(_BY_NAME))} known: {known}".strip(),
+    )
 
 
 def busbw_factor(primitive: Primitive, ranks: int) -> float:
@@ -70,9 +84,11 @@ def busbw_factor(primitive: Primitive, ranks: int) -> float:
 
 
 def least_n_beta(primitive: Primitive, ranks: int) -> float:
-    """Lower bound on n_β, in units of M, of an endpoint-driven schedule on one full-duplex port per rank.
+    """Lower bound on n_β, in units of M, of an endpoint-driven schedule on one full-duplex port per
+    rank.
 
-    Only reduction inside a switch goes below AR's 2(N-1)/N, to 1. A port of p parallel links divides each by p.
+    Only reduction inside a switch goes below AR's 2(N-1)/N, to 1. A port of p parallel links
+    divides each by p.
     """
     return busbw_factor(primitive, ranks)
 
@@ -90,10 +106,11 @@ def log2_ceil(ranks: int) -> int:
 class Ring(NamedTuple):
     """Every rank sends to the next one, all at once, step after step.
 
-    ``via``, for a group over several tiers: ``packed`` (each hop by its shortest way), ``outermost`` (all hops over the outer
-    tier), ``innermost`` (the inner tier stretched over the group), ``rails`` (one ring for every NIC of a domain, each with its
-    share of the payload), ``links`` (rings that share out all links of a full mesh); for a dragonfly ``gateways`` (ranks in the
-    order of the cables between groups).
+    ``via``, for a group over several tiers: ``packed`` (each hop by its shortest way),
+    ``outermost`` (all hops over the outer tier), ``innermost`` (the inner tier stretched over the
+    group), ``rails`` (one ring for every NIC of a domain, each with its share of the payload),
+    ``links`` (rings that share out all links of a full mesh); for a dragonfly ``gateways`` (ranks
+    in the order of the cables between groups).
     """
 
     via: Literal["packed", "outermost", "innermost", "rails", "links", "gateways"] = "packed"
@@ -106,9 +123,11 @@ class Chain(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """Two complementary binary trees with half of the payload each; ``both_ways``: up and down again.
+    """Two complementary binary trees with half of the payload each; ``both_ways``: up and down
+    again.
 
-    ``rails``: of domains of different sizes, R times with M/R, R the ranks of the smallest: each a chain of those of a domain.
+    ``rails``: of domains of different sizes, R times with M/R, R the ranks of the smallest: each a
+    chain of those of a domain.
     """
 
     both_ways: bool
@@ -116,10 +135,12 @@ class Trees(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units of M).
+    """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units
+    of M).
 
-    ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody), ``fanout`` (binomial tree: one sender
-    in every block of 2·stride ranks). ``folded``: the first ranks, this many pairs, act as one rank per pair.
+    ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody),
+    ``fanout`` (binomial tree: one sender in every block of 2·stride ranks). ``folded``: the first
+    ranks, this many pairs, act as one rank per pair.
     """
 
     partner: Literal["xor", "shift", "fanout"]
@@ -140,7 +161,8 @@ class AllPeers(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """From each rank to all ranks of other domains an equal part of its own, which they send on to all inside, at once."""
+    """From each rank to all ranks of other domains an equal part of its own, which they send on to
+    all inside, at once."""
 
 
 class Pair(NamedTuple):
@@ -148,13 +170,15 @@ class Pair(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Hops between neighbours; ``sends``: or messages from rank to rank that are under way at once, sizes in units of M."""
+    """Hops between neighbours; ``sends``: or messages from rank to rank that are under way at once,
+    sizes in units of M."""
 
     sends: tuple[tuple[int, int, float], ...] = ()
 
 
 class Switch(NamedTuple):
-    """Up into the switches and down again; ``does``: the primitive they compute, which may have its own share of bandwidth."""
+    """Up into the switches and down again; ``does``: the primitive they compute, which may have its
+    own share of bandwidth."""
 
     does: Primitive
 
@@ -169,11 +193,12 @@ Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Dealt | Pair | Links 
 class Terms(NamedTuple):
     """One part of a schedule: its coefficients and route.
 
-    ``n_alpha``: sequential messages; of a pipeline its depth L. ``n_beta``: bytes through the busiest port or link in units of
-    this part's payload; of a pipeline its load b. ``payload``: in units of M. ``fill``: F of a pipeline, the segments that pass
-    the busiest port while it fills; None where the payload cannot be cut. ``primitive``: where it is not the whole collective (a
-    reduce-scatter inside an all-reduce). ``label``: the axis or step, for breakdowns. ``ranks``: of one ring or line, where that
-    is not the whole group.
+    ``n_alpha``: sequential messages; of a pipeline its depth L. ``n_beta``: bytes through the
+    busiest port or link in units of this part's payload; of a pipeline its load b. ``payload``: in
+    units of M. ``fill``: F of a pipeline, the segments that pass the busiest port while it fills;
+    None where the payload cannot be cut. ``primitive``: where it is not the whole collective (a
+    reduce-scatter inside an all-reduce). ``label``: the axis or step, for breakdowns. ``ranks``: of
+    one ring or line, where that is not the whole group.
     """
 
     n_alpha: float
@@ -192,16 +217,22 @@ Schedule = tuple[Terms, ...]
 def totals(returned: Terms | Schedule) -> tuple[float, float]:
     """(n_α, n_β) of what a formula returned, n_β in units of M."""
     schedule = (returned,) if isinstance(returned, Terms) else returned
-    return sum(terms.n_alpha for terms in schedule), sum(terms.n_beta * terms.payload for terms in schedule)
+    return sum(terms.n_alpha for terms in schedule), sum(
+        terms.n_beta * terms.payload for terms in schedule
+    )
 
 
-def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float, bandwidth_Bps: float) -> tuple[Number, Number]:
-    """``n_α·α`` and ``n_β·M/BW``, the summands of t in seconds; α and BW include η and shares. ``size`` may be an array."""
+def split_seconds(
+    n_alpha: Number, n_beta: Number, size: Number, alpha_s: float, bandwidth_Bps: float
+) -> tuple[Number, Number]:
+    """``n_α·α`` and ``n_β·M/BW``, the summands of t in seconds; α and BW include η and shares.
+    ``size`` may be an array."""
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size
 
 
 def energy_J(ranks: int, n_beta: Number, size: Number, J_per_bit: float) -> Number:
-    """Joule of a collective on one tier: N·n_β·M·8·(energy per bit), as each of N ranks moves n_β·M bytes over it."""
+    """Joule of a collective on one tier: N·n_β·M·8·(energy per bit), as each of N ranks moves n_β·M
+    bytes over it."""
     return ranks * n_beta * size * 8 * J_per_bit
 
 
@@ -211,8 +242,10 @@ Pipelining = Literal["asymptotic", "optimal"] | int
 class Pipeline(NamedTuple):
     """A schedule that streams segments.
 
-    ``depth``: L, steps that the first segment takes. ``fill``: F, segments that pass the busiest port while the pipeline fills:
-    L, unless ways use different directions of it. ``load``: b, what each segment loads that port with, in units of the segment.
+    ``depth``: L, steps that the first segment takes. ``fill``: F, segments that pass the busiest
+    port while the pipeline fills:
+    L, unless ways use different directions of it. ``load``: b, what each segment loads that port
+    with, in units of the segment.
     """
 
     depth: float
@@ -223,11 +256,16 @@ class Pipeline(NamedTuple):
         """(n_α, n_β) at P segments: n_α = L+P-1 and n_β = b·(F+P-1)/P."""
         return self.depth + segments - 1, self.load * (self.fill + segments - 1) / segments
 
-    def counted(self, size: Number, alpha_s: float, bandwidth_Bps: float, reading: Pipelining) -> tuple[Number, Number]:
-        """(n_α, n_β): ``asymptotic`` is (L, b), where filling costs nothing; ``optimal`` the best P for each size; a number P."""
+    def counted(
+        self, size: Number, alpha_s: float, bandwidth_Bps: float, reading: Pipelining
+    ) -> tuple[Number, Number]:
+        """(n_α, n_β): ``asymptotic`` is (L, b), where filling costs nothing; ``optimal`` the best P
+        for each size; a number P."""
         if reading == "asymptotic":
             return self.depth, self.load
-        return self.counts(self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading)
+        return self.counts(
+            self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading
+        )
 
     def exact_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
         """``P* = sqrt((F-1)·b·M/(α·BW))``, no whole number, at which t(P) is least."""
@@ -235,7 +273,8 @@ class Pipeline(NamedTuple):
         return exact
 
     def best_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
-        """The whole number P >= 1 that minimises t(P), next to ``P* = sqrt((F-1)·b·M/(α·BW))``: t is convex in P."""
+        """The whole number P >= 1 that minimises t(P), next to ``P* = sqrt((F-1)·b·M/(α·BW))``: t
+        is convex in P."""
         ratio = self.load * size / (alpha_s * bandwidth_Bps)
 
         def steps(segments: Number) -> Number:

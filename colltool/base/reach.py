@@ -1,4 +1,5 @@
-"""Which files may be opened at all: every one, or, while others ask through a server, those of some folders."""
+"""Which files may be opened at all: every one, or, while others ask through a server, those of some
+folders."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
 
 @contextmanager
 def confined(folders: Iterable[AnyPath], fix: str) -> Iterator[None]:
-    """Within it no file outside of these folders is opened or known to be there, wherever ``..`` and links lead; and no pipe.
+    """Within it no file outside of these folders is opened or known to be there, wherever ``..``
+    and links lead; and no pipe.
 
     ``fix`` tells who names another what to do.
     """
@@ -46,7 +48,9 @@ def within_reach(path: AnyPath) -> bool:
         place = os.path.realpath(os.fsdecode(path))
     except ValueError:  # a NUL in the name
         return False
-    return any(place == folder or place.startswith(os.path.join(folder, "")) for folder in reach.folders)
+    return any(
+        place == folder or place.startswith(os.path.join(folder, "")) for folder in reach.folders
+    )
 
 
 def confine(path: AnyPath, where: str) -> None:

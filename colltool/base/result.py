@@ -1,6 +1,8 @@
-"""The base of every public result (columns, data frame, summary, HTML for a notebook), and the progress of long work on one.
+"""The base of every public result (columns, data frame, summary, HTML for a notebook), and the
+progress of long work on one.
 
-The methods of a result import :mod:`colltool.render` when called: a notebook shows what the command line prints.
+The methods of a result import :mod:`colltool.render` when called: a notebook shows what the command
+line prints.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ def same(one: Any, other: Any) -> bool:
     """Equality that also takes arrays, element by element; NaN equals nothing."""
     if one is other:
         return True
-    if hasattr(one, "__array__") or hasattr(other, "__array__"):  # a group has a shape too, a series a dtype
+    # a group has a shape too, a series a dtype
+    if hasattr(one, "__array__") or hasattr(other, "__array__"):
         if getattr(one, "shape", ()) != getattr(other, "shape", ()):
             return False
         equal = one == other
@@ -50,7 +53,8 @@ class Result:
     subject: ClassVar[str]
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The main table as a dict of columns of one length: SI units, full precision, None where there is nothing to say.
+        """The main table as a dict of columns of one length: SI units, full precision, None where
+        there is nothing to say.
 
         The keys are those of ``--format csv``. An array of sizes gives a row for each of them.
         """
@@ -69,7 +73,9 @@ class Result:
         try:
             pandas = import_module("pandas")
         except ImportError as error:
-            raise ColltoolError("to_frame() needs pandas", fix="pip install pandas, or take to_columns()") from error
+            raise ColltoolError(
+                "to_frame() needs pandas", fix="pip install pandas, or take to_columns()"
+            ) from error
         return pandas.DataFrame(self.to_columns())
 
     def summary(self) -> str:
@@ -85,7 +91,8 @@ class Result:
         return rendered(self, "html")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: tables and lists as HTML of their own, nothing loaded from elsewhere."""
+        """What a notebook shows: tables and lists as HTML of their own, nothing loaded from
+        elsewhere."""
         from colltool.render.dispatch import fragment
 
         return fragment(self)
@@ -110,7 +117,8 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Report what :func:`followed` does within to ``watch``: the command line on a terminal, else nobody."""
+    """Report what :func:`followed` does within to ``watch``: the command line on a terminal, else
+    nobody."""
     token = _WATCH.set(watch)
     try:
         yield
@@ -119,7 +127,8 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 def followed(items: Sequence[Item]) -> Iterator[Item]:
-    """Iterate and report progress; of nested loops only the outermost of at least two items reports."""
+    """Iterate and report progress; of nested loops only the outermost of at least two items
+    reports."""
     watch = _WATCH.get()
     if watch is None or len(items) < 2:
         yield from items

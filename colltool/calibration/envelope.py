@@ -1,8 +1,10 @@
 """A lower envelope of lines fitted robustly to measured times, on relative error.
 
-A point takes the least, over components (protocols) and algorithms, of ``offset + x·θ`` with ``θ = (launch overhead, α, 1/BW,
-1/local copy) >= 0`` and ``x = (1, n_α, n_β·M, own share·M)``. Points are assigned and lines refitted in turn, from many starts:
-weighted least squares with a weak prior on α, batched over many weightings. Rows are relative, so residuals are relative errors.
+A point takes the least, over components (protocols) and algorithms, of ``offset + x·θ`` with
+``θ = (launch overhead, α, 1/BW, 1/local copy) >= 0`` and ``x = (1, n_α, n_β·M, own share·M)``.
+Points are assigned and lines refitted in turn, from many starts:
+weighted least squares with a weak prior on α, batched over many weightings. Rows are relative, so
+residuals are relative errors.
 """
 
 from itertools import combinations, product
@@ -14,18 +16,22 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 NOISE = 0.05  # relative measurement noise, against which the prior on α is weighed
 HUBER = 1.5  # residuals beyond this many spreads are weighed down in inverse proportion
-LOOSE = 4.0  # widens both priors where the launch overhead has one too: they share out a sum, and do not move it
+# widens both priors where the launch overhead has one too: they share out a sum, and do not move it
+LOOSE = 4.0
 _LEAST_SPREAD = 0.003
 _PASSES = 3
 _MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
 _UPPER = np.triu_indices(4)
-_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of the matrix's entries in the upper triangle
+# of the matrix's entries in the upper triangle
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])
 _SETS = np.array(list(product((0.0, 1.0), repeat=4)))
-_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # one rank count cannot tell a local copy from 1/BW: prefer 1/BW
+# one rank count cannot tell a local copy from 1/BW: prefer 1/BW
+_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])
 
 
 class Prior(NamedTuple):
-    """What is known before measuring. A known launch overhead is held and α takes the rest; otherwise α is held."""
+    """What is known before measuring. A known launch overhead is held and α takes the rest;
+    otherwise α is held."""
 
     alpha_s: float
     launch_s: float | None = None
@@ -36,37 +42,50 @@ class Prior(NamedTuple):
 
 
 def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
-    """θ of every set of rows by iteratively reweighted least squares (Huber weights). Shapes: ``x`` (..., rows, 4), ``y`` (...,
-    rows) with ``x @ θ = y``, ``mine`` (..., sets, rows) selecting at least two rows each; returns (..., sets, 4)."""
+    """θ of every set of rows by iteratively reweighted least squares (Huber weights). Shapes: ``x``
+    (..., rows, 4), ``y`` (..., rows) with ``x @ θ = y``, ``mine`` (..., sets, rows) selecting at
+    least two rows each; returns (..., sets, 4)."""
     weight = mine.astype(float)
     theta = np.zeros((*mine.shape[:-1], 4))
     mixed = x @ _MIXED
-    products, scale, count = _products(mixed, y), _largest(np.abs(mixed), mine), np.maximum(mine.sum(axis=-1, keepdims=True), 1)
+    products, scale, count = (
+        _products(mixed, y),
+        _largest(np.abs(mixed), mine),
+        np.maximum(mine.sum(axis=-1, keepdims=True), 1),
+    )
     for _ in range(_PASSES):
         theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
         ordered = np.sort(np.where(mine, residual, np.inf), axis=-1)
-        low, high = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in ((count - 1) // 2, count // 2))
+        low, high = (
+            np.take_along_axis(ordered, at, axis=-1)[..., 0]
+            for at in ((count - 1) // 2, count // 2)
+        )
         spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
         weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
     return theta
 
 
 def prior_width(theta: Array, prior: Prior) -> Array:
-    """The width of the α prior: the larger of prior and fitted α, so that a large α is not held down."""
+    """The width of the α prior: the larger of prior and fitted α, so that a large α is not held
+    down."""
     return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
 
 
 def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
-    """θ under every set of weights; shapes as in :func:`robust`, ``width_s`` (..., sets) is the width of the α prior. 1/copy is a
-    part of 1/BW: a rank moves its own share at least as fast as its port carries data."""
+    """θ under every set of weights; shapes as in :func:`robust`, ``width_s`` (..., sets) is the
+    width of the α prior. 1/copy is a part of 1/BW: a rank moves its own share at least as fast as
+    its port carries data."""
     mixed = x @ _MIXED
     return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
 
 
 def _products(mixed: Array, y: Array) -> Array:
-    """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows, 14)."""
-    return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
+    """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows,
+    14)."""
+    return np.concatenate(
+        [mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1
+    )
 
 
 def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
@@ -79,7 +98,8 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
     gram[..., 1, 1] += strength
     right[..., 1] += strength * prior.alpha_s * scale[..., 1]
     if prior.launch_s is not None:
-        launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)  # hosts launch nothing: 0 s
+        # hosts launch nothing: 0 s
+        launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
         held = (NOISE / (launch_width_s * scale[..., 0])) ** 2
         gram[..., 0, 0] += held
         right[..., 0] += held * prior.launch_s * scale[..., 0]
@@ -88,7 +108,13 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
 
 def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
     """Column maxima over each set's rows, 1 where all are 0: (..., sets, 4)."""
-    largest = np.stack([np.where(used, values[..., None, :, i], 0.0).max(axis=-1) for i in range(values.shape[-1])], axis=-1)
+    largest = np.stack(
+        [
+            np.where(used, values[..., None, :, i], 0.0).max(axis=-1)
+            for i in range(values.shape[-1])
+        ],
+        axis=-1,
+    )
     return np.where(largest > 0, largest, 1.0)
 
 
@@ -110,7 +136,8 @@ _STARTS = 6
 _FEW_ROUNDS, _ROUNDS = 2, 12
 _HOPEFUL = 6
 _CLIPPED = 0.5
-UNLIKELY = 0.03  # penalty (relative error) for a point explained by an algorithm the library would not have run
+# penalty (relative error) for a point explained by an algorithm the library would not have run
+UNLIKELY = 0.03
 _AT_LEAST = 2
 _NEVER = 1e6  # seconds of launch overhead of a component without points: it explains none
 _TOGETHER = 50_000  # points refitted in one batch, over all starts: more would only take memory
@@ -119,8 +146,9 @@ _TOGETHER = 50_000  # points refitted in one batch, over all starts: more would 
 class Sample(NamedTuple):
     """Measured points and the costs of each algorithm there.
 
-    ``x`` (algorithms, points, 4); ``offset`` (components, algorithms, points): fixed seconds, one component where alike for all;
-    ``allowed`` (components, algorithms); ``unlikely`` (algorithms, points): the library would have run another one.
+    ``x`` (algorithms, points, 4); ``offset`` (components, algorithms, points): fixed seconds, one
+    component where alike for all; ``allowed`` (components, algorithms); ``unlikely`` (algorithms,
+    points): the library would have run another one.
     """
 
     seconds: Array
@@ -142,8 +170,8 @@ class Sample(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A fit: ``theta`` (components, 4); the winning component and algorithm and the fitted seconds of each point; the loss. Or
-    several, stacked along a leading axis of starts."""
+    """A fit: ``theta`` (components, 4); the winning component and algorithm and the fitted seconds
+    of each point; the loss. Or several, stacked along a leading axis of starts."""
 
     theta: Array
     component: Labels
@@ -167,7 +195,8 @@ def _evaluated(theta: Array, sample: Sample) -> Envelope:
     flat = times.reshape(starts, components * algorithms, points)
     best = flat.argmin(axis=1)
     fitted = np.take_along_axis(flat, best[:, None], axis=1)[:, 0]
-    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)  # points far off do not steer it
+    # points far off do not steer it
+    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)
     if sample.unlikely is not None:
         loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
     return Envelope(theta, best // algorithms, best % algorithms, fitted, loss)
@@ -185,16 +214,27 @@ def fit_envelope(sample: Sample) -> Envelope:
 
 
 def _starts(sample: Sample) -> tuple[Labels, Labels]:
-    """Initial components and algorithms, (starts, points): ranges of sizes, each with one algorithm."""
+    """Initial components and algorithms, (starts, points): ranges of sizes, each with one
+    algorithm."""
     components, algorithms = sample.allowed.shape
     distinct = np.unique(sample.sizes)
     inner = distinct[_AT_LEAST : len(distinct) - _AT_LEAST + 1]
-    places = inner[np.unique(np.linspace(0, len(inner) - 1, _STARTS).astype(int))] if len(inner) else inner
+    places = (
+        inner[np.unique(np.linspace(0, len(inner) - 1, _STARTS).astype(int))]
+        if len(inner)
+        else inner
+    )
     cuts = list(combinations(places, components - 1)) or [()]
-    mixes = {tuple(_first_allowed(sample.allowed, np.roll(np.arange(algorithms), turn))) for turn in range(algorithms)}
+    mixes = {
+        tuple(_first_allowed(sample.allowed, np.roll(np.arange(algorithms), turn)))
+        for turn in range(algorithms)
+    }
     if algorithms > 1:  # the algorithm of fewest steps below, the one of fewest bytes above
         steps, load = sample.x[:, :, 1].mean(axis=1), sample.x[:, :, 2].sum(axis=1)
-        low, high = _first_allowed(sample.allowed, np.argsort(steps)), _first_allowed(sample.allowed, np.argsort(load))
+        low, high = (
+            _first_allowed(sample.allowed, np.argsort(steps)),
+            _first_allowed(sample.allowed, np.argsort(load)),
+        )
         mixes |= {(*low[:split], *high[split:]) for split in range(1, components)}
     starts = []
     for cut in cuts:
@@ -209,24 +249,43 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
 
 
 def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
-    """Refit and reassign every start until it converges; keeps the best seen, since it may cycle."""
+    """Refit and reassign every start until it converges; keeps the best seen, since it may
+    cycle."""
     together = max(1, _TOGETHER // len(sample.seconds))
     cuts = range(0, len(component), together)
-    parts = [_refined_together(sample, component[at : at + together], algorithm[at : at + together], rounds) for at in cuts]
+    parts = [
+        _refined_together(
+            sample, component[at : at + together], algorithm[at : at + together], rounds
+        )
+        for at in cuts
+    ]
     return Envelope(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _refined_together(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
+def _refined_together(
+    sample: Sample, component: Labels, algorithm: Labels, rounds: int
+) -> Envelope:
     starts, components = len(component), sample.allowed.shape[0]
     theta = np.zeros((starts, components, 4))
     theta[:, :, 0] = _NEVER
-    best = Envelope(theta, component.copy(), algorithm.copy(), np.zeros(component.shape), np.full(starts, np.inf))
+    best = Envelope(
+        theta,
+        component.copy(),
+        algorithm.copy(),
+        np.zeros(component.shape),
+        np.full(starts, np.inf),
+    )
     moving = np.arange(starts)
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
         enough = mine.sum(axis=-1) >= _AT_LEAST
-        shared = len(sample.x) == len(sample.offset) == 1  # with one algorithm all starts share the rows
-        rows = relative_rows(sample, algorithm[:1], component[:1]) if shared else relative_rows(sample, algorithm, component)
+        # with one algorithm all starts share the rows
+        shared = len(sample.x) == len(sample.offset) == 1
+        rows = (
+            relative_rows(sample, algorithm[:1], component[:1])
+            if shared
+            else relative_rows(sample, algorithm, component)
+        )
         theta = np.where(enough[:, :, None], robust(*rows, mine, sample.prior), theta)
         fits = _evaluated(theta, sample)
         better = fits.loss < best.loss[moving]
@@ -235,7 +294,9 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
         changed = ((fits.component != component) | (fits.algorithm != algorithm)).any(axis=1)
         if not changed.any():
             break
-        moving, theta, component, algorithm = (array[changed] for array in (moving, theta, fits.component, fits.algorithm))
+        moving, theta, component, algorithm = (
+            array[changed] for array in (moving, theta, fits.component, fits.algorithm)
+        )
     return best
 
 
@@ -248,7 +309,8 @@ def refitted(fit: Envelope, sample: Sample) -> Envelope:
 
 
 def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:
-    """Rows x/t and targets 1 - offset/t of the points as labelled, so that residuals are relative errors."""
+    """Rows x/t and targets 1 - offset/t of the points as labelled, so that residuals are relative
+    errors."""
     points = np.arange(len(sample.seconds))
     x = sample.x[algorithm, points] / sample.seconds[:, None]
     own = component if len(sample.offset) > 1 else np.zeros_like(component)
@@ -260,7 +322,8 @@ _DRAWN_TOGETHER = 200_000  # weights drawn in one batch
 
 
 class Certainty(NamedTuple):
-    """95% intervals of one component's θ, (4, 2), and whether its points separate α from the launch overhead."""
+    """95% intervals of one component's θ, (4, 2), and whether its points separate α from the launch
+    overhead."""
 
     ci95: Array
     alpha_is_told: bool
@@ -274,8 +337,9 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm, fit.component))
     random, count = np.random.default_rng(0), len(y)
     width = float(prior_width(fit.theta[component], sample.prior))
-    # whether the points constrain α more than the prior does, the other parameters free to follow; not so where all points take
-    # equally many steps (α and launch overhead are one sum) or are too large to feel a step
+    # whether the points constrain α more than the prior does, the other parameters free to follow;
+    # not so where all points take equally many steps (α and launch overhead are one sum) or are too
+    # large to feel a step
     scale = np.abs(x).max(axis=0)
     others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
     left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
@@ -284,7 +348,10 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
         return Certainty(np.full((4, 2), np.nan), told)
     together = max(1, min(DRAWS, _DRAWN_TOGETHER // count))
     batches = np.diff([*range(0, DRAWS, together), DRAWS])
-    draws = [solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width)) for some in batches]
+    draws = [
+        solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width))
+        for some in batches
+    ]
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
     theta = fit.theta[component]  # robust, unlike the draws: it may lie outside their interval
     return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), told)

@@ -1,6 +1,8 @@
-"""Rows of a machine of one's own: each measured time over the price of wires, contention and library, as a machine file.
+"""Rows of a machine of one's own: each measured time over the price of wires, contention and
+library, as a machine file.
 
-One row a series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of all other sizes.
+One row a series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of all
+other sizes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
 
 
 class Forced(NamedTuple):
-    """What a log says ran whatever the size; empty where it does not. ``spec``: our schedule of NCCL's algorithm."""
+    """What a log says ran whatever the size; empty where it does not. ``spec``: our schedule of
+    NCCL's algorithm."""
 
     algorithm: str = ""
     protocol: str = ""
@@ -85,7 +88,9 @@ def _file(fabric: Fabric, name: str, media: Media, series: Sequence[SeriesRows])
     )
 
 
-def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: Sequence[str] = ()) -> OwnRows:
+def own_rows(
+    fabric: Fabric, measurements: Measurements, name: str, algorithms: Sequence[str] = ()
+) -> OwnRows:
     """The machine file of measured series.
 
     Args:
@@ -94,7 +99,8 @@ def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: 
         algorithms: what ran; where empty what the log forces, else the library's pick.
 
     Raises:
-        ColltoolError: logs without a series, ranks that the fabric does not hold, a medium that nothing tells.
+        ColltoolError: logs without a series, ranks that the fabric does not hold, a medium that
+            nothing tells.
     """
     media = _media(fabric)
     if not measurements.series:
@@ -118,7 +124,10 @@ def with_rows(fabric: Fabric, own: OwnRows) -> Fabric:
 
 def _media(fabric: Fabric) -> Media:
     found = media_of(fabric)
-    unknown = next((tier.name for tier, medium in zip(fabric.tiers, found, strict=True) if medium is None), None)
+    unknown = next(
+        (tier.name for tier, medium in zip(fabric.tiers, found, strict=True) if medium is None),
+        None,
+    )
     if unknown is not None:
         what = f"nothing tells what the wires of {unknown} are"
         fix = f"say so in the file, or with {given('overrides', [f'{unknown}.medium=nvlink4'])}"
@@ -150,7 +159,8 @@ def _named(series: Series, algorithms: Sequence[str]) -> Forced:
 
 
 def _forced(placed: PlacedGroup, series: Series) -> Forced:
-    """The one algorithm or protocol that the variables of a log leave to NCCL; none where they leave it a choice."""
+    """The one algorithm or protocol that the variables of a log leave to NCCL; none where they
+    leave it a choice."""
     said: dict[str, str] = {}
     with suppress(ColltoolError):  # measurements of Python may name files that are no longer there
         said = dict(debug_lines(series.files).env)
@@ -160,7 +170,9 @@ def _forced(placed: PlacedGroup, series: Series) -> Forced:
     if algorithm not in ALGORITHMS:
         return Forced(protocol=protocol)
     try:
-        return Forced(algorithm, protocol, spec_of(algorithm, series.primitive, hardware_of(placed)))
+        return Forced(
+            algorithm, protocol, spec_of(algorithm, series.primitive, hardware_of(placed))
+        )
     except ColltoolError:  # NCCL's model does not know the fabric
         return Forced(algorithm, protocol)
 
@@ -168,14 +180,28 @@ def _forced(placed: PlacedGroup, series: Series) -> Forced:
 def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> float:
     """Seconds by layers 1 to 3 of what ran."""
     try:
-        found = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, [forced.spec] if forced.spec else ())
+        found = price(
+            fabric,
+            series.primitive,
+            float(point.bytes),
+            series.ranks,
+            LIBRARY,
+            [forced.spec] if forced.spec else (),
+        )
     except ColltoolError as error:
-        raise ColltoolError(f"{series.title}: {error.what}", where=point.where, fix=error.fix) from error
+        raise ColltoolError(
+            f"{series.title}: {error.what}", where=point.where, fix=error.fix
+        ) from error
     if forced.protocol:
-        under = [row for row in found.results if row.protocol and str(row.protocol).lower() == forced.protocol]
+        under = [
+            row
+            for row in found.results
+            if row.protocol and str(row.protocol).lower() == forced.protocol
+        ]
         if under:
             return _seconds(under[0])
-    if not forced.spec and fabric.library_name == "nccl":  # what it picks, not what is fastest on paper
+    # what it picks, not what is fastest on paper
+    if not forced.spec and fabric.library_name == "nccl":
         (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)
     return _seconds(found.best)
 

@@ -1,4 +1,5 @@
-"""A fabric's data in the form of schema /1, which a calibrated file has: what a library adds, as numbers of the tiers' own."""
+"""A fabric's data in the form of schema /1, which a calibrated file has: what a library adds, as
+numbers of the tiers' own."""
 
 from __future__ import annotations
 
@@ -13,13 +14,20 @@ from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
 
 
 def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
-    """The data of a loaded fabric with the protocols, algorithms and shares of its library written out."""
+    """The data of a loaded fabric with the protocols, algorithms and shares of its library written
+    out."""
     found = data | {"schema": "colltool.fabric/1"}
-    found["tiers"] = [_tier_data(own, tier) for own, tier in zip(data["tiers"], fabric.tiers, strict=True)]
+    found["tiers"] = [
+        _tier_data(own, tier) for own, tier in zip(data["tiers"], fabric.tiers, strict=True)
+    ]
     facts = fabric.library_facts
     if facts is not None and not facts.reached and fabric.efficiencies:
-        library = data["library"] if isinstance(data["library"], dict) else {"name": data["library"]}
-        found["library"] = library | {"reached": [_reached_data(figure) for figure in fabric.efficiencies]}
+        library = (
+            data["library"] if isinstance(data["library"], dict) else {"name": data["library"]}
+        )
+        found["library"] = library | {
+            "reached": [_reached_data(figure) for figure in fabric.efficiencies]
+        }
     return found
 
 
@@ -29,7 +37,9 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
         return data
     found = data | {"protocols": [_protocol_data(row, tier) for row in numbers.protocols]}
     if numbers.runs:
-        found["algorithms"] = {str(primitive): list(names) for primitive, names in numbers.runs.items()}
+        found["algorithms"] = {
+            str(primitive): list(names) for primitive, names in numbers.runs.items()
+        }
     switch = data.get("in_network")
     if switch is not None and numbers.switch is not None:
         found["in_network"] = switch | _switch_data(numbers.switch, tier)
@@ -37,7 +47,8 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
 
 
 def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    """A protocol in numbers that take the place of the tier's, SI units: the inverse of what reading schema /1 does."""
+    """A protocol in numbers that take the place of the tier's, SI units: the inverse of what
+    reading schema /1 does."""
     found: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
         found["launch_overhead"] = row.launch_s
@@ -54,14 +65,27 @@ def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     return found
 
 
-_TEXTS = {"launch_overhead": time_text, "alpha": time_text, "bandwidth": rate_text, "local_copy": rate_text}
+_TEXTS = {
+    "launch_overhead": time_text,
+    "alpha": time_text,
+    "bandwidth": rate_text,
+    "local_copy": rate_text,
+}
 
 
 def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    found = {key: _TEXTS[key](value) if key in _TEXTS else value for key, value in old_numbers(row, tier).items()}
+    found = {
+        key: _TEXTS[key](value) if key in _TEXTS else value
+        for key, value in old_numbers(row, tier).items()
+    }
     if row.measured is not None:
-        ends = {"smallest": exact_size(row.measured.smallest), "largest": exact_size(row.measured.largest)}
-        found["measured"] = ends | ({"ranks": list(row.measured.ranks)} if row.measured.ranks else {})
+        ends = {
+            "smallest": exact_size(row.measured.smallest),
+            "largest": exact_size(row.measured.largest),
+        }
+        found["measured"] = ends | (
+            {"ranks": list(row.measured.ranks)} if row.measured.ranks else {}
+        )
     return found
 
 
@@ -71,14 +95,19 @@ def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
     under = switch_under(spec, numbers, tier)
     found: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
     if under.own_eta:
-        found["eta_beta"] = {str(primitive): float(f"{share:.6g}") for primitive, share in under.own_eta.items()}
+        found["eta_beta"] = {
+            str(primitive): float(f"{share:.6g}") for primitive, share in under.own_eta.items()
+        }
     if numbers.protocols is not None:
         found["protocols"] = list(numbers.protocols)
     return found
 
 
 def _reached_data(figure: Efficiency) -> dict[str, Any]:
-    found: dict[str, Any] = {"algorithm": list(figure.algorithms), "primitives": [str(one) for one in figure.primitives]}
+    found: dict[str, Any] = {
+        "algorithm": list(figure.algorithms),
+        "primitives": [str(one) for one in figure.primitives],
+    }
     if figure.protocols is not None:
         found["protocols"] = list(figure.protocols)
     if not isinstance(figure.share, float):
@@ -87,5 +116,8 @@ def _reached_data(figure: Efficiency) -> dict[str, Any]:
         found["share"] = figure.share
     if figure.software:
         took = figure.software
-        found["software"] = [{"ranks": at.ranks, "size": exact_size(at.size), "time": time_text(at.time)} for at in took]
+        found["software"] = [
+            {"ranks": at.ranks, "size": exact_size(at.size), "time": time_text(at.time)}
+            for at in took
+        ]
     return found

@@ -1,4 +1,5 @@
-"""Launch, time a step and share of the wire of an algorithm and protocol that a log names: t = A + B M, put into numbers."""
+"""Launch, time a step and share of the wire of an algorithm and protocol that a log names: t = A +
+B M, put into numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _USUAL_LAUNCH_S = 5e-6
 
 
 def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[ProtocolRow, ...]:
-    """The numbers of each series whose log forces an algorithm and a protocol, and whose sizes allow a line."""
+    """The numbers of each series whose log forces an algorithm and a protocol, and whose sizes
+    allow a line."""
     found: dict[tuple[str, ...], ProtocolRow] = {}
     for measured in series:
         row = _protocol_row(fabric, measured)
@@ -58,13 +60,16 @@ def _numbers(
 ) -> ProtocolNumbers | None:
     """The numbers under which the schedule's line is that of the measured times.
 
-    A price is affine in the step's time and in 1/share, so three prices tell all. Launch and step cannot be told apart on one
-    rank count: the launch is the library's.
+    A price is affine in the step's time and in 1/share, so three prices tell all. Launch and step
+    cannot be told apart on one rank count: the launch is the library's.
     """
     fixed_s, per_byte = _line(measured.rows)
     bare = ProtocolNumbers(name=name, launch_s=0.0)
     probes = (bare, bare._replace(step_s=_PROBE_S), bare._replace(share=0.5))
-    models = [priced_under(placed, measured.series.primitive, measured.forced.spec, numbers) for numbers in probes]
+    models = [
+        priced_under(placed, measured.series.primitive, measured.forced.spec, numbers)
+        for numbers in probes
+    ]
     if any(model is None for model in models):
         return None
     plain, stepped, slowed = (model.curve for model in models if model is not None)
@@ -74,7 +79,9 @@ def _numbers(
     if wire <= 0 or left <= 0:
         return None
     known = listed.get(name)
-    launch_s = known.launch_s if known is not None and known.launch_s is not None else _USUAL_LAUNCH_S
+    launch_s = (
+        known.launch_s if known is not None and known.launch_s is not None else _USUAL_LAUNCH_S
+    )
     # times below what the wires alone take are taken off the launch: a step adds to them
     step_s = max((fixed_s - plain.a - launch_s) / steps, 0.0) if steps > 0 else 0.0
     launch_s = max(fixed_s - plain.a - steps * step_s, 0.0)
@@ -82,7 +89,8 @@ def _numbers(
 
 
 def _line(rows: Sequence[MachineRow]) -> tuple[float, float]:
-    """Seconds, and seconds a byte, of the line that is relatively nearest to the times; neither below 0."""
+    """Seconds, and seconds a byte, of the line that is relatively nearest to the times; neither
+    below 0."""
     import numpy as np
 
     times = np.array([row.time for row in rows])

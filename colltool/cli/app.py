@@ -3,7 +3,8 @@
 It imports next to nothing, so that an interrupt finds it ready a moment after the interpreter.
 """
 
-# ruff: noqa: E402 - an interrupt may come while the modules below load, and is caught before they do
+# ruff: noqa: E402 - an interrupt may come while the modules below load, and is caught before they
+# do
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what the module signal wraps, without what that loads
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def _interrupted(number: int, _: object) -> None:
-    """Leave from whatever line it is: nothing half written stays, and nobody is shown where it was."""
+    """Leave from whatever line it is: nothing half written stays, and nobody is shown where it
+    was."""
     files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
@@ -25,17 +27,22 @@ def _interrupted(number: int, _: object) -> None:
 
 def _catch_interrupts() -> None:
     for number in (_signal.SIGINT, _signal.SIGTERM):
-        if _signal.getsignal(number) in (_signal.default_int_handler, _signal.SIG_DFL):  # not where they are ignored
+        # not where they are ignored
+        if _signal.getsignal(number) in (_signal.default_int_handler, _signal.SIG_DFL):
             _signal.signal(number, _interrupted)
 
 
 def _owns_process() -> bool:
-    """Whether this process is the command line: the console script or ``python -m colltool``, not a host that calls us."""
+    """Whether this process is the command line: the console script or ``python -m colltool``, not a
+    host that calls us."""
     program = sys.modules.get("__main__")
     if getattr(getattr(program, "__spec__", None), "name", "") == "colltool.__main__":
         return True
     file = getattr(program, "__file__", None) or ""
-    return os.path.basename(file) == "colltool" or os.path.basename(os.path.dirname(file)) == "colltool.exe"
+    return (
+        os.path.basename(file) == "colltool"
+        or os.path.basename(os.path.dirname(file)) == "colltool.exe"
+    )
 
 
 if _owns_process():
@@ -77,11 +84,13 @@ COMMANDS = {
 }
 """Each with the module that it stands in, and its line of help."""
 
-_OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # what help meets there; files say their own
+# what help meets there; files say their own
+_OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main() -> None:
-    """Run the command line and raise SystemExit: 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted.
+    """Run the command line and raise SystemExit: 0 done, 1 a check failed, 2 unusable input, 70 a
+    bug of ours, 130 interrupted.
 
     Only where the process is our own does it take over signals and the garbage collector.
     """
@@ -89,14 +98,17 @@ def main() -> None:
         raise SystemExit(run())
     _catch_interrupts()
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic
+    # so does looking for plugins of pydantic
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = _flushed(run())
-    gc.freeze()  # the interpreter collects twice as it ends, and the process goes with all its memory anyway
+    # the interpreter collects twice as it ends, and the process goes with all its memory anyway
+    gc.freeze()
     raise SystemExit(code)
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run a command (``args``: the words of this process when None), say on stderr what went wrong; the exit code."""
+    """Run a command (``args``: the words of this process when None), say on stderr what went wrong;
+    the exit code."""
     words = sys.argv[1:] if args is None else list(args)
     try:
         if words == ["--version"]:  # asked by scripts, over and over: without typer
@@ -109,7 +121,8 @@ def run(args: Sequence[str] | None = None) -> int:
     except SystemExit as left:
         if isinstance(left.code, int) and left.code > 128:  # a signal
             return left.code
-        return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE  # 1: typer's answer to a pipe that was closed
+        # 1: typer's answer to a pipe that was closed
+        return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE
     except BrokenPipeError:
         return EXIT_DONE
     except KeyboardInterrupt:
@@ -118,7 +131,10 @@ def run(args: Sequence[str] | None = None) -> int:
         return _refused(error)
     except Exception as error:
         if hasattr(error, "show"):  # a usage error of typer's own click
-            if type(error).__name__ == "NoArgsIsHelpError" and "_COLLTOOL_COMPLETE" not in os.environ:
+            if (
+                type(error).__name__ == "NoArgsIsHelpError"
+                and "_COLLTOOL_COMPLETE" not in os.environ
+            ):
                 error.show()  # a command without a word after it gets its help
                 return EXIT_UNUSABLE
             from colltool.cli.root import reworded
@@ -132,11 +148,17 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _with_example(words: list[str]) -> list[str]:
-    """The words with ``--values`` for the example's numbers written out: typer has no option whose value may be left out."""
+    """The words with ``--values`` for the example's numbers written out: typer has no option whose
+    value may be left out."""
     found: list[str] = []
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else "-"
-        alone = word == "--values" and words[0] == "verify" and following.startswith("-") and not following[1:2].isdigit()
+        alone = (
+            word == "--values"
+            and words[0] == "verify"
+            and following.startswith("-")
+            and not following[1:2].isdigit()
+        )
         found.append("--values=example" if alone else word)
     return found
 
@@ -161,19 +183,27 @@ def _bug(error: Exception) -> int:
         traceback.print_exc()
     else:
         first = str(error).partition("\n")[0]
-        say(f"bug in colltool: {type(error).__name__}: {first} (please report it; COLLTOOL_DEBUG=1 shows the traceback)")
+        say(
+            f"bug in colltool: {type(error).__name__}: {first} (please report it; COLLTOOL_DEBUG=1"
+            " shows the traceback)"
+        )
     return EXIT_BUG
 
 
 def _flushed(code: int) -> int:
-    """Flush here, where a full disk can be told, and what fails not once more as the interpreter ends."""
+    """Flush here, where a full disk can be told, and what fails not once more as the interpreter
+    ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:  # the caller may have closed it
                 stream.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if stream is sys.stdout and code == EXIT_DONE and not isinstance(error, BrokenPipeError):
+            if (
+                stream is sys.stdout
+                and code == EXIT_DONE
+                and not isinstance(error, BrokenPipeError)
+            ):
                 from colltool.cli.output import unwritable
 
                 code = _refused(unwritable(error))

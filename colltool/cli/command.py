@@ -1,4 +1,5 @@
-"""The decorator that makes a command of a function: its groups of options spread out, its outputs kept off what is read."""
+"""The decorator that makes a command of a function: its groups of options spread out, its outputs
+kept off what is read."""
 
 from __future__ import annotations
 
@@ -12,22 +13,33 @@ from typing import Any, NoReturn, TypeVar, get_args
 
 import typer
 
-from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, ManyErrors, called, problems_of, speaking
+from colltool.base.errors import (
+    EXIT_CHECK_FAILED,
+    ColltoolError,
+    ManyErrors,
+    called,
+    problems_of,
+    speaking,
+)
 from colltool.base.errors import given as mark
 from colltool.base.result import watched
 from colltool.cli import options as o
 from colltool.cli.output import Counting, Outputs, is_read, kept, refuse, say
 
 Checked = TypeVar("Checked")
-_BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
+# bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
+_BARE_BELOW = 1000
 
 
 def group_app(help: str) -> typer.Typer:
     """A command that has commands of its own."""
     return typer.Typer(
-        help=help, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True, add_completion=False,
+        help=help,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        no_args_is_help=True,
+        add_completion=False,
         rich_markup_mode=None,
-    )  # fmt: skip
+    )
 
 
 def command(
@@ -36,7 +48,8 @@ def command(
     """A command from a function that asks for groups of options.
 
     Args:
-        app, name, short_help: the command that it is a part of, what it is called there, and its line in that one's help.
+        app, name, short_help: the command that it is a part of, what it is called there, and its
+            line in that one's help.
         **names: what errors call an argument here, where it is not the option of its row.
     """
 
@@ -54,14 +67,20 @@ def command(
                 try:
                     with Counting(name or function.__name__) as watch, watched(watch):
                         function(**arguments)
-                except typer.Exit:  # a check that did not hold: what it found is written all the same
+                except (
+                    typer.Exit
+                ):  # a check that did not hold: what it found is written all the same
                     outputs.leave()
                     raise
                 except ColltoolError as error:
                     raise (_misplaced(given) or error) from None
                 outputs.leave()
                 sizes = [part.strip() for part in str(given.get("size") or "").split(",")]
-                bare = [one for one in sizes if one.isascii() and one.isdecimal() and int(one[:9]) < _BARE_BELOW]
+                bare = [
+                    one
+                    for one in sizes
+                    if one.isascii() and one.isdecimal() and int(one[:9]) < _BARE_BELOW
+                ]
                 if bare:
                     are = f"{','.join(bare)} {'are' if len(bare) > 1 else 'is'} bytes"
                     say(f"note: -M {are}, as in nccl-tests; write {bare[0]}MB for megabytes")
@@ -99,7 +118,8 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any], outputs: Ou
 
 
 def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
-    """What is wrong with ``--set`` and ``--job-set``, where one of them has a key of the other's."""
+    """What is wrong with ``--set`` and ``--job-set``, where one of them has a key of the
+    other's."""
     if not given.get("fabric"):
         return None
     from colltool.fabric.load import load_fabric
@@ -108,12 +128,20 @@ def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
 
     for text in given.get("set_") or ():
         head, dot, rest = text.partition("=")[0].strip().partition(".")
-        kind = JobFile.model_fields[head].annotation if dot and head in JobFile.model_fields else None
-        fields = [one for part in (kind, *get_args(kind)) for one in getattr(part, "model_fields", {}).items()]
+        kind = (
+            JobFile.model_fields[head].annotation if dot and head in JobFile.model_fields else None
+        )
+        fields = [
+            one
+            for part in (kind, *get_args(kind))
+            for one in getattr(part, "model_fields", {}).items()
+        ]
         if rest.partition(".")[0] in {field.alias or name for name, field in fields}:
             takes = "write" if "job_set" in given else "colltool plan and report take"
             fix = f"{takes} {mark('job_overrides', [text])}"
-            return ColltoolError(f"{head} is of the job, not of the fabric", argument="overrides", fix=fix)
+            return ColltoolError(
+                f"{head} is of the job, not of the fabric", argument="overrides", fix=fix
+            )
     for text in given.get("job_set") or ():
         head = text.partition("=")[0].strip().partition(".")[0]
         if head in JobFile.model_fields:
@@ -122,7 +150,9 @@ def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
             tiers = {tier.name for name in given["fabric"] for tier in load_fabric(name).tiers}
             if head in tiers or head in Fabric.model_fields:
                 what = f"{head} is of the fabric, not of the job"
-                return ColltoolError(what, argument="job_overrides", fix=f"write {mark('overrides', [text])}")
+                return ColltoolError(
+                    what, argument="job_overrides", fix=f"write {mark('overrides', [text])}"
+                )
     return None
 
 
@@ -133,8 +163,13 @@ def failed(*lines: str) -> NoReturn:
     raise typer.Exit(EXIT_CHECK_FAILED)
 
 
-def each_checked(files: Iterable[str], check: Callable[[str], Checked], result: Callable[[tuple[Checked, ...]], Any]) -> Any:
-    """What a check makes of each file, as a result; where one does not hold, what was found of the others goes to stderr.
+def each_checked(
+    files: Iterable[str],
+    check: Callable[[str], Checked],
+    result: Callable[[tuple[Checked, ...]], Any],
+) -> Any:
+    """What a check makes of each file, as a result; where one does not hold, what was found of the
+    others goes to stderr.
 
     Raises:
         ManyErrors: the mistakes of all files at once.
@@ -147,7 +182,9 @@ def each_checked(files: Iterable[str], check: Callable[[str], Checked], result: 
         except ColltoolError as error:
             problems += problems_of(error)
     if problems:
-        if checks:  # on an error stdout stays empty, and nobody should have to ask again for the files that hold
+        # on an error stdout stays empty, and nobody should have to ask again for the files that
+        # hold
+        if checks:
             from colltool.render.dispatch import rendered
 
             say(*rendered(result(tuple(checks)), "table").splitlines())

@@ -21,9 +21,13 @@ job = group_app("Shipped jobs; show, check and describe job files.")
 
 def as_yaml(out: Out) -> bool:
     """Whether a definition itself is asked for, not what is made of it."""
-    asked = out.form == "yaml" or (out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES)
+    asked = out.form == "yaml" or (
+        out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES
+    )
     if asked and out.columns is not None:
-        raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
+        raise ColltoolError(
+            "a YAML file has no columns", argument="columns", fix="leave it out, or --format table"
+        )
     return asked
 
 
@@ -31,7 +35,9 @@ def new_file(output: Path | None, what: str) -> Path | None:
     """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
     path = o.to_file(output)
     if path is not None and path.suffix not in o.FABRIC_SUFFIXES:
-        raise ColltoolError(f"{what} ends in .yaml, got {path}", argument="output", fix=f"name it {path.stem}.yaml")
+        raise ColltoolError(
+            f"{what} ends in .yaml, got {path}", argument="output", fix=f"name it {path.stem}.yaml"
+        )
     if path is not None and os.path.exists(path):
         said = f"{path} is there already, and somebody may have filled it in"
         raise ColltoolError(said, argument="output", fix="name another file, or remove it first")
@@ -57,10 +63,16 @@ def show_fabric(
     set_: o.Set = None,
     *,
     out: Annotated[
-        Out, Also("yaml", "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]")
+        Out,
+        Also(
+            "yaml",
+            "How to write it; yaml is a file that loads again. [default: table, or by the suffix"
+            " of -o]",
+        ),
     ],
 ) -> None:
-    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the bill of its parts.
+    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
+    bill of its parts.
 
     Examples:
       colltool fabric show nvl72
@@ -84,9 +96,13 @@ def draw_fabric(
     fabric: o.FabricFile,
     set_: o.Set = None,
     *,
-    out: Annotated[Out, Also("svg", "How to write it. [default: the tree of fabric show, or by the suffix of -o]")],
+    out: Annotated[
+        Out,
+        Also("svg", "How to write it. [default: the tree of fabric show, or by the suffix of -o]"),
+    ],
 ) -> None:
-    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the terminal as a tree.
+    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
+    terminal as a tree.
 
     Examples:
       colltool fabric draw nvl72 -o nvl72.svg
@@ -95,14 +111,19 @@ def draw_fabric(
     """
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
-        fix = f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))}; --format writes any name"
+        fix = (
+            f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))};"
+            " --format writes any name"
+        )
         raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
     drawn = colltool.draw_fabric(colltool.load_fabric(fabric, set_ or ()))
     if out.form != "svg" and (out.form is not None or suffix != ".svg"):
         out.emit(drawn)
         return
     if out.columns is not None:
-        raise ColltoolError("a drawing has no columns", argument="columns", fix="leave it out, or --format csv")
+        raise ColltoolError(
+            "a drawing has no columns", argument="columns", fix="leave it out, or --format csv"
+        )
     write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
 
 
@@ -113,14 +134,18 @@ def init_fabric(
     without: Annotated[str | None, o.option("without")] = None,
     set_: o.Set = None,
     output: Annotated[
-        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
+        o.WRITTEN,
     ] = None,
 ) -> None:
-    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers on a line, or another fabric.
+    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
+    on a line, or another fabric.
 
-    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape, 8x8x4; a clos may list the groups of
-    its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for
-    three levels), eta=1.2/0.8 or ports=4 may follow.
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape, 8x8x4; a
+    clos may list the groups of its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind
+    them s=2 (oversubscription switch by switch, s=2/1.5 for three levels), eta=1.2/0.8 or ports=4
+    may follow.
 
     Examples:
       colltool fabric init -o mine.yaml
@@ -144,14 +169,18 @@ def import_fabric(
     like: Annotated[str | None, o.option("like"), o.READ] = None,
     nodes: Annotated[int | None, o.option("network_nodes")] = None,
     output: Annotated[
-        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
+        o.WRITTEN,
     ] = None,
 ) -> None:
-    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked and those of the nearest fabric.
+    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
+    and those of the nearest fabric.
 
-    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain), nvidia-smi-topo (topo -m, best
-    below that of nvidia-smi -L), ibnetdiscover (a subnet, which must be a Clos) or infragraph (both at once, YAML or JSON). A
-    node and a network together make both tiers.
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
+    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which must
+    be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together make both
+    tiers.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
@@ -167,11 +196,16 @@ def import_fabric(
 
 @command(fabric, "check", "Validate fabric files.")
 def check_fabrics(
-    files: Annotated[list[str], o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"), o.READ],
+    files: Annotated[
+        list[str],
+        o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"),
+        o.READ,
+    ],
     *,
     out: Out,
 ) -> None:
-    """Validate fabric files: what was read, what is odd about it, every error of every file with its line and column.
+    """Validate fabric files: what was read, what is odd about it, every error of every file with
+    its line and column.
 
     Example:
       colltool fabric check my-cluster.yaml other.yaml
@@ -181,7 +215,9 @@ def check_fabrics(
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 
 
-@command(fabric, "size", "Switches, cables and cost of a Clos, dragonfly or HyperX.", overrides="--price")
+@command(
+    fabric, "size", "Switches, cables and cost of a Clos, dragonfly or HyperX.", overrides="--price"
+)
 def size_fabric(
     endpoints: Annotated[int | None, o.option("endpoints")] = None,
     radix: Annotated[int | None, o.option("radix")] = None,
@@ -196,25 +232,37 @@ def size_fabric(
     *,
     out: Out,
 ) -> None:
-    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they cost.
+    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
+    cost.
 
-    Whole switches, each wired evenly to those above: where that takes more than ports alone ask for, a note says so. The
-    oversubscription is hop by hop: downlinks over uplinks of a switch, so that 2,2 is 4:1 against the endpoints.
+    Whole switches, each wired evenly to those above: where that takes more than ports alone ask
+    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch, so
+    that 2,2 is 4:1 against the endpoints.
 
-    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all, which needs half of the
-    bisection of a Clos. It is the shape of fewest switches among all, shown beside the Clos.
+    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all, which
+    needs half of the bisection of a Clos. It is the shape of fewest switches among all, shown
+    beside the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64
       colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
       colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
       colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
-      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
+      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000
+      --price optic=600
     """
     result = colltool.size_fabric(
-        endpoints, radix, fat_tree=fat_tree, levels=levels, oversubscription=oversubscription or (), rails=rails,
-        ports_per_endpoint=ports_per_endpoint, topology=topology or "clos", prices=prices, overrides=price or (),
-    )  # fmt: skip
+        endpoints,
+        radix,
+        fat_tree=fat_tree,
+        levels=levels,
+        oversubscription=oversubscription or (),
+        rails=rails,
+        ports_per_endpoint=ports_per_endpoint,
+        topology=topology or "clos",
+        prices=prices,
+        overrides=price or (),
+    )
     out.emit(result)
 
 
@@ -247,14 +295,23 @@ def list_jobs(*, out: Out) -> None:
 @command(job, "init", "Start a job file from a model.")
 def init_job(
     model: Annotated[str, o.option("model"), o.READ],
-    fabric: Annotated[str | None, o.option("fabric", "Also search the layout for this fabric.", offers="fabric"), o.READ] = None,
-    ranks: Annotated[int | None, o.option("ranks", "Ranks of the job on the fabric. [default: all of it]")] = None,
+    fabric: Annotated[
+        str | None,
+        o.option("fabric", "Also search the layout for this fabric.", offers="fabric"),
+        o.READ,
+    ] = None,
+    ranks: Annotated[
+        int | None, o.option("ranks", "Ranks of the job on the fabric. [default: all of it]")
+    ] = None,
     set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
     output: Annotated[
-        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
+        o.WRITTEN,
     ] = None,
 ) -> None:
-    """A job file for a shipped model or a config.json of Hugging Face: usual sequence and batch, and on a fabric a layout.
+    """A job file for a shipped model or a config.json of Hugging Face: usual sequence and batch,
+    and on a fabric a layout.
 
     Examples:
       colltool job init llama3-8b -o my-job.yaml
@@ -265,22 +322,36 @@ def init_job(
     if ranks is not None and fabric is None:
         raise ColltoolError("of which fabric", argument="ranks", fix="add --fabric dgx-h100")
     path = new_file(output, "a job file")
-    write(job_start(model, colltool.load_fabric(fabric) if fabric is not None else None, ranks, set_ or ()), path)
+    write(
+        job_start(
+            model, colltool.load_fabric(fabric) if fabric is not None else None, ranks, set_ or ()
+        ),
+        path,
+    )
 
 
 @command(job, "show", "What a job computes, sends and keeps.")
 def show_job(
     job: o.JobFile,
     ranks: Annotated[
-        int | None, o.option("job_ranks", "Ranks of the job. [default: those of its layout, where dp is a number]")
+        int | None,
+        o.option(
+            "job_ranks", "Ranks of the job. [default: those of its layout, where dp is a number]"
+        ),
     ] = None,
     set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
     *,
     out: Annotated[
-        Out, Also("yaml", "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]")
+        Out,
+        Also(
+            "yaml",
+            "How to write it; yaml is a file that loads again. [default: table, or by the suffix"
+            " of -o]",
+        ),
     ],
 ) -> None:
-    """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch, memory by part. No network yet.
+    """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch,
+    memory by part. No network yet.
 
     Examples:
       colltool job show llama3-70b -n 512
@@ -301,11 +372,14 @@ def show_job(
 
 @command(job, "check", "Validate job files.")
 def check_jobs(
-    files: Annotated[list[str], o.option("files", "Job files, or names of shipped ones.", offers="job"), o.READ],
+    files: Annotated[
+        list[str], o.option("files", "Job files, or names of shipped ones.", offers="job"), o.READ
+    ],
     *,
     out: Out,
 ) -> None:
-    """Validate job files: what was read, what is odd about it, every error of every file with its line and column.
+    """Validate job files: what was read, what is odd about it, every error of every file with its
+    line and column.
 
     Example:
       colltool job check my-job.yaml gpt3-175b
@@ -332,7 +406,8 @@ def schema(
     name: Annotated[str | None, o.option("document")] = None,
     output: o.Output = None,
 ) -> None:
-    """The JSON Schema of what a command prints with --format json, or of a kind of files; without NAME the list of them.
+    """The JSON Schema of what a command prints with --format json, or of a kind of files; without
+    NAME the list of them.
 
     Examples:
       colltool schema
@@ -343,7 +418,10 @@ def schema(
     from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
 
     if name is not None:
-        write(to_json(schema_of(name.removeprefix("colltool.").removesuffix("/1").replace(" ", "-"))), output)
+        write(
+            to_json(schema_of(name.removeprefix("colltool.").removesuffix("/1").replace(" ", "-"))),
+            output,
+        )
         return
     wide = max(map(len, documents()))
     printed = [f"  {one:<{wide}}  colltool {asked_by(one)}" for one in documents()]
@@ -367,7 +445,8 @@ def guide(
     no_pager: Annotated[bool, o.option("no_pager")] = False,
     output: o.Output = None,
 ) -> None:
-    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file, or all of it as a site.
+    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file,
+    or all of it as a site.
 
     Examples:
       colltool guide
@@ -377,8 +456,13 @@ def guide(
     """
     if html is not None:
         if topic is not None:
-            what, fix = "is of the whole manual, not of one topic", f"write {given('site', str(html))} without {topic}"
-            raise ColltoolError(what, argument="site", fix=f"{fix}, or colltool guide {topic} -o {topic}.md")
+            what, fix = (
+                "is of the whole manual, not of one topic",
+                f"write {given('site', str(html))} without {topic}",
+            )
+            raise ColltoolError(
+                what, argument="site", fix=f"{fix}, or colltool guide {topic} -o {topic}.md"
+            )
         _write_site(html)
         return
     from colltool.guides import contents, read_guide
@@ -396,5 +480,6 @@ def guide(
         return
     import pydoc
 
-    os.environ.setdefault("LESS", "-RFS")  # colours as they are, wide outputs cut and not wrapped: arrow keys show the rest
+    # colours as they are, wide outputs cut and not wrapped: arrow keys show the rest
+    os.environ.setdefault("LESS", "-RFS")
     pydoc.pager(text)

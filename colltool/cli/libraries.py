@@ -16,7 +16,8 @@ library = group_app("Libraries of kernels; list, show, check, start your own.")
 
 @command(library, "list", "The shipped libraries.")
 def list_libraries(*, out: Out) -> None:
-    """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of experts, KV transfer.
+    """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of
+    experts, KV transfer.
 
     Example:
       colltool library list
@@ -32,7 +33,8 @@ def show_library(
     *,
     out: Out,
 ) -> None:
-    """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which it takes at which size.
+    """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which
+    it takes at which size.
 
     Examples:
       colltool library show vllm@0.24.0
@@ -47,7 +49,9 @@ def show_library(
 @command(library, "check", "Whether library files hold.")
 def check_library(
     files: Annotated[list[str], o.option("files"), o.READ],
-    schema: Annotated[bool, o.schema_option("library", "colltool.kernels.files:LibraryFile")] = False,  # noqa: ARG001 - has printed and stopped
+    schema: Annotated[  # noqa: ARG001 - has printed and stopped
+        bool, o.schema_option("library", "colltool.kernels.files:LibraryFile")
+    ] = False,
     *,
     out: Out,
 ) -> None:
@@ -63,7 +67,9 @@ def check_library(
     def row(one: LibraryFile) -> LibraryRow:
         return LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus)
 
-    found = each_checked(files, load_library, lambda several: LibraryChecks(tuple(map(row, several))))
+    found = each_checked(
+        files, load_library, lambda several: LibraryChecks(tuple(map(row, several)))
+    )
     out.emit(found)
 
 
@@ -71,10 +77,13 @@ def check_library(
 def init_library(
     source: Annotated[str | None, o.option("library_source")] = None,
     output: Annotated[
-        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"), o.WRITTEN
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"),
+        o.WRITTEN,
     ] = None,
 ) -> None:
-    """A library file to fill in with what you measured: a commented template, or a shipped one to change.
+    """A library file to fill in with what you measured: a commented template, or a shipped one to
+    change.
 
     Examples:
       colltool library init
@@ -85,7 +94,9 @@ def init_library(
     path = o.to_file(output)
     if path is not None and path.suffix != SUFFIX:
         fix = f"name it {path.stem}{SUFFIX}"
-        raise ColltoolError(f"a library file ends in {SUFFIX}, got {path}", argument="output", fix=fix)
+        raise ColltoolError(
+            f"a library file ends in {SUFFIX}, got {path}", argument="output", fix=fix
+        )
     if path is not None and path.exists():
         said = f"{path} is there already, and somebody may have filled it in"
         raise ColltoolError(said, argument="output", fix="name another file, or remove it first")

@@ -1,4 +1,5 @@
-"""``colltool mcp``: a server of the Model Context Protocol on stdin and stdout; the only module that knows its SDK."""
+"""``colltool mcp``: a server of the Model Context Protocol on stdin and stdout; the only module
+that knows its SDK."""
 
 from __future__ import annotations
 
@@ -42,10 +43,12 @@ interval holds 1, either may win."""
 def mcp(
     folder: Annotated[Path | None, o.option("folder")] = None,
 ) -> None:
-    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and stdout, until stdin ends.
+    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and stdout,
+    until stdin ends.
 
-    Tools are the functions of colltool, with the JSON of the command line as their answers; resources are the shipped fabrics and
-    the guides. Nothing is written, and no file is read but those of --folder.
+    Tools are the functions of colltool, with the JSON of the command line as their answers;
+    resources are the shipped fabrics and the guides. Nothing is written, and no file is read but
+    those of --folder.
 
     Examples:
       colltool mcp
@@ -54,7 +57,12 @@ def mcp(
     from colltool.cli.output import collect, working
 
     if folder is not None and not os.path.isdir(folder):
-        raise ColltoolError("is not a folder", where=str(folder), argument="folder", fix="name a folder that is there")
+        raise ColltoolError(
+            "is not a folder",
+            where=str(folder),
+            argument="folder",
+            fix="name a folder that is there",
+        )
     try:
         import anyio
         from mcp.server.stdio import stdio_server
@@ -79,7 +87,8 @@ def _end_at_once() -> None:
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        if getattr(signal.getsignal(number), "__module__", "") == "colltool.cli.app":  # where the process is ours
+        # where the process is ours
+        if getattr(signal.getsignal(number), "__module__", "") == "colltool.cli.app":
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -89,20 +98,32 @@ def server(folder: Path | None = None) -> Server[Any]:
 
     limit: list[Any] = []
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        _: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
         from anyio import CapacityLimiter, to_thread
 
         if not limit:
-            limit.append(CapacityLimiter(1))  # one question after the other; pings are answered meanwhile
-        return await to_thread.run_sync(partial(answer, params.name, params.arguments or {}, folder), limiter=limit[0])
+            # one question after the other; pings are answered meanwhile
+            limit.append(CapacityLimiter(1))
+        return await to_thread.run_sync(
+            partial(answer, params.name, params.arguments or {}, folder), limiter=limit[0]
+        )
 
     return Server(
-        "colltool", version=__version__, instructions=INSTRUCTIONS, on_list_tools=_tools, on_call_tool=call_tool,
-        on_list_resources=_resources, on_read_resource=_resource,
-    )  # fmt: skip
+        "colltool",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=_tools,
+        on_call_tool=call_tool,
+        on_list_resources=_resources,
+        on_read_resource=_resource,
+    )
 
 
-async def _tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+async def _tools(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListToolsResult:
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -120,14 +141,19 @@ async def _tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None
 
 
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
-    """What a tool says: a sentence, and the JSON document as text and as a value; an error with the words of every other one."""
+    """What a tool says: a sentence, and the JSON document as text and as a value; an error with the
+    words of every other one."""
     from mcp_types import CallToolResult, TextContent
 
     from colltool.base.reach import confined
     from colltool.fabric.load import shipped_folder
 
     shipped = [Path(__file__).parent.parent, shipped_folder()]
-    fix = "start the server with --folder DIR to have files read" if folder is None else "name a file within the server's folder"
+    fix = (
+        "start the server with --folder DIR to have files read"
+        if folder is None
+        else "name a file within the server's folder"
+    )
     try:
         with confined([*shipped, *([] if folder is None else [folder])], fix):
             texts, document = _said(name, arguments)
@@ -135,9 +161,14 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
         texts = [f"error: {problem.spelled('python')}" for problem in problems_of(error)]
         return CallToolResult(content=[TextContent(text=text) for text in texts], is_error=True)
     except Exception as error:
-        text = f"bug in colltool: {type(error).__name__}: {str(error).partition(chr(10))[0]} (please report it)"
+        text = (
+            f"bug in colltool: {type(error).__name__}: {str(error).partition(chr(10))[0]} (please"
+            " report it)"
+        )
         return CallToolResult(content=[TextContent(text=text)], is_error=True)
-    return CallToolResult(content=[TextContent(text=text) for text in texts], structured_content=document)
+    return CallToolResult(
+        content=[TextContent(text=text) for text in texts], structured_content=document
+    )
 
 
 def _said(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
@@ -161,14 +192,28 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
     for topic in TOPICS:
         yield f"colltool://guides/{topic}", "text/markdown", about(topic)
     for name in shipped_fabrics():
-        yield f"colltool://fabrics/{name}", "application/yaml", f"The file of the shipped fabric {name}."
+        yield (
+            f"colltool://fabrics/{name}",
+            "application/yaml",
+            f"The file of the shipped fabric {name}.",
+        )
     for name in FILE_KINDS:
-        yield f"colltool://schemas/{name}", "application/schema+json", f"The JSON Schema of {name.removesuffix('-file')} files."
+        yield (
+            f"colltool://schemas/{name}",
+            "application/schema+json",
+            f"The JSON Schema of {name.removesuffix('-file')} files.",
+        )
     for name in documents():
-        yield f"colltool://schemas/{name}", "application/schema+json", f"The JSON Schema of what {asked_by(name)} answers."
+        yield (
+            f"colltool://schemas/{name}",
+            "application/schema+json",
+            f"The JSON Schema of what {asked_by(name)} answers.",
+        )
 
 
-async def _resources(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListResourcesResult:
+async def _resources(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListResourcesResult:
     from mcp_types import ListResourcesResult, Resource
 
     found = [
@@ -178,15 +223,21 @@ async def _resources(_: ServerRequestContext[Any], __: PaginatedRequestParams | 
     return ListResourcesResult(resources=found)
 
 
-async def _resource(_: ServerRequestContext[Any], params: ReadResourceRequestParams) -> ReadResourceResult:
+async def _resource(
+    _: ServerRequestContext[Any], params: ReadResourceRequestParams
+) -> ReadResourceResult:
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
     kinds = {address: kind for address, kind, _ in _shipped()}
     if (address := str(params.uri)) not in kinds:
-        raise MCPError(INVALID_PARAMS, f"no resource '{address[:100]}': resources/list names them all")
+        raise MCPError(
+            INVALID_PARAMS, f"no resource '{address[:100]}': resources/list names them all"
+        )
     text = _text_of(*address.removeprefix("colltool://").split("/"))
-    return ReadResourceResult(contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)])
+    return ReadResourceResult(
+        contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)]
+    )
 
 
 def _text_of(kind: str, name: str) -> str:

@@ -1,4 +1,5 @@
-"""``colltool contention|verify|export``: messages on the links of a network, and the same network for other programs."""
+"""``colltool contention|verify|export``: messages on the links of a network, and the same network
+for other programs."""
 
 from __future__ import annotations
 
@@ -34,17 +35,34 @@ def contention(
     group: Annotated[int | None, o.option("group")] = None,
     count: Annotated[int | None, o.option("count")] = None,
     axis: Annotated[int | None, o.option("axis")] = None,
-    stride: Annotated[int | None, o.option("stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N")] = None,
+    stride: Annotated[
+        int | None,
+        o.option("stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N"),
+    ] = None,
     start: Annotated[int | None, o.option("start")] = None,
-    seed: Annotated[int | None, o.option("seed", "Of random patterns and maps.", metavar="N")] = None,
-    shape: Annotated[str | None, o.option("shape", "Of a box, along each axis.", metavar="4x2", kind="text")] = None,
+    seed: Annotated[
+        int | None, o.option("seed", "Of random patterns and maps.", metavar="N")
+    ] = None,
+    shape: Annotated[
+        str | None, o.option("shape", "Of a box, along each axis.", metavar="4x2", kind="text")
+    ] = None,
     map_: Annotated[
-        str | None, o.option("placed", "Ranks on endpoints: identity, reverse, cyclic, rotate or random.", metavar="KIND")
+        str | None,
+        o.option(
+            "placed",
+            "Ranks on endpoints: identity, reverse, cyclic, rotate or random.",
+            metavar="KIND",
+        ),
     ] = None,
     primitive: Annotated[
-        str | None, o.option("primitive", "What groups run. [default: ar, a2a under a skew]", flags="--primitive -p")
+        str | None,
+        o.option(
+            "primitive", "What groups run. [default: ar, a2a under a skew]", flags="--primitive -p"
+        ),
     ] = None,
-    algorithm: Annotated[str | None, o.option("algorithm", "Its algorithm. [default: ring, pairwise, chain]")] = None,
+    algorithm: Annotated[
+        str | None, o.option("algorithm", "Its algorithm. [default: ring, pairwise, chain]")
+    ] = None,
     size: Annotated[str | None, o.option("size", "Bytes per rank; adds times.")] = None,
     matrix: Annotated[Path | None, o.option("matrix"), o.READ] = None,
     hot: Annotated[str | None, o.option("hot")] = None,
@@ -57,7 +75,8 @@ def contention(
     *,
     out: Out,
 ) -> None:
-    """What a layout costs: the load of every link when its groups run together, against each group alone and packed.
+    """What a layout costs: the load of every link when its groups run together, against each group
+    alone and packed.
 
     Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
 
@@ -71,11 +90,22 @@ def contention(
       colltool contention -f torus512 --layout groups.yaml --per-link --format csv
     """
     box = parse_shape(shape, "shape") if shape else None
-    laid = {"kind": pattern, "group": group, "count": count, "axis": axis, "stride": stride, "start": start, "seed": seed,
-            "shape": box}  # fmt: skip
+    laid = {
+        "kind": pattern,
+        "group": group,
+        "count": count,
+        "axis": axis,
+        "stride": stride,
+        "start": start,
+        "seed": seed,
+        "shape": box,
+    }
     asked: dict[str, Any] = {key: value for key, value in laid.items() if value is not None}
     if layout is not None and (extra := [*asked, *(["placed"] if map_ is not None else [])]):
-        what = f"{', '.join(given(key) for key in extra)} and {given('layout')} both lay the groups out"
+        what = (
+            f"{', '.join(given(key) for key in extra)} and {given('layout')} both lay the"
+            " groups out"
+        )
         raise ColltoolError(what, argument=extra[0], fix="give one of them")
     if map_ == "random" and pattern != "random":
         asked.pop("seed", None)  # it is the map's
@@ -84,11 +114,23 @@ def contention(
         times = float(factor) if hot is not None else None
         hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)
     except ValueError as error:
-        raise ColltoolError(f"'{hot}' is not a hot spot", argument="hot", fix="write --hot 3, or --hot 3@0,5") from error
+        raise ColltoolError(
+            f"'{hot}' is not a hot spot", argument="hot", fix="write --hot 3, or --hot 3@0,5"
+        ) from error
     result = colltool.contention(
-        fabric.load(), layout or asked, placed=map_, seed=seed or 0, primitive=primitive, algorithm=algorithm, size=size,
-        matrix=matrix, hot=times, hot_members=hot_members, zipf=zipf, per_link=per_link,
-    )  # fmt: skip
+        fabric.load(),
+        layout or asked,
+        placed=map_,
+        seed=seed or 0,
+        primitive=primitive,
+        algorithm=algorithm,
+        size=size,
+        matrix=matrix,
+        hot=times,
+        hot_members=hot_members,
+        zipf=zipf,
+        per_link=per_link,
+    )
     out.emit(result.as_eta() if as_eta else result)
 
 
@@ -97,11 +139,18 @@ def verify(
     primitive: o.MaybePrimitive = None,
     fabric: Annotated[
         o.Several,
-        o.option("fabric", "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a mesh]"),
+        o.option(
+            "fabric",
+            "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
+            " mesh]",
+        ),
         o.READ,
     ] = None,
     ranks: Annotated[
-        int | None, o.option("ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]")
+        int | None,
+        o.option(
+            "ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]"
+        ),
     ] = None,
     stride: o.Stride = 1,
     alone: o.Alone = False,
@@ -119,11 +168,14 @@ def verify(
 ) -> None:
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
-    proved: the right result everywhere, the counts of the formula, and no port, link or uplink slower than its price. counts
-    only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
+    proved: the right result everywhere, the counts of the formula, and no port, link or uplink
+        slower than its price. counts
+    only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an
+        ideal that the note
     describes. mismatch: exit 1.
 
-    With --with: also what a simulator that is installed here finds for the same schedules (colltool guide exports).
+    With --with: also what a simulator that is installed here finds for the same schedules (colltool
+    guide exports).
 
     Examples:
       colltool verify
@@ -134,12 +186,28 @@ def verify(
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values 1..16
       colltool verify -f dgx-h100 --algorithm-file my.xml
     """
-    count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
+    count = (
+        ranks
+        if fabric or shape or ranks is not None or algorithm_file
+        else TRACED_RANKS
+        if trace
+        else DEFAULT_RANKS
+    )
     result = colltool.verify(
-        [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
-        alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
-        segments=segments, trace=trace, values=numbers or (), simulator=simulator,
-    )  # fmt: skip
+        [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS],
+        primitive,
+        ranks=count,
+        stride=stride,
+        alone=alone,
+        shape=shape,
+        algorithms=values.names(algorithm),
+        algorithm_files=algorithm_file or (),
+        size=size,
+        segments=segments,
+        trace=trace,
+        values=numbers or (),
+        simulator=simulator,
+    )
     out.emit(result)
     if not result.holds:
         failed()
@@ -148,14 +216,18 @@ def verify(
 @command(export, "nccl-tuner", "A config file for NCCL's example tuner plugin.")
 def nccl_tuner(
     fabric: FabricChoice,
-    ranks: Annotated[o.Several, o.option("rank_counts", f"{COUNTS} Each is a group. [default: all of the fabric]")] = None,
+    ranks: Annotated[
+        o.Several,
+        o.option("rank_counts", f"{COUNTS} Each is a group. [default: all of the fabric]"),
+    ] = None,
     stride: o.Stride = 1,
     alone: o.Alone = False,
     channels: Annotated[int | None, o.option("channels")] = None,
     env: Annotated[bool, o.option("env")] = False,
     output: o.Output = None,
 ) -> None:
-    """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model.
+    """What NCCL should run at which size, as a file for its example tuner plugin: by your
+    measurements, or its own model.
 
     Examples:
       colltool export nccl-tuner -f dgx-h100 -n 8,16,64 -o nccl_tuner.conf
@@ -178,9 +250,15 @@ def nccl_tuner(
 @command(export, "astra-sim", "network.yml and system.json of ASTRA-sim's analytical backend.")
 def astra_sim(
     fabric: WiringChoice,
-    output: Annotated[Path, o.option("output", "The folder for network.yml and system.json.", metavar="DIR"), o.WRITTEN],
+    output: Annotated[
+        Path,
+        o.option("output", "The folder for network.yml and system.json.", metavar="DIR"),
+        o.WRITTEN,
+    ],
     group: GroupChoice = EVERYBODY,
-    size: Annotated[str | None, o.option("size", "Bytes per rank: say what to run in ASTRA-sim for it.")] = None,
+    size: Annotated[
+        str | None, o.option("size", "Bytes per rank: say what to run in ASTRA-sim for it.")
+    ] = None,
     ideal: Annotated[bool, o.option("ideal")] = False,
 ) -> None:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json.
@@ -198,19 +276,25 @@ def astra_sim(
 
     folder = o.to_file(output)
     if folder is None:
-        raise ColltoolError("two files do not go to the terminal", argument="output", fix="name a folder: -o astra")
+        raise ColltoolError(
+            "two files do not go to the terminal", argument="output", fix="name a folder: -o astra"
+        )
     loaded, who = fabric.load(), GroupSpec(*group)
     bytes_ = None if size is None else size_of(values.single(size, "size"))
     files = files_of(loaded, who, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
-    lines = (f"{' and '.join(files)}: {place(loaded, who).placement.spoken}", *to_know(loaded, who, ideal, bytes_))
+    lines = (
+        f"{' and '.join(files)}: {place(loaded, who).placement.spoken}",
+        *to_know(loaded, who, ideal, bytes_),
+    )
     write("".join(f"{line}\n" for line in lines), None)
 
 
 @command(export, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
 def infragraph(fabric: WiringChoice, output: o.Output = None) -> None:
-    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between them, as JSON.
+    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between
+    them, as JSON.
 
     Examples:
       colltool export infragraph -f dgx-h100 -o network.json
@@ -234,7 +318,8 @@ def msccl(
     segments: Segments = None,
     output: o.Output = None,
 ) -> None:
-    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price --algorithm-file reads it back.
+    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price
+    --algorithm-file reads it back.
 
     Examples:
       colltool export msccl ar -f dgx-h100 -n 8 --algorithm ring -o ring.xml
@@ -258,7 +343,8 @@ def algorithm_file(
     ] = False,
     output: o.Output = None,
 ) -> None:
-    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and priced.
+    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and
+    priced.
 
     A pipelined one in so few segments takes longer than its row in the table of prices.
 
@@ -272,7 +358,9 @@ def algorithm_file(
     write(algorithm_text(_schedule(primitive, fabric, algorithm, group, segments)), target)
 
 
-def _schedule(primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None) -> OwnSchedule:
+def _schedule(
+    primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None
+) -> OwnSchedule:
     import colltool.algorithms
     import colltool.schedules  # noqa: F401 - fills the makers
     from colltool.api.values import count_if, primitive_of
@@ -290,17 +378,21 @@ def goal(
     size: o.Size,
     algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
     group: GroupChoice = EVERYBODY,
-    segments: Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")] = None,
+    segments: Annotated[
+        int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")
+    ] = None,
     ideal: Annotated[bool, o.option("ideal")] = False,
     output: o.Output = None,
 ) -> None:
-    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits for what.
+    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits
+    for what.
 
     Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
 
     Examples:
       colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
-      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o
+      a2a.goal
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api import values as v
@@ -310,7 +402,9 @@ def goal(
 
     target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
     name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
-    run = scheduled(fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal)
+    run = scheduled(
+        fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal
+    )
     write(text_of(run, bytes_), target)
 
 
@@ -319,13 +413,16 @@ def chakra(
     job: o.JobFile,
     fabric: FabricChoice,
     output: Annotated[
-        Path, o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"), o.WRITTEN
+        Path,
+        o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"),
+        o.WRITTEN,
     ],
     ranks: Annotated[int | None, o.option("job_ranks")] = None,
     job_set: o.JobSet = None,
     library: o.Library = None,
 ) -> None:
-    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute, collectives, what waits for what.
+    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute,
+    collectives, what waits for what.
 
     Examples:
       colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
@@ -336,10 +433,22 @@ def chakra(
 
     folder = o.to_file(output)
     if folder is None:
-        raise ColltoolError("a file a rank does not go to the terminal", argument="output", fix="name a folder: -o step")
-    planned = colltool.plan(load_job(job, job_set or (), argument="job_overrides"), fabric.load(), ranks, library=library)
+        raise ColltoolError(
+            "a file a rank does not go to the terminal",
+            argument="output",
+            fix="name a folder: -o step",
+        )
+    planned = colltool.plan(
+        load_job(job, job_set or (), argument="job_overrides"),
+        fabric.load(),
+        ranks,
+        library=library,
+    )
     files = files_of(planned)
     for name, content in files.items():
         write_bytes(folder / name, content, "output", folder=folder)
-    lines = (f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}", *known(planned))
+    lines = (
+        f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}",
+        *known(planned),
+    )
     write("".join(f"{line}\n" for line in lines), None)

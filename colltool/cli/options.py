@@ -1,8 +1,10 @@
-"""Options of the commands, each made of its row in :data:`colltool.api.arguments.ARGUMENTS`, and the groups that commands share.
+"""Options of the commands, each made of its row in :data:`colltool.api.arguments.ARGUMENTS`, and
+the groups that commands share.
 
-A group becomes one value of the command that asks for it by its type: ``fabric: FabricChoice``, ``group: GroupChoice``,
-``out: Out`` and ``readings: Readings`` stand where their options stand. ``READ`` and ``WRITTEN`` mark parameters that name files,
-so that no output is written over an input.
+A group becomes one value of the command that asks for it by its type: ``fabric: FabricChoice``,
+``group: GroupChoice``, ``out: Out`` and ``readings: Readings`` stand where their options stand.
+``READ`` and ``WRITTEN`` mark parameters that name files, so that no output is written over an
+input.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
 def option(name: str, help: str | None = None, **other: Any) -> Any:
-    """What typer is told of an argument: its row, with ``help`` and other fields in place of the row's."""
+    """What typer is told of an argument: its row, with ``help`` and other fields in place of the
+    row's."""
     row = ARGUMENTS[name]._replace(**other)
     details: dict[str, Any] = {
         "metavar": row.metavar or "|".join(row.words) or None,
@@ -42,7 +45,8 @@ def option(name: str, help: str | None = None, **other: Any) -> Any:
 
 
 def schema_option(files: str, definition: str) -> Any:
-    """``--schema`` of a command that reads files other than fabrics: print the JSON Schema of ``module:Model`` and stop."""
+    """``--schema`` of a command that reads files other than fabrics: print the JSON Schema of
+    ``module:Model`` and stop."""
 
     def printed(asked: bool) -> None:
         if asked:
@@ -101,7 +105,8 @@ class ExpertChoice(NamedTuple):
 
 
 class FabricChoice(NamedTuple):
-    """``--fabric``, ``--set`` and ``--machine``: which fabric, with which values in place of its own, and whose rows."""
+    """``--fabric``, ``--set`` and ``--machine``: which fabric, with which values in place of its
+    own, and whose rows."""
 
     names: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
@@ -116,14 +121,23 @@ class FabricChoice(NamedTuple):
         """All that were given, also as ``A,B``."""
         from colltool.fabric.load import exists
 
-        return [part for name in self.names for part in ([name] if exists(name) else name.split(","))]
+        return [
+            part for name in self.names for part in ([name] if exists(name) else name.split(","))
+        ]
 
     @property
     def name(self) -> str:
         """The one that was given: silently taking the last of two would price the wrong thing."""
         if len(self.names) > 1:
-            fix = "one a call: write each to a file with --format json -o FILE, and compare two with colltool diff OLD NEW"
-            raise ColltoolError(f"given {len(self.names)} times: {', '.join(self.names)}", argument="fabric", fix=fix)
+            fix = (
+                "one a call: write each to a file with --format json -o FILE, and compare two with"
+                " colltool diff OLD NEW"
+            )
+            raise ColltoolError(
+                f"given {len(self.names)} times: {', '.join(self.names)}",
+                argument="fabric",
+                fix=fix,
+            )
         return self.names[0]
 
 
@@ -140,7 +154,8 @@ NO_FABRIC, EVERYBODY, NO_TOKENS = FabricChoice(), GroupChoice(), ExpertChoice()
 
 
 class Out(NamedTuple):
-    """``--plot``, ``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written, where to, and what of it."""
+    """``--plot``, ``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written,
+    where to, and what of it."""
 
     form: str | None = None
     path: Path | None = None
@@ -164,7 +179,8 @@ class Out(NamedTuple):
 
 
 class Plots(NamedTuple):
-    """Beside ``Out`` in an annotation: results are drawn too, as one of several views where there are such."""
+    """Beside ``Out`` in an annotation: results are drawn too, as one of several views where there
+    are such."""
 
     views: tuple[str, ...] = ()
     help: str | None = None
@@ -178,7 +194,8 @@ class Also(NamedTuple):
 
 
 class Without(NamedTuple):
-    """Beside ``Readings`` or ``FabricChoice`` in an annotation: a reading, or an option, that a command does not offer."""
+    """Beside ``Readings`` or ``FabricChoice`` in an annotation: a reading, or an option, that a
+    command does not offer."""
 
     name: str
 
@@ -196,27 +213,42 @@ def capabilities_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]
 
 
 def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The options of a group in place of the parameter that asks for it; any other parameter as it is."""
+    """The options of a group in place of the parameter that asks for it; any other parameter as it
+    is."""
     (kind, beside), default = capabilities_of(parameter), parameter.default
     parts: dict[str, tuple[Any, Any]]
     if kind is FabricChoice:
         names = (default.names or None) if isinstance(default, FabricChoice) else default
-        parts = {"fabric": (Annotated[list[str], option("fabric"), READ], names), "set_": (Set, None)}
+        parts = {
+            "fabric": (Annotated[list[str], option("fabric"), READ], names),
+            "set_": (Set, None),
+        }
         if Without("machine") not in beside:
             parts["machine"] = (Annotated[str | None, option("machine"), READ], None)
     elif kind is GroupChoice:
         ranks = Annotated[int | None, option("ranks")]
-        parts = {"ranks": (ranks, None), "stride": (Stride, 1), "alone": (Alone, False), "shape": (Shape, None)}
+        parts = {
+            "ranks": (ranks, None),
+            "stride": (Stride, 1),
+            "alone": (Alone, False),
+            "shape": (Shape, None),
+        }
     elif kind is ExpertChoice:
         texts = {"dtype": str | None, "skew": float | None}
-        parts = {name: (Annotated[texts.get(name, int | None), option(name)], None) for name in ExpertChoice._fields}
+        parts = {
+            name: (Annotated[texts.get(name, int | None), option(name)], None)
+            for name in ExpertChoice._fields
+        }
     elif kind is Out:
         parts, form = {}, option("form")
         for one in beside:
             if isinstance(one, Plots):
                 parts["plot"] = Annotated[Path | None, option("plot"), WRITTEN], None
                 if one.views:
-                    parts["plot_what"] = Annotated[str, option("plot_what", one.help, words=one.views)], one.views[0]
+                    parts["plot_what"] = (
+                        Annotated[str, option("plot_what", one.help, words=one.views)],
+                        one.views[0],
+                    )
             else:
                 form = option("form", one.help, words=(*FORMATS, one.form))
         parts |= {"form": (Annotated[str | None, form], None), "output": (Output, None)}
@@ -227,27 +259,39 @@ def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     else:
         return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
     return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=annotation)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=annotation
+        )
         for name, (annotation, usual) in parts.items()
     ]
 
 
 def _reading(name: str) -> tuple[Any, Any]:
     """A reading of the model as an option: its words, its line of help; its default."""
-    flag, default, known = f"--{name.replace('_', '-')}", Readings._field_defaults[name], words(name)
+    flag, default, known = (
+        f"--{name.replace('_', '-')}",
+        Readings._field_defaults[name],
+        words(name),
+    )
     if KINDS[name] is bool:
         return Annotated[bool, typer.Option(flag, help=DECLARED[name].help)], default
     metavar = "|".join((*known, "P") if int in get_args(KINDS[name]) else known) or "NUMBER"
     complete = values.words(known)
-    return Annotated[str, typer.Option(flag, metavar=metavar, help=DECLARED[name].help, autocompletion=complete)], str(default)
+    return Annotated[
+        str, typer.Option(flag, metavar=metavar, help=DECLARED[name].help, autocompletion=complete)
+    ], str(default)
 
 
-def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]) -> Any:
+def taken(
+    parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]
+) -> Any:
     """What the command gets for one of its parameters."""
     kind, _ = capabilities_of(parameter)
     own = {part.name: given[part.name] for part in parts}
     if kind is FabricChoice:
-        return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()), own.get("machine"))
+        return FabricChoice(
+            tuple(own["fabric"] or ()), tuple(own["set_"] or ()), own.get("machine")
+        )
     if kind is GroupChoice:
         return GroupChoice(**own)
     if kind is ExpertChoice:
@@ -259,7 +303,8 @@ def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: d
 
 
 def check_plot(path: Path | None) -> None:
-    """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown suffix, a folder that is none."""
+    """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
+    suffix, a folder that is none."""
     if path is not None:
         from colltool.render import plot
 
@@ -271,5 +316,9 @@ def to_file(path: Path | None) -> Path | None:
     if path is None or str(path) == "-":
         return None
     if not path.name:  # Path("") is the current folder
-        raise ColltoolError("is not the name of a file", argument="output", fix="write -o FILE, or -o - for the terminal")
+        raise ColltoolError(
+            "is not the name of a file",
+            argument="output",
+            fix="write -o FILE, or -o - for the terminal",
+        )
     return path

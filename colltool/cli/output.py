@@ -1,6 +1,8 @@
-"""What leaves the program: text to stdout, words for people to stderr, files whole or not at all, and how far long work is.
+"""What leaves the program: text to stdout, words for people to stderr, files whole or not at all,
+and how far long work is.
 
-What a command writes is kept until it is done: what fails on the way changes no file and prints nothing.
+What a command writes is kept until it is done: what fails on the way changes no file and prints
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from colltool.base.errors import ColltoolError
 from colltool.base.files import Inputs, remembering
 
 SOON_S, OFTEN_S = 1.0, 0.2
-BY_SUFFIX = {".json": "json", ".csv": "csv", ".md": "markdown", ".html": "html", ".htm": "html", ".txt": "table", "": "table"}
+BY_SUFFIX = {
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "table",
+    "": "table",
+}
 
 
 def chosen_format(form: str | None, output: Path | None) -> str:
@@ -31,7 +41,9 @@ def chosen_format(form: str | None, output: Path | None) -> str:
     if found is None:
         known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
         fix = f"known suffixes: {known}; --format writes any name"
-        raise ColltoolError(f"{output}: '{output.suffix}' is no format of a result", argument="output", fix=fix)
+        raise ColltoolError(
+            f"{output}: '{output.suffix}' is no format of a result", argument="output", fix=fix
+        )
     return found
 
 
@@ -42,7 +54,8 @@ def working(what: str) -> None:
 
 
 class Counting:
-    """How much is done, on one line of a terminal, from a second on; silent where stderr is none."""
+    """How much is done, on one line of a terminal, from a second on; silent where stderr is
+    none."""
 
     def __init__(self, what: str) -> None:
         self.what, self._next, self._width = what, monotonic() + SOON_S, 0
@@ -63,19 +76,23 @@ class Counting:
             self._write("")
 
     def _write(self, text: str) -> None:
-        print(f"\r{text:<{self._width}}" + ("" if text else "\r"), end="", file=sys.stderr, flush=True)
+        print(
+            f"\r{text:<{self._width}}" + ("" if text else "\r"), end="", file=sys.stderr, flush=True
+        )
         self._width = max(self._width, len(text))
 
 
 def collect() -> None:
-    """Long work begins: free its rings of objects, arrays and pictures among them, which main leaves out for short commands."""
+    """Long work begins: free its rings of objects, arrays and pictures among them, which main
+    leaves out for short commands."""
     if not gc.isenabled():
         gc.freeze()  # what was loaded is here to stay
         gc.enable()
 
 
 def screen_of(*, to_file: bool) -> Any:
-    """What a table is drawn for: the terminal on stdout, or a pipe or file, whose tables are as wide as they need."""
+    """What a table is drawn for: the terminal on stdout, or a pipe or file, whose tables are as
+    wide as they need."""
     import shutil
 
     from colltool.render.text import Screen
@@ -88,15 +105,16 @@ def screen_of(*, to_file: bool) -> Any:
     return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
 
 
-# DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of surrogate pairs
+# DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of
+# surrogate pairs
 _STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def escaped(text: str) -> str:
     """Text without a character that would steer a terminal or turn a line around, or that is none.
 
-    What a line feed and colours need stays: names are escaped where they enter a cell. In JSON the escape means the same
-    character, everywhere else it shows what is there.
+    What a line feed and colours need stays: names are escaped where they enter a cell. In JSON the
+    escape means the same character, everywhere else it shows what is there.
     """
     if text.isascii() and "\x7f" not in text:
         return text
@@ -118,7 +136,8 @@ def put(text: str) -> None:
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit says nothing more
+        # so that the flush at exit says nothing more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise unwritable(error) from error
 
@@ -174,7 +193,8 @@ def kept() -> Iterator[Outputs]:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this is part of."""
+    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this
+    is part of."""
     if output is not None and str(output) != "-":
         write_bytes(output, escaped(text).encode(), "output")
     elif outputs := _OUTPUTS.get():
@@ -184,7 +204,8 @@ def write(text: str, output: Path | None) -> None:
 
 
 def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | None = None) -> None:
-    """As :func:`write`, any content, within a command; ``argument`` names the file, ``folder`` is made where there is none."""
+    """As :func:`write`, any content, within a command; ``argument`` names the file, ``folder`` is
+    made where there is none."""
     outputs = _OUTPUTS.get()
     assert outputs is not None
     refuse(path, argument, again=path in outputs.files)

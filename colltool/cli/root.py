@@ -1,4 +1,5 @@
-"""The typer application: its commands by name, each imported when it is called; and its usage errors in our words."""
+"""The typer application: its commands by name, each imported when it is called; and its usage
+errors in our words."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ def _built(cmd_name: str) -> Any:
 app = typer.Typer(
     name="colltool",
     cls=_Lazy,
-    help="What a collective costs on a fabric: which algorithm wins, where the winner changes, where the time goes.",
+    help=(
+        "What a collective costs on a fabric: which algorithm wins, where the winner changes, where"
+        " the time goes."
+    ),
     epilog=EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: the same in a pipe, and a third of the start-up
@@ -85,27 +89,42 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
 def reworded(error: Any) -> ColltoolError:
-    """The error that says the same as one of click; what that knows besides its text depends on its class, private to typer."""
+    """The error that says the same as one of click; what that knows besides its text depends on its
+    class, private to typer."""
     context = getattr(error, "ctx", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
-        options = [name for one in (context.command.get_params(context) if context else ()) for name in one.opts]
+        options = [
+            name
+            for one in (context.command.get_params(context) if context else ())
+            for name in one.opts
+        ]
         hint = nearest(error.option_name, [name for name in options if name.startswith("--")])
-        return ColltoolError(f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip())
+        return ColltoolError(
+            f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip()
+        )
     parameter: Any = getattr(error, "param", None)
     name = _name(parameter) or str(getattr(error, "option_name", ""))
     if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
-        add, why = ("add -f with", ": a price needs a fabric") if name.startswith("--") else ("name", "")
-        fix = f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list says what they are"
+        add, why = (
+            ("add -f with", ": a price needs a fabric") if name.startswith("--") else ("name", "")
+        )
+        fix = (
+            f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list"
+            " says what they are"
+        )
         return ColltoolError(f"{name} is missing{why}", fix=fix)
     if kind == "MissingParameter":
         means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""

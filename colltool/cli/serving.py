@@ -1,4 +1,5 @@
-"""``colltool serve|reshard``: the network's part of a token, and weights from one mesh to another."""
+"""``colltool serve|reshard``: the network's part of a token, and weights from one mesh to
+another."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from colltool.cli import options as o
 from colltool.cli.command import command
 from colltool.cli.options import FabricChoice, Out
 
-_VARY = "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x; repeatable."
+_VARY = (
+    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
+    " repeatable."
+)
 
 
 @command()
@@ -38,10 +42,11 @@ def serve(
     *,
     out: Out,
 ) -> None:
-    """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels, and what they take.
+    """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,
+    and what they take.
 
-    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a model or a job: shipped, a file, or
-    a config.json.
+    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a model
+    or a job: shipped, a file, or a config.json.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0
@@ -51,14 +56,32 @@ def serve(
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
       colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x
     """
-    cut: dict[str, Any] = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "batch": batch, "isl": isl, "osl": osl, "chunk": chunk}
+    cut: dict[str, Any] = {
+        "tp": tp,
+        "ep": ep,
+        "pp": pp,
+        "dp": dp,
+        "batch": batch,
+        "isl": isl,
+        "osl": osl,
+        "chunk": chunk,
+    }
     kernels: dict[str, Any] = {
-        "engine": engine, "library_file": library_file, "experts_library": experts_library, "weights": weights,
-        "kv_dtype": kv_dtype, "kv_library": kv_library, "prefill_tp": prefill_tp,
-    }  # fmt: skip
+        "engine": engine,
+        "library_file": library_file,
+        "experts_library": experts_library,
+        "weights": weights,
+        "kv_dtype": kv_dtype,
+        "kv_library": kv_library,
+        "prefill_tp": prefill_tp,
+    }
     many: dict[str, Any] = {
-        "search": search, "ranks": ranks, "vary": vary or (), "overrides": fabric.overrides, "machine": fabric.machine,
-    }  # fmt: skip
+        "search": search,
+        "ranks": ranks,
+        "vary": vary or (),
+        "overrides": fabric.overrides,
+        "machine": fabric.machine,
+    }
     served = colltool.serve(job, fabric.several, tpot=tpot, **cut, **kernels, **many)
     out.emit(served)
 
@@ -71,11 +94,14 @@ def reshard(
     senders: Annotated[int | None, o.option("senders")] = None,
     replica: Annotated[int, o.option("replica")] = 1,
     weights: Annotated[str, o.option("weights")] = "bf16",
-    storage: Annotated[str | None, o.option("storage", "In place of senders: a store, at this rate in all.")] = None,
+    storage: Annotated[
+        str | None, o.option("storage", "In place of senders: a store, at this rate in all.")
+    ] = None,
     *,
     out: Out,
 ) -> None:
-    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that limits each.
+    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
+    limits each.
 
     RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
 

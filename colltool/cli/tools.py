@@ -1,7 +1,9 @@
-"""What a machine may ask: the public functions and a few shown definitions as tools, each argument described by its row.
+"""What a machine may ask: the public functions and a few shown definitions as tools, each argument
+described by its row.
 
-A tool has a JSON Schema of its arguments, made of the function's annotations and of :data:`colltool.api.arguments.ARGUMENTS`, and
-answers with the JSON document that the command line prints.
+A tool has a JSON Schema of its arguments, made of the function's annotations and of
+:data:`colltool.api.arguments.ARGUMENTS`, and answers with the JSON document that the command line
+prints.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Tool(NamedTuple):
         rows: the row that describes an argument, where it is not the one of the same name.
         about: what it answers, where the function's docstring does not say it.
         top: whether the answer may be cut to its first rows.
-        answers: the JSON documents that it answers with, where that is not the one of its name; a text is none.
+        answers: the JSON documents that it answers with, where that is not the one of its name; a
+            text is none.
     """
 
     function: str
@@ -58,20 +61,35 @@ class Tool(NamedTuple):
     def documented(self, argument: str) -> str:
         """The first sentence that the function's docstring has on an argument."""
         text = inspect.cleandoc(self.call.__doc__ or "")
-        found = re.search(rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        found = re.search(
+            rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)",
+            text,
+            re.MULTILINE | re.DOTALL,
+        )
         return _plain(found[1]).split("; default:")[0] if found else ""
 
 
 def _plain(text: str) -> str:
     """Without the marks of a docstring, on one line."""
-    bare = re.sub(r":\w+:`~?([^`]+)`|``([^`]+)``", lambda found: (found[1] or found[2]).removeprefix("colltool."), text)
+    bare = re.sub(
+        r":\w+:`~?([^`]+)`|``([^`]+)``",
+        lambda found: (found[1] or found[2]).removeprefix("colltool."),
+        text,
+    )
     return " ".join(bare.split())
 
 
-_COUNTS, _LOGS, _JOB = {"ranks": "rank_counts"}, {"ranks": "log_ranks", "primitive": "collective"}, {"ranks": "job_ranks"}
+_COUNTS, _LOGS, _JOB = (
+    {"ranks": "rank_counts"},
+    {"ranks": "log_ranks", "primitive": "collective"},
+    {"ranks": "job_ranks"},
+)
 TOOLS = {
-    "price": Tool("colltool:price_list", about="Every algorithm that can run, fastest first; at several sizes, or a short list.",
-        top=True),
+    "price": Tool(
+        "colltool:price_list",
+        about="Every algorithm that can run, fastest first; at several sizes, or a short list.",
+        top=True,
+    ),
     "crossover": Tool("colltool:crossover"),
     "breakdown": Tool("colltool:breakdown"),
     "explain": Tool("colltool:explain"),
@@ -84,8 +102,14 @@ TOOLS = {
     "compare_plans": Tool("colltool:compare_plans", _JOB, answers="plan-compare"),
     "plan_sensitivity": Tool("colltool:plan_sensitivity", _JOB, answers="plan-sensitivity"),
     "plan_traces": Tool("colltool:plan_traces", answers="plan-traces"),
-    "search_layouts": Tool("colltool:search_layouts", {**_JOB, "top": "layouts"}, answers="plan-search"),
-    "serve": Tool("colltool:serve", {"ranks": "serve_ranks", "search": "cuts"}, answers="serve serve-list serve-spread"),
+    "search_layouts": Tool(
+        "colltool:search_layouts", {**_JOB, "top": "layouts"}, answers="plan-search"
+    ),
+    "serve": Tool(
+        "colltool:serve",
+        {"ranks": "serve_ranks", "search": "cuts"},
+        answers="serve serve-list serve-spread",
+    ),
     "reshard": Tool("colltool:reshard"),
     "contention": Tool("colltool:contention", {"layout": "", "placed": ""}),
     "verify": Tool("colltool:verify"),
@@ -95,12 +119,17 @@ TOOLS = {
     "trace": Tool("colltool:trace"),
     "report": Tool("colltool:report", {"ranks": "page_ranks"}),
     "diff": Tool("colltool:diff"),
-    "diff_libraries": Tool("colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"),
+    "diff_libraries": Tool(
+        "colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"
+    ),
     "list_fabrics": Tool(f"{HERE}:list_fabrics", answers="fabric-list"),
     "show_fabric": Tool(f"{HERE}:show_fabric", answers="fabric-show"),
     "draw_fabric": Tool("colltool:draw_fabric", answers="fabric-draw"),
-    "size_fabric": Tool("colltool:size_fabric", {"overrides": "price", "topology": "sized"},
-        answers="fabric-size fabric-size-direct"),
+    "size_fabric": Tool(
+        "colltool:size_fabric",
+        {"overrides": "price", "topology": "sized"},
+        answers="fabric-size fabric-size-direct",
+    ),
     "list_jobs": Tool(f"{HERE}:list_jobs", answers="job-list"),
     "show_job": Tool(f"{HERE}:show_job", _JOB, answers="job-show"),
     "list_libraries": Tool("colltool:list_libraries", answers="library-list"),
@@ -108,7 +137,7 @@ TOOLS = {
     "nccl_tuner": Tool(f"{HERE}:nccl_tuner", _COUNTS),
     "astra_sim": Tool(f"{HERE}:astra_sim"),
     "guide": Tool(f"{HERE}:guide"),
-}  # fmt: skip
+}
 """By the names of the commands; a command that answers several questions is a tool for each."""
 
 
@@ -121,7 +150,8 @@ def list_fabrics() -> Result:
 
 
 def show_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Result:
-    """A fabric's tiers, with diameter, bisection, links and switches, sizing and the bill of its parts; and its file."""
+    """A fabric's tiers, with diameter, bisection, links and switches, sizing and the bill of its
+    parts; and its file."""
     from colltool.fabric.load import load_fabric
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
@@ -139,7 +169,8 @@ def list_jobs() -> Result:
 
 
 def show_job(job: FabricSource, ranks: int | None = None) -> Result:
-    """A training job on so many ranks: its groups, the collectives of a step, compute, memory by part. No network yet."""
+    """A training job on so many ranks: its groups, the collectives of a step, compute, memory by
+    part. No network yet."""
     from colltool.training.job import Job, load_job
     from colltool.training.job_results import show_job as shown
 
@@ -147,29 +178,50 @@ def show_job(job: FabricSource, ranks: int | None = None) -> Result:
 
 
 def nccl_tuner(
-    fabric: FabricSource, ranks: Sequence[int] | int = (), *, stride: int = 1, alone: bool = False, env: bool = False
+    fabric: FabricSource,
+    ranks: Sequence[int] | int = (),
+    *,
+    stride: int = 1,
+    alone: bool = False,
+    env: bool = False,
 ) -> str:
-    """What NCCL should run at which size, as a file for its example tuner plugin, or with env as NCCL_ALGO."""
+    """What NCCL should run at which size, as a file for its example tuner plugin, or with env as
+    NCCL_ALGO."""
     from colltool.api.values import count_of, each_of, fabric_of, flag_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
     counts = [count_of(one, "ranks", 2) for one in each_of(ranks)]
-    groups = [GroupSpec(one, count_of(stride, "stride", 1), flag_of(alone, "alone")) for one in counts or (None,)]
+    groups = [
+        GroupSpec(one, count_of(stride, "stride", 1), flag_of(alone, "alone"))
+        for one in counts or (None,)
+    ]
     return (tuner_env if flag_of(env, "env") else tuner_config)(fabric_of(fabric), groups)
 
 
 def astra_sim(
-    fabric: FabricSource, ranks: int | None = None, *, size: str | float | None = None, stride: int = 1, alone: bool = False,
-    shape: AnyShape | None = None, ideal: bool = False,
-) -> str:  # fmt: skip
-    """The same group for ASTRA-sim's analytical network: network.yml and system.json, and what to know of them."""
+    fabric: FabricSource,
+    ranks: int | None = None,
+    *,
+    size: str | float | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: AnyShape | None = None,
+    ideal: bool = False,
+) -> str:
+    """The same group for ASTRA-sim's analytical network: network.yml and system.json, and what to
+    know of them."""
     from colltool.api.values import count_if, count_of, fabric_of, flag_of, shape_of, size_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.astra_sim import astra_sim as files_of
     from colltool.export.astra_sim import to_know
 
-    who = GroupSpec(count_if(ranks, "ranks", 2), count_of(stride, "stride", 1), flag_of(alone, "alone"), shape_of(shape))
+    who = GroupSpec(
+        count_if(ranks, "ranks", 2),
+        count_of(stride, "stride", 1),
+        flag_of(alone, "alone"),
+        shape_of(shape),
+    )
     asked = fabric_of(fabric), who, flag_of(ideal, "ideal"), None if size is None else size_of(size)
     files = files_of(*asked)
     return "\n".join([*(f"# {name}\n{text}" for name, text in files.items()), *to_know(*asked)])
@@ -185,15 +237,34 @@ def guide(topic: str | None = None) -> str:
 _FILE = [{"type": "string"}, {"type": "object"}]
 _NAMES = [{"type": "array", "items": {"type": "string"}}]
 _TYPES: dict[str, list[Schema]] = {
-    "str": [{"type": "string"}], "int": [{"type": "integer"}], "float": [{"type": "number"}], "bool": [{"type": "boolean"}],
-    "AnyPath": [{"type": "string"}], "OwnMachine": [{"type": "string"}], "Primitive": [{"type": "string"}],
-    "AnyFabric": _FILE, "FabricSource": _FILE,
-    "AnyJob": _FILE, "AnyAlgorithms": [{"type": "string"}, {"type": "object"}, {"type": "array", "items": {"anyOf": _FILE}}],
-    "Mapping": [{"type": "object"}], "Overrides": [*_NAMES, {"type": "object"}], "Keep": [*_NAMES, {"type": "object"}],
-    "Logs": [{"type": "string"}, *_NAMES], "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],
-    "Readings": [{"type": "object"}], "None": [], "os.PathLike": [], "NDArray": [], "Layout": [], "Job": [],
+    "str": [{"type": "string"}],
+    "int": [{"type": "integer"}],
+    "float": [{"type": "number"}],
+    "bool": [{"type": "boolean"}],
+    "AnyPath": [{"type": "string"}],
+    "OwnMachine": [{"type": "string"}],
+    "Primitive": [{"type": "string"}],
+    "AnyFabric": _FILE,
+    "FabricSource": _FILE,
+    "AnyJob": _FILE,
+    "AnyAlgorithms": [
+        {"type": "string"},
+        {"type": "object"},
+        {"type": "array", "items": {"anyOf": _FILE}},
+    ],
+    "Mapping": [{"type": "object"}],
+    "Overrides": [*_NAMES, {"type": "object"}],
+    "Keep": [*_NAMES, {"type": "object"}],
+    "Logs": [{"type": "string"}, *_NAMES],
+    "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],
+    "Readings": [{"type": "object"}],
+    "None": [],
+    "os.PathLike": [],
+    "NDArray": [],
+    "Layout": [],
+    "Job": [],
     "LadderDefinition": [],
-}  # fmt: skip
+}
 """What JSON has for a type of Python; nothing for what only Python has."""
 _ONLY_PYTHON = ("watch", "values", "simulator")  # the last starts another program
 
@@ -205,7 +276,9 @@ def input_schema(name: str) -> Schema:
         row = ARGUMENTS.get(tool.rows.get(argument, argument))
         kinds = list(_schemas(annotation, row))
         properties[argument] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-        text = f"{row.metavar}: {row.help}" if row and "=" in row.metavar else row.help if row else ""
+        text = (
+            f"{row.metavar}: {row.help}" if row and "=" in row.metavar else row.help if row else ""
+        )
         text = _spoken(text) or tool.documented(argument)
         if {"type": "object"} in kinds and {"type": "string"} in kinds and "mapping" not in text:
             text = f"{text.rstrip('.')}; or what such a file holds, as an object."
@@ -215,35 +288,59 @@ def input_schema(name: str) -> Schema:
             properties[argument] = {**properties[argument], "description": text}
         if usual is inspect.Parameter.empty:
             required.append(argument)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
 def output_schema(name: str) -> Schema | None:
-    """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of a text."""
+    """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of
+    a text."""
     names = TOOLS[name].answers.split() or [name] * (name in documents())
     if not names:
         return None
-    kinds = {"schema": {"enum": [f"colltool.{one}/1" for one in names]}, "colltool": {"type": "string"}}
+    kinds = {
+        "schema": {"enum": [f"colltool.{one}/1" for one in names]},
+        "colltool": {"type": "string"},
+    }
     schemas = [document_schema(one) for one in names]
-    shared = [key for key in schemas[0]["required"] if all(key in one["required"] for one in schemas)]
+    shared = [
+        key for key in schemas[0]["required"] if all(key in one["required"] for one in schemas)
+    ]
     properties: Schema = {key: {} for key in schemas[0]["properties"]} if len(names) == 1 else {}
     return {"type": "object", "properties": properties | kinds, "required": shared}
 
 
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
-    """The annotation and the default of each argument: those of the function, and overrides of what it loads."""
+    """The annotation and the default of each argument: those of the function, and overrides of what
+    it loads."""
     own = inspect.signature(tool.call).parameters
-    named = {name: one for name, one in own.items() if name not in (*_ONLY_PYTHON, *DECLARED) and one.kind is not one.VAR_KEYWORD}
+    named = {
+        name: one
+        for name, one in own.items()
+        if name not in (*_ONLY_PYTHON, *DECLARED) and one.kind is not one.VAR_KEYWORD
+    }
     found = {name: (str(one.annotation), one.default) for name, one in named.items()}
     loaded = {"overrides": {"fabric", "fabrics"}, "job_overrides": {"job"}}
-    found |= {name: ("Overrides", ()) for name, files in loaded.items() if files & set(own) and name not in own}
+    found |= {
+        name: ("Overrides", ())
+        for name, files in loaded.items()
+        if files & set(own) and name not in own
+    }
     return found | ({"top": ("int | None", None)} if tool.top else {})
 
 
 _READINGS: Schema = {
-    "type": "object", "properties": {name: reading_schema(name) for name in DECLARED}, "additionalProperties": False,
-    "description": "How to read the model where it leaves a choice; the guide model says what each means.",
-}  # fmt: skip
+    "type": "object",
+    "properties": {name: reading_schema(name) for name in DECLARED},
+    "additionalProperties": False,
+    "description": (
+        "How to read the model where it leaves a choice; the guide model says what each means."
+    ),
+}
 
 
 def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
@@ -264,7 +361,9 @@ def _each_schema(annotation: str, row: Argument | None) -> Iterator[Schema]:
             yield from ({"type": "string"}, {"type": "number"})
         else:
             for schema in _TYPES[head]:
-                yield schema | (_bounds(row) if row and schema.get("type") in ("integer", "number") else {})
+                yield schema | (
+                    _bounds(row) if row and schema.get("type") in ("integer", "number") else {}
+                )
 
 
 def _alternatives(annotation: str) -> Iterator[str]:
@@ -281,14 +380,26 @@ def _alternatives(annotation: str) -> Iterator[str]:
 
 
 def _bounds(row: Argument) -> Schema:
-    low = {} if row.least == -MOST else {"minimum": row.least} if row.least in (0, 1) else {"exclusiveMinimum": 0}
+    low = (
+        {}
+        if row.least == -MOST
+        else {"minimum": row.least}
+        if row.least in (0, 1)
+        else {"exclusiveMinimum": 0}
+    )
     return low | ({} if row.most == MOST else {"maximum": row.most})
 
 
 def _spoken(help_: str) -> str:
     """A line of help without flags: ``With --slow-rank`` is ``With slow_rank``."""
-    flags = {flag: name for name, several in OPTIONS.items() for flag in several if flag.startswith("--")}
-    return re.sub(r"--[a-z][a-z-]*", lambda found: flags.get(found[0], found[0].lstrip("-").replace("-", "_")), help_)
+    flags = {
+        flag: name for name, several in OPTIONS.items() for flag in several if flag.startswith("--")
+    }
+    return re.sub(
+        r"--[a-z][a-z-]*",
+        lambda found: flags.get(found[0], found[0].lstrip("-").replace("-", "_")),
+        help_,
+    )
 
 
 def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
@@ -298,7 +409,10 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
         ColltoolError: no such tool or argument, or what the function finds wrong with one.
     """
     if name not in TOOLS:
-        raise ColltoolError(f"no tool '{clipped(name)}'", fix=f"{nearest(name, list(TOOLS))} tools: {', '.join(TOOLS)}".strip())
+        raise ColltoolError(
+            f"no tool '{clipped(name)}'",
+            fix=f"{nearest(name, list(TOOLS))} tools: {', '.join(TOOLS)}".strip(),
+        )
     tool, known = TOOLS[name], _arguments(TOOLS[name])
     readings = DECLARED if "readings" in known else {}  # as fixes in errors name them
     for argument in arguments:
@@ -307,11 +421,19 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
             raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
         if isinstance(value := arguments[argument], list | dict) and len(value) > MOST_VALUES:
             fix = "ask in several calls: one answer holds what all of them give"
-            raise ColltoolError(f"more than {MOST_VALUES} values in one call, got {len(value)}", argument=argument, fix=fix)
+            raise ColltoolError(
+                f"more than {MOST_VALUES} values in one call, got {len(value)}",
+                argument=argument,
+                fix=fix,
+            )
     asked = {argument: value for argument, value in arguments.items() if value is not None}
     for argument, (_, usual) in known.items():
         if usual is inspect.Parameter.empty and argument not in asked:
-            fix = spell(f"give {given(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python") if argument in ARGUMENTS else ""
+            fix = (
+                spell(f"give {given(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
+                if argument in ARGUMENTS
+                else ""
+            )
             raise ColltoolError(f"{argument} is missing", fix=fix)
     top = asked.pop("top") if tool.top and "top" in asked else None
     found: Result | str = tool.call(**_loaded(tool, asked))
@@ -323,12 +445,15 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
 
 
 def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with fabrics and jobs loaded, where overrides are given that the function does not take itself."""
+    """The arguments with fabrics and jobs loaded, where overrides are given that the function does
+    not take itself."""
     own = inspect.signature(tool.call).parameters
     if isinstance(parts := asked.pop("readings", None), dict):
         asked["readings"] = checked(**parts)
     elif parts is not None:
-        raise ColltoolError("expected readings by name", argument="readings", fix='write {"ideal": true}')
+        raise ColltoolError(
+            "expected readings by name", argument="readings", fix='write {"ideal": true}'
+        )
     if "job_overrides" not in own and (changes := asked.pop("job_overrides", None)):
         from colltool.training.job import load_job
 
@@ -338,5 +463,9 @@ def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
 
         for argument in {"fabric", "fabrics"} & set(asked):
             one = asked[argument]
-            asked[argument] = [load_fabric(each, changes) for each in one] if isinstance(one, list) else load_fabric(one, changes)
+            asked[argument] = (
+                [load_fabric(each, changes) for each in one]
+                if isinstance(one, list)
+                else load_fabric(one, changes)
+            )
     return asked

@@ -24,7 +24,8 @@ _MOST_COUNTS = 10_000  # of one range
 
 
 def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
-    """What reads the text of an argument, by its kind; None where it reaches the command as it is."""
+    """What reads the text of an argument, by its kind; None where it reaches the command as it
+    is."""
     if row.kind in ("text", "flag"):
         return None
 
@@ -34,7 +35,8 @@ def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
         try:
             return _read(text, name, row)
         except ColltoolError:
-            if "_COLLTOOL_COMPLETE" in os.environ:  # words of a line that is not finished: what cannot be read is not there
+            # words of a line that is not finished: what cannot be read is not there
+            if "_COLLTOOL_COMPLETE" in os.environ:
                 return None
             raise
 
@@ -49,7 +51,9 @@ def _read(text: str, name: str, row: Argument) -> Any:
             if text in row.words:
                 return row.most
             if row.hint and "," in text:
-                raise ColltoolError(f"takes one number here, got '{short(text)}'", argument=name, fix=row.hint)
+                raise ColltoolError(
+                    f"takes one number here, got '{short(text)}'", argument=name, fix=row.hint
+                )
             return parse_count(text, name, row.least, row.most)
         case "number":
             return _number(text, name)
@@ -68,7 +72,9 @@ def _read(text: str, name: str, row: Argument) -> Any:
 
 def _number(text: str, name: str) -> float:
     if not isfinite(number := _float(text)):
-        raise ColltoolError(f"'{short(text)}' is not a number", argument=name, fix=f"write {given(name, 1.5)}")
+        raise ColltoolError(
+            f"'{short(text)}' is not a number", argument=name, fix=f"write {given(name, 1.5)}"
+        )
     return number
 
 
@@ -77,9 +83,23 @@ def _share(text: str, name: str, row: Argument) -> float:
     part, zero = row.most == 1, row.least == 0
     number, percent, rest = text.strip().partition("%")
     value = _float(number) / (100 if percent else 1) if text.isascii() else nan
-    if rest or not isfinite(value) or value < 0 or (value == 0 and not zero) or (value > 1 and part):
-        kind = "a share above 0 up to 1" if part else "a share of at least 0" if zero else "a positive share"
-        raise ColltoolError(f"'{short(text)}' is not {kind}", argument=name, fix=f"write {row.hint}")
+    if (
+        rest
+        or not isfinite(value)
+        or value < 0
+        or (value == 0 and not zero)
+        or (value > 1 and part)
+    ):
+        kind = (
+            "a share above 0 up to 1"
+            if part
+            else "a share of at least 0"
+            if zero
+            else "a positive share"
+        )
+        raise ColltoolError(
+            f"'{short(text)}' is not {kind}", argument=name, fix=f"write {row.hint}"
+        )
     if value == 1 and not percent:
         raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=name, fix="write 1% or 100%")
     if value > 1 and not percent:
@@ -110,8 +130,13 @@ def names(text: str | None) -> list[str]:
 
 
 def counts(texts: list[str] | None) -> list[int]:
-    """``-n 8,16 -n 64`` as numbers; ``8-64`` is doubled as in nccl-tests, ``8-64+8`` goes in steps, ``8-512x4`` in factors."""
-    return list(dict.fromkeys(one for text in texts or [] for part in parts(text, "ranks") for one in _counts(part)))
+    """``-n 8,16 -n 64`` as numbers; ``8-64`` is doubled as in nccl-tests, ``8-64+8`` goes in steps,
+    ``8-512x4`` in factors."""
+    return list(
+        dict.fromkeys(
+            one for text in texts or [] for part in parts(text, "ranks") for one in _counts(part)
+        )
+    )
 
 
 def _counts(text: str) -> list[int]:
@@ -122,11 +147,19 @@ def _counts(text: str) -> list[int]:
     steps = sign in "+/"
     length = (high - low) // max(by, 1) if steps else high.bit_length()
     if not 0 < low < high <= 10**9 or by < (1 if steps else 2) or length > _MOST_COUNTS:
-        fix = f"write {given('ranks', text='8-64')} for 8,16,32,64, or {given('ranks', text='8-64+8')} for steps of 8"
+        fix = (
+            f"write {given('ranks', text='8-64')} for 8,16,32,64, or"
+            f" {given('ranks', text='8-64+8')} for steps of 8"
+        )
         raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument="ranks", fix=fix)
     if steps:
         return [*range(low, high + 1, by)]
-    return [*takewhile(lambda number: number < high, (low * by**times for times in range(high.bit_length()))), high]
+    return [
+        *takewhile(
+            lambda number: number < high, (low * by**times for times in range(high.bit_length()))
+        ),
+        high,
+    ]
 
 
 def single(text: str, argument: str) -> str:
@@ -148,7 +181,8 @@ def readings(texts: dict[str, Any]) -> Readings:
         return _number(text, name) if KINDS[name] is float else text
 
     given = {name: read(name, text) for name, text in texts.items()}
-    if given.get("numbers") == USUAL.numbers:  # the option's default: nobody asked for it beside --ideal
+    # the option's default: nobody asked for it beside --ideal
+    if given.get("numbers") == USUAL.numbers:
         del given["numbers"]
     return checked(**given)
 
@@ -160,7 +194,13 @@ def short(text: str) -> str:
 
 def offered(row: Argument) -> Callable[..., list[str]] | None:
     """The completion of an argument: its words, or the function that its row names."""
-    return words(row.words) if row.words else globals()[f"complete_{row.offers}"] if row.offers else None
+    return (
+        words(row.words)
+        if row.words
+        else globals()[f"complete_{row.offers}"]
+        if row.offers
+        else None
+    )
 
 
 def words(known: Iterable[str]) -> Callable[[str], list[str]]:
@@ -204,11 +244,14 @@ def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.base.primitives import SHORT
 
-    return words(dict.fromkeys([*SHORT.values(), *(primitive.spoken for primitive in SHORT)]))(incomplete)
+    return words(dict.fromkeys([*SHORT.values(), *(primitive.spoken for primitive in SHORT)]))(
+        incomplete
+    )
 
 
 def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of algorithms and compositions: those of the collective, where one was typed; the last of a list."""
+    """Names of algorithms and compositions: those of the collective, where one was typed; the last
+    of a list."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
     from colltool.algorithms.registry import every_algorithm, on_request
@@ -216,7 +259,9 @@ def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
 
     wanted = None
     # before an option without its value, words that no option took are left in args
-    for word in filter(None, (ctx.params.get("primitive"), ctx.params.get("collective"), *ctx.args)):
+    for word in filter(
+        None, (ctx.params.get("primitive"), ctx.params.get("collective"), *ctx.args)
+    ):
         with suppress(ColltoolError):
             wanted = wanted or parse_primitive(str(word))
     rows = [(row.name, row.primitive) for row in (*every_algorithm(), *on_request())]
@@ -227,7 +272,8 @@ def complete_algorithm(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_ranks(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names of files."""
+    """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names
+    of files."""
     sizes = [2**k for k in range(1, 10)]
     if fabric := _fabric(ctx):
         from colltool.estimate.placement import whole_groups
@@ -275,7 +321,11 @@ def _keys(value: Any, path: str) -> Iterator[str]:
         for key, item in value.items():
             if key not in ("schema", "name", "description", "notes", "source", "topology"):
                 yield from _keys(item, key if not path or key == "tiers" else f"{path}.{key}")
-    elif isinstance(value, list | tuple) and value and all(isinstance(item, dict) and "name" in item for item in value):
+    elif (
+        isinstance(value, list | tuple)
+        and value
+        and all(isinstance(item, dict) and "name" in item for item in value)
+    ):
         for item in value:
             yield from _keys(item, item["name"] if path == "tiers" else f"{path}.{item['name']}")
     else:

@@ -13,7 +13,16 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
-from colltool.congestion.traffic import MOST_MESSAGES, Members, SubLattice, Traffic, TrafficRow, any_row, default_of, messages_of
+from colltool.congestion.traffic import (
+    MOST_MESSAGES,
+    Members,
+    SubLattice,
+    Traffic,
+    TrafficRow,
+    any_row,
+    default_of,
+    messages_of,
+)
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.links import SMALL, Floats, Indices
@@ -68,7 +77,8 @@ class MadeWhenSeen(Sequence[T]):
 
 
 class PatternGroups(MadeWhenSeen[GroupLayout]):
-    """The groups g0, g1 ... of one pattern, from the ranks of each group and the endpoint of each rank."""
+    """The groups g0, g1 ... of one pattern, from the ranks of each group and the endpoint of each
+    rank."""
 
     def __init__(self, ranks: Sequence[Ranks], endpoints: Ranks) -> None:
         self.ranks = np.array(ranks, dtype=SMALL)
@@ -78,7 +88,9 @@ class PatternGroups(MadeWhenSeen[GroupLayout]):
         return len(self.ranks)
 
     def _record(self, number: int) -> GroupLayout:
-        return GroupLayout(f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist()))
+        return GroupLayout(
+            f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist())
+        )
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PatternGroups):
@@ -128,9 +140,14 @@ class _Alike(NamedTuple):
 
 
 def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
-    """The groups of a layout in order, with their traffic; raises what :func:`contention` raises."""
+    """The groups of a layout in order, with their traffic; raises what :func:`contention`
+    raises."""
     if not layout.groups:
-        raise ColltoolError(f"layout '{layout.name}' has no groups", argument="layout", fix="at least one of 2 ranks")
+        raise ColltoolError(
+            f"layout '{layout.name}' has no groups",
+            argument="layout",
+            fix="at least one of 2 ranks",
+        )
     some = list(_alike(layout.groups))
     for one in some:
         _check_members(one, fabric)
@@ -141,9 +158,16 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     unsized = [one.first for one, run in zip(some, runs, strict=True) if run.size is None]
     if 0 < len(unsized) < len(runs):
         fix = f"{given('size', '16MB')} holds for every group that gives none"
-        raise _refused(unsized[0], "size", f"group '{unsized[0].name}' has no size, others have one", fix)
+        raise _refused(
+            unsized[0], "size", f"group '{unsized[0].name}' has no size, others have one", fix
+        )
     rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
-    _check_few(sum(len(one.ends) * messages_of(row, one.ends.shape[1]) for one, row in zip(some, rows, strict=True)))
+    _check_few(
+        sum(
+            len(one.ends) * messages_of(row, one.ends.shape[1])
+            for one, row in zip(some, rows, strict=True)
+        )
+    )
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     out = []
     for one, run, row in zip(some, runs, rows, strict=True):
@@ -152,8 +176,11 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
             if key not in known:
                 with _named(one.first):
                     known[key] = _traffic(run, row, members, asked.skew)
-            out.append(JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size)))
-    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in out))  # of schedules known only once they have run
+            out.append(
+                JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size))
+            )
+    # of schedules known only once they have run
+    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in out))
     return out
 
 
@@ -162,9 +189,13 @@ def _alike(groups: Sequence[GroupLayout]) -> Iterator[_Alike]:
         yield _Alike(groups[0], 0, groups.ends)
         return
     start = 0
-    for (*_, ranks), run in groupby(groups, key=lambda one: (one.primitive, one.algorithm, one.size, len(one.endpoints))):
+    for (*_, ranks), run in groupby(
+        groups, key=lambda one: (one.primitive, one.algorithm, one.size, len(one.endpoints))
+    ):
         some = list(run)
-        yield _Alike(some[0], start, np.array([group.endpoints for group in some]).reshape(len(some), ranks))
+        yield _Alike(
+            some[0], start, np.array([group.endpoints for group in some]).reshape(len(some), ranks)
+        )
         start += len(some)
 
 
@@ -177,7 +208,9 @@ def _check_members(some: _Alike, fabric: Fabric) -> None:
     """A layout file is checked where it is read; a layout built in Python is not."""
     first, ranks = some.first, some.ends.shape[1]
     if ranks < 2:
-        raise _refused(first, "group", f"group '{first.name}' has {ranks} ranks", "a group has at least 2")
+        raise _refused(
+            first, "group", f"group '{first.name}' has {ranks} ranks", "a group has at least 2"
+        )
     outside = (some.ends < 0) | (some.ends >= fabric.ranks)
     if outside.any():
         what = f"endpoint {some.ends[outside][0]} is outside {fabric.name}"
@@ -195,14 +228,23 @@ def _run(group: GroupLayout, asked: JobDefaults) -> GroupJob:
     if asked.skew.matrix is not None and primitive is A2A:
         size = mean_bytes(asked.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
-        raise _refused(group, "size", f"a size of {size} bytes", "a size is bytes per rank, such as 16MB")
+        raise _refused(
+            group, "size", f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
+        )
     return GroupJob(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
 
 
 def _check_few(pairs: int) -> None:
     if pairs > MOST_MESSAGES:
-        what = f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed one by one"
-        raise ColltoolError(what, argument="group", fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer")
+        what = (
+            f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed"
+            " one by one"
+        )
+        raise ColltoolError(
+            what,
+            argument="group",
+            fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer",
+        )
 
 
 @contextmanager
@@ -222,18 +264,27 @@ def _row(group: GroupLayout, run: GroupJob) -> TrafficRow:
         return any_row(run.primitive, run.algorithm)
 
 
-def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tuple[Traffic, Floats]:
+def _traffic(
+    run: GroupJob, row: TrafficRow, members: Members, skew: Skew
+) -> tuple[Traffic, Floats]:
     plain = row.maker(members, run.primitive)
     if run.primitive is not A2A or not skew.given:
         return plain, plain.size
     if not row.dense:
-        what = f"{run.algorithm} forwards blocks through other ranks, and is not modelled under a skew"
-        raise ColltoolError(what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}")
+        what = (
+            f"{run.algorithm} forwards blocks through other ranks, and is not modelled under a skew"
+        )
+        raise ColltoolError(
+            what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}"
+        )
     return skewed(skew, members.ranks)
 
 
-def _standing(fabric: Fabric, some: _Alike, row: TrafficRow) -> Iterator[tuple[int, Indices, Members]]:
-    """Groups and how their members stand: one by one where their traffic depends on it, else all at once."""
+def _standing(
+    fabric: Fabric, some: _Alike, row: TrafficRow
+) -> Iterator[tuple[int, Indices, Members]]:
+    """Groups and how their members stand: one by one where their traffic depends on it, else all at
+    once."""
     ranks = some.ends.shape[1]
     if not row.by_axes and row.seats is None:
         yield some.start, some.ends, Members(ranks)
@@ -247,7 +298,8 @@ def _standing(fabric: Fabric, some: _Alike, row: TrafficRow) -> Iterator[tuple[i
 
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
-    """The members by lattice coordinates, where they fill a sub-lattice of one domain of the innermost tier."""
+    """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
+    innermost tier."""
     lattice, inside = capabilities_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
     if not lattice or len(np.unique(ends // inside)) > 1:
         return None
@@ -256,7 +308,8 @@ def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
         places, place = np.unique(here % axis.size, return_inverse=True)
         axes.append(place)
         steps = set(np.diff(places, append=places[0] + axis.size).tolist())
-        rings.append(axis.is_ring and len(places) >= 3 and len(steps) == 1)  # evenly spaced all the way round
+        # evenly spaced all the way round
+        rings.append(axis.is_ring and len(places) >= 3 and len(steps) == 1)
         here = here // axis.size
     extents = [int(place.max()) + 1 for place in axes]
     if prod(extents) != len(ends):

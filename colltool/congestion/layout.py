@@ -1,4 +1,5 @@
-"""Layout files: which ranks form which groups, what each group runs, and which endpoint each rank sits on.
+"""Layout files: which ranks form which groups, what each group runs, and which endpoint each rank
+sits on.
 
     schema: colltool.layout/1
     groups:
@@ -6,8 +7,9 @@
       - {name: ep, pattern: {kind: cyclic, group: 8}, primitive: a2a}
     map: {kind: rotate}         # or a list: the endpoint of rank 0, 1, ...
 
-``pattern`` in place of ``groups`` lays out the whole file; ``primitive``, ``algorithm`` and ``size`` at the top hold for every
-group that does not give its own. Read with the strictness of a fabric file: all errors at once, each with its place.
+``pattern`` in place of ``groups`` lays out the whole file; ``primitive``, ``algorithm`` and
+``size`` at the top hold for every group that does not give its own. Read with the strictness of a
+fabric file: all errors at once, each with its place.
 """
 
 from __future__ import annotations
@@ -24,7 +26,15 @@ from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
 from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups, Ranks
-from colltool.congestion.patterns import MapKind, MapPattern, Pattern, PatternError, PatternKind, expand, expand_map
+from colltool.congestion.patterns import (
+    MapKind,
+    MapPattern,
+    Pattern,
+    PatternError,
+    PatternKind,
+    expand,
+    expand_map,
+)
 from colltool.definitions.field_types import (
     MAX_DEPTH,
     Accepted,
@@ -51,13 +61,19 @@ def _few_wrong(listed: object) -> object:
     if not isinstance(listed, list) or all(type(one) is int for one in listed):
         return listed
     wrong = (
-        Slip(f"expected a whole number, got {shown(one)}", at=(at,)) for at, one in enumerate(listed) if type(one) is not int
+        Slip(f"expected a whole number, got {shown(one)}", at=(at,))
+        for at, one in enumerate(listed)
+        if type(one) is not int
     )
     raise Slips(*islice(wrong, MOST + 1))
 
 
-Positive = Annotated[int, Field(ge=1, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 1 to {MOST_RANKS}")]
-Seed = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")]
+Positive = Annotated[
+    int, Field(ge=1, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 1 to {MOST_RANKS}")
+]
+Seed = Annotated[
+    int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")
+]
 # of a rank or an endpoint; whether it is in the fabric only the reader knows
 Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
 
@@ -66,24 +82,37 @@ class PatternFile(Part):
     """A pattern of groups: the fields of :class:`colltool.congestion.patterns.Pattern`."""
 
     kind: PatternKind = "block"
-    group: Annotated[int | None, Field(ge=2, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 2 to {MOST_RANKS}")] = (
-        None
-    )
+    group: Annotated[
+        int | None,
+        Field(ge=2, le=MOST_RANKS, strict=True),
+        Accepted(f"a whole number from 2 to {MOST_RANKS}"),
+    ] = None
     count: Positive | None = None
-    axis: Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {MAX_DEPTH}")] = 1
+    axis: Annotated[
+        int,
+        Field(ge=1, le=MAX_DEPTH, strict=True),
+        Accepted(f"a whole number from 1 to {MAX_DEPTH}"),
+    ] = 1
     stride: Positive | None = None
-    start: Annotated[int, Field(ge=0, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 0 to {MOST_RANKS}")] = 0
+    start: Annotated[
+        int,
+        Field(ge=0, le=MOST_RANKS, strict=True),
+        Accepted(f"a whole number from 0 to {MOST_RANKS}"),
+    ] = 0
     seed: Seed = 0
     shape: (
         Annotated[
-            tuple[Positive, ...], Field(min_length=1, max_length=MAX_DEPTH), Accepted("a list of whole numbers, such as [4, 2]")
+            tuple[Positive, ...],
+            Field(min_length=1, max_length=MAX_DEPTH),
+            Accepted("a list of whole numbers, such as [4, 2]"),
         ]
         | None
     ) = None
 
 
 class MapFile(Part):
-    """Which endpoint each rank sits on, by rule: the fields of :class:`colltool.congestion.patterns.MapPattern`."""
+    """Which endpoint each rank sits on, by rule: the fields of
+    :class:`colltool.congestion.patterns.MapPattern`."""
 
     kind: MapKind = "identity"
     domain: Positive | None = None
@@ -125,7 +154,10 @@ class LayoutFile(JobFields):
     description: Words = ""
     groups: (
         Annotated[
-            tuple[Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")], ...],
+            tuple[
+                Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")],
+                ...,
+            ],
             Field(min_length=1),
             Accepted("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
         ]
@@ -133,7 +165,9 @@ class LayoutFile(JobFields):
     ) = None
     pattern: Annotated[PatternFile | None, _PATTERN] = None
     map: Annotated[
-        Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)] | MapFile | None,
+        Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)]
+        | MapFile
+        | None,
         Accepted("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
     ] = None
     overlap: Flag = False
@@ -143,8 +177,11 @@ _RUN: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": 
 _SHORT = Shorthand("groups", "group", "size=16MB")
 
 
-def load_layout(layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at once, each with its place."""
+def load_layout(
+    layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()
+) -> Layout:
+    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at
+    once, each with its place."""
     if isinstance(layout, Mapping):
         return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORT), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
@@ -155,7 +192,8 @@ def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ())
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
-    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; all in order without one."""
+    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; all in order
+    without one."""
     _small_enough(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
@@ -194,7 +232,8 @@ def _small_enough(fabric: Fabric) -> None:
 class _Groups:
     """Checks the groups of a layout file against the fabric and each other.
 
-    It reads the data beside the model and skips what the model refused, so that all errors come at once.
+    It reads the data beside the model and skips what the model refused, so that all errors come at
+    once.
     """
 
     def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
@@ -213,7 +252,11 @@ class _Groups:
             if data.get("pattern") is not None:
                 groups = list(self._from_pattern(data["pattern"], ("pattern",), "g", run))
             elif isinstance(data["groups"], list):
-                groups = [one for at, group in enumerate(data["groups"]) for one in self._group(group, ("groups", at), run)]
+                groups = [
+                    one
+                    for at, group in enumerate(data["groups"])
+                    for one in self._group(group, ("groups", at), run)
+                ]
         return Layout(str(data.get("name") or "layout"), tuple(groups), self.reading.overrides)
 
     def _one_of(self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str) -> bool:
@@ -251,16 +294,33 @@ class _Groups:
         at, name = (*path, "name"), f"g{path[-1]}"
         name = str(group.get("name") or name) if self.sound(at) else name
         if name in self.names:
-            what = f"two groups are called {shown(name)}, the first at {self.where(self.names[name])}"
+            what = (
+                f"two groups are called {shown(name)}, the first at {self.where(self.names[name])}"
+            )
             self.refuse(at, what, "a name of its own for each")
         self.names.setdefault(name, at)
-        run, fix = default | self._run(group, path), "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}"
-        if not self._one_of("ranks", group, path, f"group {shown(name)} needs either 'ranks' or 'pattern', and not both", fix):
+        run, fix = (
+            default | self._run(group, path),
+            "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}",
+        )
+        if not self._one_of(
+            "ranks",
+            group,
+            path,
+            f"group {shown(name)} needs either 'ranks' or 'pattern', and not both",
+            fix,
+        ):
             return
         if group.get("pattern") is not None:
             yield from self._from_pattern(group["pattern"], (*path, "pattern"), f"{name}.", run)
         elif ranks := self._ranks(group["ranks"], (*path, "ranks"), name):
-            yield GroupLayout(name, ranks, tuple(self.endpoints[rank] for rank in ranks), **run, where=self.where(path))
+            yield GroupLayout(
+                name,
+                ranks,
+                tuple(self.endpoints[rank] for rank in ranks),
+                **run,
+                where=self.where(path),
+            )
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
         good = self.sound(path)
@@ -269,14 +329,20 @@ class _Groups:
                 return ()
             if type(rank) is int:
                 there = (*path, index)
-                good &= self._inside(rank, there, "rank", len(self.endpoints)) and self._take(rank, there, name)
+                good &= self._inside(rank, there, "rank", len(self.endpoints)) and self._take(
+                    rank, there, name
+                )
         return tuple(value) if good else ()
 
     def _inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
-        self.refuse(path, f"{what} {shown(value)} is outside the fabric", f"{there} {what}s 0 .. {total - 1}")
+        self.refuse(
+            path,
+            f"{what} {shown(value)} is outside the fabric",
+            f"{there} {what}s 0 .. {total - 1}",
+        )
         return False
 
     def _take(self, rank: int, path: KeyPath, name: str) -> bool:
@@ -288,18 +354,36 @@ class _Groups:
             self.taken[rank] = (name, path)
             return True
         if owner == name:
-            self.refuse(path, f"rank {rank} is named twice in group {shown(name)}, first at {self.where(first)}", "name it once")
+            self.refuse(
+                path,
+                f"rank {rank} is named twice in group {shown(name)}, first at {self.where(first)}",
+                "name it once",
+            )
         else:
-            fix = "one group each; or overlap: true at the top, where its collectives run at the same time"
-            self.refuse(path, f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at {self.where(first)}", fix)
+            fix = (
+                "one group each; or overlap: true at the top, where its collectives run at the same"
+                " time"
+            )
+            self.refuse(
+                path,
+                f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at"
+                f" {self.where(first)}",
+                fix,
+            )
         return False
 
-    def _from_pattern(self, value: Any, path: KeyPath, name: str, run: dict[str, Any]) -> Iterator[GroupLayout]:
+    def _from_pattern(
+        self, value: Any, path: KeyPath, name: str, run: dict[str, Any]
+    ) -> Iterator[GroupLayout]:
         if not self.sound(path):
             return
         fields = _fields(value, Pattern._fields)
         try:
-            groups = expand(Pattern(**fields | {"shape": tuple(fields.get("shape", ()))}), self.fabric, len(self.endpoints))
+            groups = expand(
+                Pattern(**fields | {"shape": tuple(fields.get("shape", ()))}),
+                self.fabric,
+                len(self.endpoints),
+            )
         except PatternError as error:
             self.refuse((*path, error.key), error.what, error.fix)
             return
@@ -308,7 +392,9 @@ class _Groups:
                 return  # one error per pattern is enough
         run = run | {"where": self.where(path)}
         for number, ranks in enumerate(groups):
-            yield GroupLayout(f"{name}{number}", ranks, tuple(self.endpoints[rank] for rank in ranks), **run)
+            yield GroupLayout(
+                f"{name}{number}", ranks, tuple(self.endpoints[rank] for rank in ranks), **run
+            )
 
     def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         told = ((key, data.get(key)) for key in _RUN if self.sound((*path, key)))

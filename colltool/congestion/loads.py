@@ -1,4 +1,5 @@
-"""Adds up what groups load, one link class at a time, so that only its totals are in memory; and keeps the hottest links."""
+"""Adds up what groups load, one link class at a time, so that only its totals are in memory; and
+keeps the hottest links."""
 
 from __future__ import annotations
 
@@ -12,11 +13,21 @@ from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.links import SMALL, Floats, Indices, LevelBoundary, LinkClass, LinkModel, links_of, tier_of
+from colltool.schedules.links import (
+    SMALL,
+    Floats,
+    Indices,
+    LevelBoundary,
+    LinkClass,
+    LinkModel,
+    links_of,
+    tier_of,
+)
 
 
 class Messages(NamedTuple):
-    """Messages of all groups: endpoints, bytes (or units of M) and group number, shape (m,) each."""
+    """Messages of all groups: endpoints, bytes (or units of M) and group number, shape (m,)
+    each."""
 
     src: Indices
     dst: Indices
@@ -43,7 +54,8 @@ class ClassTotals(NamedTuple):
 
 
 def between(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Messages:
-    """The messages of groups that send alike: (endpoints of shape (groups, N), traffic, bytes of each group, its number)."""
+    """The messages of groups that send alike: (endpoints of shape (groups, N), traffic, bytes of
+    each group, its number)."""
     parts = []
     for ends, traffic, amounts, numbers in sent:
         there = np.flatnonzero(traffic.size > 0)
@@ -54,7 +66,8 @@ def between(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Message
 
 
 def link_models(fabric: Fabric) -> list[LinkModel]:
-    """The resources of every tier, innermost first; every rank has a port of its own on the outer tiers."""
+    """The resources of every tier, innermost first; every rank has a port of its own on the outer
+    tiers."""
     out: list[LinkModel] = []
     inside, ranks = 1, fabric.ranks
     for tier in fabric.tiers:
@@ -62,12 +75,22 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
         rate = able.rate_Bps
         if able.joined_by == "pair_links" and ranks * size > 2**25:
             what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
-            raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
+            raise ColltoolError(
+                what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}"
+            )
         levels, sizing = able.classes, able.sizing
-        rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
+        rails = (
+            sizing.rails
+            if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0
+            else 1
+        )
         rails = inside if tier.rail_only else rails  # one for each place in a domain
         borders = [
-            LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
+            LevelBoundary(
+                below.name,
+                below.group,
+                below.group * inside * rate / (above.oversubscription * rails),
+            )
             for below, above in pairwise(levels)
         ]
         alphas = [level.alpha_s for level in levels]
@@ -90,18 +113,25 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
     return out
 
 
-def _by_tier(models: list[LinkModel], messages: Messages) -> Iterator[tuple[int, LinkModel, Indices, Messages]]:
-    """Of each tier in use: its number, its links, the numbers of its messages, and these where they leave.
+def _by_tier(
+    models: list[LinkModel], messages: Messages
+) -> Iterator[tuple[int, LinkModel, Indices, Messages]]:
+    """Of each tier in use: its number, its links, the numbers of its messages, and these where they
+    leave.
 
-    With rails that is the sender's neighbour on the receiver's rail where its group has one, else the sender: libraries forward
-    inside the domain to stay on a rail. What that loads inside is not counted.
+    With rails that is the sender's neighbour on the receiver's rail where its group has one, else
+    the sender: libraries forward inside the domain to stay on a rail. What that loads inside is not
+    counted.
     """
     tier = tier_of(models, messages.src, messages.dst)
     for number, one in enumerate(models):
         chosen = np.flatnonzero(tier == number)
         some = messages.some(chosen)
         if one.rails > 1:
-            neighbour, group = one.departures(some.src, some.dst), messages.group.astype(np.int64) * one.ranks
+            neighbour, group = (
+                one.departures(some.src, some.dst),
+                messages.group.astype(np.int64) * one.ranks,
+            )
             members = np.unique(np.concatenate([group + messages.src, group + messages.dst]))
             there = np.isin(some.group.astype(np.int64) * one.ranks + neighbour, members)
             some = some._replace(src=np.where(there, neighbour, some.src))
@@ -122,7 +152,9 @@ def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]
                 tier=tier,
                 line=use.number,
                 kind=kind,
-                load=np.asarray(np.bincount(use.resource, share, len(kind.exists)), dtype=np.float64),
+                load=np.asarray(
+                    np.bincount(use.resource, share, len(kind.exists)), dtype=np.float64
+                ),
                 users=np.bincount(resource[new], minlength=len(kind.exists)).astype(SMALL),
                 resource=resource[new].astype(SMALL),
                 group=group[new],
@@ -156,25 +188,41 @@ class Baseline(NamedTuple):
 
 
 def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
-    """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on a lattice axis by axis.
+    """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on
+    a lattice axis by axis.
 
-    Between ``neighbours`` on a lattice a message is one hop on a link of its own, as along the ring of a full axis.
+    Between ``neighbours`` on a lattice a message is one hop on a link of its own, as along the ring
+    of a full axis.
     """
     messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
     tier = tier_of(models, traffic.src, traffic.dst)
-    embedded = np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None]) & traffic.neighbours
+    embedded = (
+        np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None])
+        & traffic.neighbours
+    )
     busy = np.zeros((len(models), 2))  # of each tier: on any resource, on those of endpoints
     for line in totals(models, messages.some(np.flatnonzero(~embedded))):
         seconds = float(line.load.max()) / line.kind.capacity_Bps
-        busy[line.tier] = np.maximum(busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0])
+        busy[line.tier] = np.maximum(
+            busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0]
+        )
     alpha, links = latency(models, messages)
     for number in np.unique(tier[embedded]).tolist():
         here = embedded & (tier == number)
-        busy[number] = np.maximum(busy[number], float(size[here].max()) / models[number].capacity_Bps)
+        busy[number] = np.maximum(
+            busy[number], float(size[here].max()) / models[number].capacity_Bps
+        )
         alpha[here], links[here] = models[number].hop_alpha_s, 1
     worst = int(np.argmax(busy[:, 0]))
     on_any, on_endpoints = busy[worst].tolist()
-    return Baseline(on_any, on_endpoints, float(alpha.mean()), int(links.max()), worst, tiers=tuple(np.unique(tier).tolist()))
+    return Baseline(
+        on_any,
+        on_endpoints,
+        float(alpha.mean()),
+        int(links.max()),
+        worst,
+        tiers=tuple(np.unique(tier).tolist()),
+    )
 
 
 HOTTEST = 10
@@ -183,7 +231,8 @@ CELLS = 64
 
 
 class LinkLoad(NamedTuple):
-    """One resource: ``load`` in the unit of the result, and its load/capacity over the ideal of the group it hurts most."""
+    """One resource: ``load`` in the unit of the result, and its load/capacity over the ideal of the
+    group it hurts most."""
 
     link: str
     line: str
@@ -206,12 +255,14 @@ class LinkClassLoad(NamedTuple):
 
 
 class Heat:
-    """Filled class by class; ``ideal_s`` is each group's, ``per_link`` keeps every loaded resource."""
+    """Filled class by class; ``ideal_s`` is each group's, ``per_link`` keeps every loaded
+    resource."""
 
     def __init__(self, models: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
         self.models, self.ideal_s, self.per_link = models, ideal_s, per_link
         self._links: list[tuple[float, LinkLoad]] = []
-        self.loaded = self.shared = 0  # resources that carry anything, and those that several groups load
+        # resources that carry anything, and those that several groups load
+        self.loaded = self.shared = 0
         self.tiers: set[int] = set()  # those in use
         self._hottest_s = 0.0
         self._strips: list[tuple[LinkClassLoad, Floats]] = []
@@ -223,18 +274,35 @@ class Heat:
         self.loaded += len(used)
         self.shared += int(np.count_nonzero(line.users > 1))
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
-        kept = used if self.per_link else np.sort(used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]])
+        kept = (
+            used
+            if self.per_link
+            else np.sort(used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]])
+        )
         starts, ends = (np.searchsorted(line.resource, kept, side) for side in ("left", "right"))
         for one, start, end in zip(kept.tolist(), starts, ends, strict=True):
-            load, shortest_s = float(line.load[one]), float(self.ideal_s[line.group[start:end]].min())
-            over, link = float(f"{load / rate / shortest_s:.10g}"), self.models[line.tier].name(line.line, one)
-            self._links.append((float(seconds[one]), LinkLoad(link, name, load, rate, over, groups=int(line.users[one]))))
+            load, shortest_s = (
+                float(line.load[one]),
+                float(self.ideal_s[line.group[start:end]].min()),
+            )
+            over, link = (
+                float(f"{load / rate / shortest_s:.10g}"),
+                self.models[line.tier].name(line.line, one),
+            )
+            self._links.append(
+                (
+                    float(seconds[one]),
+                    LinkLoad(link, name, load, rate, over, groups=int(line.users[one])),
+                )
+            )
         every = line.load[line.kind.exists]
         if len(every):
             per_cell, loaded = -(-len(every) // CELLS), every[every > 0]
             cells = np.maximum.reduceat(every, np.arange(0, len(every), per_cell)) / rate
             mean = float(loaded.mean()) if len(loaded) else 0.0
-            strip = LinkClassLoad(name, len(every), len(loaded), float(every.max()), mean, per_cell, cells=())
+            strip = LinkClassLoad(
+                name, len(every), len(loaded), float(every.max()), mean, per_cell, cells=()
+            )
             self._strips.append((strip, cells))
 
     def hottest(self) -> tuple[LinkLoad, ...]:
@@ -248,7 +316,10 @@ class Heat:
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
         """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
-        return tuple(one._replace(cells=tuple((cells / self._hottest_s).tolist())) for one, cells in self._strips)
+        return tuple(
+            one._replace(cells=tuple((cells / self._hottest_s).tolist()))
+            for one, cells in self._strips
+        )
 
 
 class Flow(NamedTuple):
@@ -283,7 +354,12 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
     found: dict[tuple[str, str], BusyLink] = {}
     ends = (np.asarray(one.groups, dtype=SMALL) for one in flows)
     sent = [
-        (some, one.traffic, np.asarray(one.bytes, dtype=np.float64), np.full(len(some), one.by, dtype=SMALL))
+        (
+            some,
+            one.traffic,
+            np.asarray(one.bytes, dtype=np.float64),
+            np.full(len(some), one.by, dtype=SMALL),
+        )
         for one, some in zip(flows, ends, strict=True)
     ]
     for line in totals(models, between(sent)):
@@ -298,7 +374,12 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
             bytes=load,
             rate_Bps=line.kind.capacity_Bps,
             over_mean=load / float(line.load[line.load > 0].mean()),
-            by=tuple(sorted(zip(line.group[here].tolist(), line.own[here].tolist(), strict=True), key=lambda one: -one[1])),
+            by=tuple(
+                sorted(
+                    zip(line.group[here].tolist(), line.own[here].tolist(), strict=True),
+                    key=lambda one: -one[1],
+                )
+            ),
         )
         before = found.get((one.tier, one.kind))
         if before is None or one.busy_s > before.busy_s * (1 + 1e-9):
@@ -309,4 +390,10 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
 def _without_way(name: str) -> str:
     """``ports`` of ``ports out``, ``leaf links`` of ``leaf uplinks``."""
     first, _, last = name.rpartition(" ")
-    return f"{first} links" if last in ("uplinks", "downlinks") else first if last in ("out", "in", "+", "-") else name
+    return (
+        f"{first} links"
+        if last in ("uplinks", "downlinks")
+        else first
+        if last in ("out", "in", "+", "-")
+        else name
+    )

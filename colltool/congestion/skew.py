@@ -20,8 +20,10 @@ LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 class Skew(NamedTuple):
     """At most one of ``matrix``, ``hot`` and ``zipf``; none is uniform."""
 
-    matrix: Sequence[Sequence[float]] | Floats | None = None  # bytes from row to column, N x N; the diagonal does not count
-    hot: float | None = None  # the mean's multiple that each hot destination gets; the others share the rest alike
+    # bytes from row to column, N x N; the diagonal does not count
+    matrix: Sequence[Sequence[float]] | Floats | None = None
+    # the mean's multiple that each hot destination gets; the others share the rest alike
+    hot: float | None = None
     hot_members: Sequence[int] = (0,)
     zipf: float | None = None  # s: destination k (from 0) gets a share in proportion to (k+1)^-s
 
@@ -31,22 +33,28 @@ class Skew(NamedTuple):
 
 
 def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
-    """The traffic of a skewed all-to-all, and the sizes of the uniform one that moves as many bytes, pair by pair.
+    """The traffic of a skewed all-to-all, and the sizes of the uniform one that moves as many
+    bytes, pair by pair.
 
-    Both in units of M: every rank sends M in all, its own share included; under a matrix M is :func:`mean_bytes`.
+    Both in units of M: every rank sends M in all, its own share included; under a matrix M is
+    :func:`mean_bytes`.
     """
     if skew.matrix is not None:
         matrix = _as_matrix(skew.matrix)
         if matrix.shape != (ranks, ranks):
             what = f"the matrix is {'x'.join(map(str, matrix.shape))}, the group has {ranks} ranks"
-            raise ColltoolError(what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
+            raise ColltoolError(
+                what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}"
+            )
         sizes = matrix / mean_bytes(skew)
     elif skew.hot is not None:
         sizes = np.tile(_hot(skew, ranks) / ranks, (ranks, 1))
     else:
         s, fix = _number(skew.zipf, "zipf", "0 is uniform, 1 is usual"), "0 is uniform, 1 is usual"
         if not 0 <= s <= MOST_ZIPF:
-            raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix=fix)
+            raise ColltoolError(
+                f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix=fix
+            )
         weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
         sizes = np.tile(weights * ranks / weights.sum() / ranks, (ranks, 1))
     src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
@@ -54,11 +62,16 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
 
 
 def mean_bytes(skew: Skew) -> float:
-    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal over N - 1."""
+    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal
+    over N - 1."""
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
         shape = "x".join(map(str, matrix.shape)) or "a single number"
-        raise ColltoolError(f"the matrix is {shape}", argument="matrix", fix="one row and one column per rank, at least 2")
+        raise ColltoolError(
+            f"the matrix is {shape}",
+            argument="matrix",
+            fix="one row and one column per rank, at least 2",
+        )
     bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
     if len(bad):
         row, column = map(int, bad[0])
@@ -71,7 +84,11 @@ def mean_bytes(skew: Skew) -> float:
     with np.errstate(over="ignore"):
         mean = float(away.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
-        raise ColltoolError(f"the matrix moves {mean:g} bytes per rank", argument="matrix", fix="bytes: 1e-9 to 1 EB per rank")
+        raise ColltoolError(
+            f"the matrix moves {mean:g} bytes per rank",
+            argument="matrix",
+            fix="bytes: 1e-9 to 1 EB per rank",
+        )
     return mean
 
 
@@ -79,7 +96,9 @@ def _as_matrix(matrix: Any) -> Floats:
     try:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ColltoolError("the matrix is no table of numbers", argument="matrix", fix="rows of the same length") from error
+        raise ColltoolError(
+            "the matrix is no table of numbers", argument="matrix", fix="rows of the same length"
+        ) from error
 
 
 def _hot(skew: Skew, ranks: int) -> Floats:
@@ -87,15 +106,25 @@ def _hot(skew: Skew, ranks: int) -> Floats:
     fix = f"0 .. {ranks - 1}"
     listed = given if isinstance(given, Sequence | np.ndarray) else [None]
     if not all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed):
-        raise ColltoolError(f"hot members are numbers of members, got {shown(given)}", argument="hot_members", fix=fix)
+        raise ColltoolError(
+            f"hot members are numbers of members, got {shown(given)}",
+            argument="hot_members",
+            fix=fix,
+        )
     members = sorted(map(int, given))
     if not members or members[0] < 0 or members[-1] >= ranks:
-        raise ColltoolError(f"a hot member is outside the group of {ranks}", argument="hot_members", fix=fix)
+        raise ColltoolError(
+            f"a hot member is outside the group of {ranks}", argument="hot_members", fix=fix
+        )
     twice = next((one for one, following in pairwise(members) if one == following), None)
     if twice is not None:
-        raise ColltoolError(f"hot member {twice} is named twice", argument="hot_members", fix="each once")
+        raise ColltoolError(
+            f"hot member {twice} is named twice", argument="hot_members", fix="each once"
+        )
     if not 1 <= hot * len(members) <= ranks or hot < 1:
-        what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
+        what = (
+            f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
+        )
         raise ColltoolError(what, argument="hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
     weights = np.full(ranks, (ranks - hot * len(members)) / max(1, ranks - len(members)))
     weights[members] = hot
@@ -117,7 +146,8 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def load_matrix(path: str) -> Matrix:
-    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#`` are left out."""
+    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#``
+    are left out."""
     return read_matrix(read_text(path, "matrix"), printable(path))
 
 
@@ -132,7 +162,11 @@ def read_matrix(text: str, name: str) -> Matrix:
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])
     if not rows:
-        raise ColltoolError("the file has no rows", where=f"{name}:1:1", fix="one row per sender, one column per receiver")
+        raise ColltoolError(
+            "the file has no rows",
+            where=f"{name}:1:1",
+            fix="one row per sender, one column per receiver",
+        )
     wide, first = len(rows[0]), lines[0][0]
     for (number, _), row in zip(lines, rows, strict=True):
         if len(row) != wide:
@@ -142,11 +176,17 @@ def read_matrix(text: str, name: str) -> Matrix:
         raise ManyErrors(problems[:_MOST_ERRORS])
     if len(rows) != wide:
         what = f"the matrix has {len(rows)} rows and {wide} columns"
-        raise ColltoolError(what, where=f"{name}:{lines[-1][0]}:1", fix="one row per sender, one column per receiver")
+        raise ColltoolError(
+            what,
+            where=f"{name}:{lines[-1][0]}:1",
+            fix="one row per sender, one column per receiver",
+        )
     if wide > MOST_RANKS:
         raise ColltoolError(f"{wide} ranks are more than {MOST_RANKS}", where=f"{name}:{first}:1")
     if not any(cell for i, row in enumerate(rows) for j, cell in enumerate(row) if i != j):
-        raise ColltoolError("no bytes to move: all is zero off the diagonal", where=f"{name}:{first}:1")
+        raise ColltoolError(
+            "no bytes to move: all is zero off the diagonal", where=f"{name}:{first}:1"
+        )
     return tuple(rows)
 
 
@@ -164,7 +204,9 @@ def _matrix_row(line: str, where: str, problems: list[ColltoolError]) -> tuple[f
         elif not math.isfinite(value):
             what = f"expected a finite number, found {text}"
         if what:
-            problems.append(ColltoolError(what, where=f"{where}:{column + len(cell) - len(cell.lstrip())}"))
+            problems.append(
+                ColltoolError(what, where=f"{where}:{column + len(cell) - len(cell.lstrip())}")
+            )
         out.append(value)
         column += len(cell) + 1
     return tuple(out)

@@ -1,9 +1,11 @@
-"""Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added up.
+"""Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added
+up.
 
-It follows from the routes of the formula where it can, so that groups of a million ranks need no execution, else from the
-messages of the executed schedule. Rings over all NICs of a domain, and compositions over several tiers, are put together from
-the messages of one tier. Bytes are in units of M, members are numbered 0 .. N-1 in group order. The sums lose timing: a schedule
-whose steps load different links in turn takes longer than the busiest sum says.
+It follows from the routes of the formula where it can, so that groups of a million ranks need no
+execution, else from the messages of the executed schedule. Rings over all NICs of a domain, and
+compositions over several tiers, are put together from the messages of one tier. Bytes are in units
+of M, members are numbered 0 .. N-1 in group order. The sums lose timing: a schedule whose steps
+load different links in turn takes longer than the busiest sum says.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ _MODELLED = {
 
 
 class Traffic(NamedTuple):
-    """Messages between members, shape (m,) each; ``neighbours``: laid out well, each is one hop on a link of its own."""
+    """Messages between members, shape (m,) each; ``neighbours``: laid out well, each is one hop on
+    a link of its own."""
 
     src: Indices
     dst: Indices
@@ -55,7 +58,8 @@ class Traffic(NamedTuple):
 
 
 class TierSeats(NamedTuple):
-    """How a group with as many members in every domain sits on its tiers: what a schedule over several has to know."""
+    """How a group with as many members in every domain sits on its tiers: what a schedule over
+    several has to know."""
 
     groups: tuple[Group, ...]  # the tiers that it spans, innermost first, each seen alone
     whole: Group  # all of it seen flat
@@ -79,7 +83,11 @@ class Members(NamedTuple):
     @property
     def key(self) -> tuple[object, ...]:
         lattice, sits = self.lattice, self.seated
-        axes = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
+        axes = (
+            None
+            if lattice is None
+            else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
+        )
         return self.ranks, axes, None if sits is None else (sits.groups, sits.whole)
 
 
@@ -89,7 +97,8 @@ class TrafficRow(NamedTuple):
     maker: Callable[[Members, Primitive], Traffic]
     dense: bool = False  # every member sends straight to every other
     by_axes: bool = False  # it needs ``Members.lattice``
-    seats: Callable[[Fabric, Indices], TierSeats] | None = None  # how members sit, where it needs ``Members.seated``
+    # how members sit, where it needs ``Members.seated``
+    seats: Callable[[Fabric, Indices], TierSeats] | None = None
 
 
 def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
@@ -101,14 +110,21 @@ def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     if algorithm == "shortest-path":  # a lattice routes what pairwise sends
         return TrafficRow(partial(_by_route, "pairwise"), dense=True)
     parts = find(primitive, algorithm).schedule(Group(4, "star"))
-    return TrafficRow(partial(_by_route, algorithm), dense=isinstance(parts[0].route, routes.Peers | routes.AllPeers))
+    return TrafficRow(
+        partial(_by_route, algorithm),
+        dense=isinstance(parts[0].route, routes.Peers | routes.AllPeers),
+    )
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
     """As :func:`listed`, or an error that says what is modelled."""
     known = modelled(primitive)
     if not isinstance(algorithm, str):
-        raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
+        raise ColltoolError(
+            f"expected the name of an algorithm, got {algorithm!r}",
+            argument="algorithm",
+            fix=", ".join(known),
+        )
     if row := listed(primitive, algorithm):
         return row
     find(primitive, algorithm, known)
@@ -151,7 +167,11 @@ def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
                 return Traffic(src, dst, np.ones(n - 1), neighbours=True)
             case routes.Pair():
                 if n != 2:
-                    raise ColltoolError(f"p2p joins 2 ranks, got a group of {n}", argument="algorithm", fix="groups of 2")
+                    raise ColltoolError(
+                        f"p2p joins 2 ranks, got a group of {n}",
+                        argument="algorithm",
+                        fix="groups of 2",
+                    )
                 return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)
             case routes.AllPeers(per_peer):
                 each += per_peer
@@ -166,24 +186,34 @@ def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
         return Traffic(src, dst, np.full(len(src), each))
     strides = sorted(rounds)
-    dst = np.concatenate([here ^ stride if partner == "xor" else (here + stride) % n for stride in strides])
-    return Traffic(np.tile(here, len(strides)), dst, np.repeat([rounds[stride] for stride in strides], n))
+    dst = np.concatenate(
+        [here ^ stride if partner == "xor" else (here + stride) % n for stride in strides]
+    )
+    return Traffic(
+        np.tile(here, len(strides)), dst, np.repeat([rounds[stride] for stride in strides], n)
+    )
 
 
 def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
-    """A reduce-scatter along each axis in turn, the payload shrinking; an all-gather is that backwards, an all-reduce both."""
+    """A reduce-scatter along each axis in turn, the payload shrinking; an all-gather is that
+    backwards, an all-reduce both."""
     if members.lattice is None:
         what = "dim-ring needs a group that fills a sub-lattice of a torus or mesh"
-        raise ColltoolError(what, argument="algorithm", fix=f"{given('algorithm', 'ring')} runs on any group")
+        raise ColltoolError(
+            what, argument="algorithm", fix=f"{given('algorithm', 'ring')} runs on any group"
+        )
     src, dst, size, payload = [], [], [], 1.0
     grid, rings = members.lattice
     for axis in reversed(range(grid.ndim)):
         line = np.moveaxis(grid, axis, -1)
         d = line.shape[-1]
         below = np.arange(1, d)
-        # Up and down each link of the line: a ring takes every block but one's own upwards, in units of what a place holds at
-        # first; on an open line the sums of a block flow to its place from both ends.
-        shares = (np.full(d, (d - 1) / d), np.zeros(d)) if rings[axis] else ((d - below) / d, below / d)
+        # Up and down each link of the line: a ring takes every block but one's own upwards, in
+        # units of what a place holds at first; on an open line the sums of a block flow to its
+        # place from both ends.
+        shares = (
+            (np.full(d, (d - 1) / d), np.zeros(d)) if rings[axis] else ((d - below) / d, below / d)
+        )
         up, down = (payload * share for share in shares)
         forth, back = {RS: (up, down), AG: (down, up), AR: (up + down, up + down)}[primitive]
         here, there = (ends[..., : len(up)] for ends in (line, np.roll(line, -1, -1)))
@@ -205,10 +235,14 @@ class Unscheduled(Exception):
     """No schedule says what goes where; the text is why."""
 
 
-def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence[Group], whole: Group) -> Traffic:
-    """The messages between the members of one group, numbered innermost fastest, in units of M; :class:`Unscheduled` if unknown.
+def traffic_from_schedule(
+    primitive: Primitive, choice: Choice, groups: Sequence[Group], whole: Group
+) -> Traffic:
+    """The messages between the members of one group, numbered innermost fastest, in units of M;
+    :class:`Unscheduled` if unknown.
 
-    ``groups`` are the tiers that it spans, innermost first, each seen alone; ``whole`` is all of it seen flat.
+    ``groups`` are the tiers that it spans, innermost first, each seen alone; ``whole`` is all of it
+    seen flat.
     """
     sizes = [group.ranks for group in groups]
     if choice.base == "multi-rail-ring":
@@ -217,12 +251,16 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
         return _scheduled(primitive, choice.base, whole)
     first: dict[int, Primitive] = {}
     parts = []
-    for step in find_composition(primitive, choice.base).steps(tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"):
+    for step in find_composition(primitive, choice.base).steps(
+        tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"
+    ):
         begun, does = first.setdefault(step.tier, step.primitive), step.primitive
         if primitive is AR and choice.tiers[step.tier] == "in-network" and does is not begun:
             continue  # a switch streams both phases as one call
         does = AR if primitive is AR and choice.tiers[step.tier] == "in-network" else does
-        own = _scheduled(does, name_in_phase(choice.tiers[step.tier], begun, does), groups[step.tier])
+        own = _scheduled(
+            does, name_in_phase(choice.tiers[step.tier], begun, does), groups[step.tier]
+        )
         parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))
     return _together(parts)
 
@@ -237,19 +275,29 @@ def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     if make is None:
         raise Unscheduled(f"no schedule is written for {name}")
     if name == "ring" and not group.axes:  # the same, without following every chunk round
-        return neighbours(group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks)
+        return neighbours(
+            group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks
+        )
     if effort(primitive, name, group.ranks, None) > MOST_WORK:
         raise Unscheduled(f"{name} on {group.ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
-        raise Unscheduled(f"the servers of {name} are not among the ranks, so their ports are unknown")
+        raise Unscheduled(
+            f"the servers of {name} are not among the ranks, so their ports are unknown"
+        )
     if program.stands is not None:
-        raise Unscheduled(f"{name} goes through the switches by ways of its own, which a layout does not follow")
+        raise Unscheduled(
+            f"{name} goes through the switches by ways of its own, which a layout does not follow"
+        )
     loads = _added_up(program).reshape(program.nodes, program.nodes)
     if program.nodes > program.ranks:
-        # What passes a switch, as messages to the next member: the same load on every port, and on the border of every domain
-        # once each way, as of what is reduced below it. A port's busier direction stands for both.
-        up, down = loads[: program.ranks, program.ranks :].sum(axis=1), loads[program.ranks :, : program.ranks].sum(axis=0)
+        # What passes a switch, as messages to the next member: the same load on every port, and on
+        # the border of every domain once each way, as of what is reduced below it. A port's busier
+        # direction stands for both.
+        up, down = (
+            loads[: program.ranks, program.ranks :].sum(axis=1),
+            loads[program.ranks :, : program.ranks].sum(axis=0),
+        )
         return neighbours(program.ranks, float(max(up.max(), down.max())))
     src, dst = np.nonzero(loads * ~np.eye(program.nodes, dtype=bool))
     return Traffic(src, dst, loads[src, dst])
@@ -266,7 +314,9 @@ def _added_up(program: Program) -> Floats:
 
     def add(steps: Sequence[Step]) -> None:
         src, dst, chunk = joined(steps)
-        total[:] += np.bincount(src * program.nodes + dst, program.chunk_bytes[chunk], program.nodes**2)
+        total[:] += np.bincount(
+            src * program.nodes + dst, program.chunk_bytes[chunk], program.nodes**2
+        )
 
     held: list[Step] = []
     for batch in program.batches:
@@ -279,8 +329,11 @@ def _added_up(program: Program) -> Floats:
     return total
 
 
-def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool) -> Traffic:
-    """One tier's phase in all of its instances at once; with ``leaders`` of the first rank behind each endpoint alone."""
+def _in_tier(
+    own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool
+) -> Traffic:
+    """One tier's phase in all of its instances at once; with ``leaders`` of the first rank behind
+    each endpoint alone."""
     inside, outside = prod(sizes[:tier]), prod(sizes[tier + 1 :])
     within = np.arange(1 if leaders else inside)
     start = (np.arange(outside)[:, None] * inside * sizes[tier] + within).ravel()[:, None]
@@ -291,19 +344,29 @@ def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, l
 def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> Traffic:
     """A ring for every NIC of a domain, with a share each.
 
-    Inside, all of it goes between neighbours or, ``spread``, over paths through all members that share out the pair links.
+    Inside, all of it goes between neighbours or, ``spread``, over paths through all members that
+    share out the pair links.
     """
     nics, domains = sizes[0], prod(sizes[1:])
     size = (2 if primitive is AR else 1) * (prod(sizes) - 1) / prod(sizes)
     inner, outer = neighbours(nics, size), neighbours(domains, size / nics)
     if spread:
         ways = paths(nics)
-        inner = Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways)))
-    return _together([_in_tier(one, [nics, domains], tier, 1.0, leaders=False) for tier, one in enumerate((inner, outer))])
+        inner = Traffic(
+            ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways))
+        )
+    return _together(
+        [
+            _in_tier(one, [nics, domains], tier, 1.0, leaders=False)
+            for tier, one in enumerate((inner, outer))
+        ]
+    )
 
 
 def _together(parts: Sequence[Traffic]) -> Traffic:
-    src, dst = (np.concatenate(ends) for ends in zip(*((one.src, one.dst) for one in parts), strict=True))
+    src, dst = (
+        np.concatenate(ends) for ends in zip(*((one.src, one.dst) for one in parts), strict=True)
+    )
     return Traffic(src, dst, np.concatenate([one.size for one in parts]))
 
 
@@ -321,9 +384,13 @@ def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
         assert members.seated is not None  # rows with seats are asked with them
         _check(primitive, choice, members.seated)
         try:
-            return traffic_from_schedule(primitive, choice, members.seated.groups, members.seated.whole)
+            return traffic_from_schedule(
+                primitive, choice, members.seated.groups, members.seated.whole
+            )
         except Unscheduled as error:
-            raise ColltoolError(str(error), argument="algorithm", fix="a smaller group, or another algorithm") from error
+            raise ColltoolError(
+                str(error), argument="algorithm", fix="a smaller group, or another algorithm"
+            ) from error
 
     return TrafficRow(sent, seats=seats)
 
@@ -335,7 +402,8 @@ def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
 
 
 def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """Flat schedules go from member to member in the group's order; on a lattice, from place to place."""
+    """Flat schedules go from member to member in the group's order; on a lattice, from place to
+    place."""
     lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
     try:
         sits = tier_seats(fabric, ends)
@@ -347,17 +415,23 @@ def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
 
 
 def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """How the members of a group, at endpoints ``ends`` of shape (N,), sit on the tiers of a fabric."""
+    """How the members of a group, at endpoints ``ends`` of shape (N,), sit on the tiers of a
+    fabric."""
     order, fix = np.argsort(ends, kind="stable"), f"{given('algorithm', 'ring')} runs on any group"
     units, below = ends[order].astype(np.int64), 1
     groups: list[Group] = []
     for number, tier in enumerate(fabric.tiers):
         units = np.unique(units // below)
         _, members = np.unique(units // tier.endpoints, return_counts=True)
-        least, most, stride = int(members.min()), int(members.max()), 1  # endpoints from one member to the next on a lattice
+        # endpoints from one member to the next on a lattice
+        least, most, stride = int(members.min()), int(members.max()), 1
         if least != most:
             what = f"its domains of {tier.name} hold {least} to {most} members"
-            raise ColltoolError(f"{what}; a schedule over tiers needs the same number in each", argument="algorithm", fix=fix)
+            raise ColltoolError(
+                f"{what}; a schedule over tiers needs the same number in each",
+                argument="algorithm",
+                fix=fix,
+            )
         if most > 1:
             kind, places = capabilities_of(tier), units.reshape(-1, most)
             if kind.axes:
@@ -367,12 +441,20 @@ def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
                 if not aligned or kind.part(most, stride) is None:
                     what = f"its members on {tier.name} do not fill whole axes of it"
                     raise ColltoolError(what, argument="algorithm", fix=fix)
-            groups.append(alone_on(tier, most, prod(group.ranks for group in groups), stride, scale_out=number > 0))
+            groups.append(
+                alone_on(
+                    tier, most, prod(group.ranks for group in groups), stride, scale_out=number > 0
+                )
+            )
         below = tier.endpoints
     if len(groups) == 1:
         return TierSeats((groups[0],), groups[0], order)
     lattice = any(group.axes for group in groups)
-    return TierSeats(tuple(groups), Group(prod(one.ranks for one in groups), "lattice_tiers" if lattice else "tiers"), order)
+    return TierSeats(
+        tuple(groups),
+        Group(prod(one.ranks for one in groups), "lattice_tiers" if lattice else "tiers"),
+        order,
+    )
 
 
 def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
@@ -382,13 +464,25 @@ def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
         _refuse(row.name, row.why_not(row.on(sits.whole, choice)))
         return
     if len(sits.groups) < 2:
-        _refuse(choice.base, f"needs a group over several tiers; its {sits.whole.ranks} ranks lie on one")
+        _refuse(
+            choice.base,
+            f"needs a group over several tiers; its {sits.whole.ranks} ranks lie on one",
+        )
     if len(choice.tiers) != len(sits.groups):
-        what = f"'{choice.spec}' names {counted(len(choice.tiers), 'algorithm')}, the group spans {len(sits.groups)} tiers"
+        what = (
+            f"'{choice.spec}' names {counted(len(choice.tiers), 'algorithm')}, the group spans"
+            f" {len(sits.groups)} tiers"
+        )
         usual = Choice(choice.base, ("ring",) * len(sits.groups)).spec
-        raise ColltoolError(what, argument="algorithm", fix=f"one for each, innermost first, such as {given('algorithm', usual)}")
+        raise ColltoolError(
+            what,
+            argument="algorithm",
+            fix=f"one for each, innermost first, such as {given('algorithm', usual)}",
+        )
     begun: dict[int, Primitive] = {}
-    for step in find_composition(primitive, choice.base).steps(tuple(group.ranks for group in sits.groups), "inner-first"):
+    for step in find_composition(primitive, choice.base).steps(
+        tuple(group.ranks for group in sits.groups), "inner-first"
+    ):
         begun.setdefault(step.tier, step.primitive)
     for tier, first in begun.items():
         row = registry.row_of(first, choice.tiers[tier]) or find(first, choice.tiers[tier])
@@ -397,4 +491,6 @@ def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
 
 def _refuse(name: str, reason: str | None) -> None:
     if reason:
-        raise ColltoolError(f"{name} cannot run here: {reason}", argument="algorithm", fix="price lists what can")
+        raise ColltoolError(
+            f"{name} cannot run here: {reason}", argument="algorithm", fix="price lists what can"
+        )

@@ -1,8 +1,11 @@
-"""Field types of definitions: quantities, counts, names and texts with their bounds and the words for them; SI once validated.
+"""Field types of definitions: quantities, counts, names and texts with their bounds and the words
+for them; SI once validated.
 
-    Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from 0.1 ns to 1 s", "time")]
+    Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from
+    0.1 ns to 1 s", "time")]
 
-A :class:`Spot` walks a model beside the data of a file: the field at a key path, what it accepts, the keys it may have.
+A :class:`Spot` walks a model beside the data of a file: the field at a key path, what it accepts,
+the keys it may have.
 """
 
 from __future__ import annotations
@@ -24,20 +27,26 @@ from colltool.definitions.source import KeyPath, value_at
 
 @dataclass(frozen=True)
 class Accepted:
-    """Metadata of a field: ``words`` follow "expected" in errors, as in ``a time from 0.1 ns to 1 s, such as 0.5us``.
+    """Metadata of a field: ``words`` follow "expected" in errors, as in
+    ``a time from 0.1 ns to 1 s, such as 0.5us``.
 
-    ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same thing have in its place.
-    ``plain``: the key that a single value stands for, where a mapping may be given as one; overrides of both add up.
+    ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same
+    thing have in its place.
+    ``plain``: the key that a single value stands for, where a mapping may be given as one;
+    overrides of both add up.
     """
 
     words: str
-    kind: Literal["", "time", "rate", "size", "length", "energy", "power", "energy price", "text"] = ""
+    kind: Literal[
+        "", "time", "rate", "size", "length", "energy", "power", "energy price", "text"
+    ] = ""
     instead: str = ""
     plain: str = ""
 
 
 class Slip(NamedTuple):
-    """One mistake that a validator found: the words, the fix, and the key path from the validated part to it."""
+    """One mistake that a validator found: the words, the fix, and the key path from the validated
+    part to it."""
 
     what: str
     fix: str = ""
@@ -53,7 +62,8 @@ class Slips(ValueError):
 
 
 class Spot(NamedTuple):
-    """A place in a model: its bare type, the words for it, a union's discriminator, and its bounds."""
+    """A place in a model: its bare type, the words for it, a union's discriminator, and its
+    bounds."""
 
     annotation: Any
     accepted: Accepted | None = None
@@ -76,7 +86,11 @@ class Spot(NamedTuple):
     def kinds(self) -> dict[str, type[BaseModel]]:
         """The models of a discriminated union by tag value."""
         models = _members(self.annotation) if self.tag else ()
-        return {word: model for model in models for word in get_args(model.model_fields[self.tag].annotation)}
+        return {
+            word: model
+            for model in models
+            for word in get_args(model.model_fields[self.tag].annotation)
+        }
 
     @property
     def is_union(self) -> bool:
@@ -114,7 +128,11 @@ class Spot(NamedTuple):
         if self.is_model:
             fields = self.annotation.model_fields.items()
             field = next((field for name, field in fields if (field.alias or name) == step), None)
-            return spot_of(field.annotation, field.metadata, str(field.discriminator or "")) if field else None
+            return (
+                spot_of(field.annotation, field.metadata, str(field.discriminator or ""))
+                if field
+                else None
+            )
         arguments = get_args(self.annotation)
         if get_origin(self.annotation) in (list, tuple) and isinstance(step, int):
             return spot_of(arguments[0])
@@ -125,11 +143,44 @@ def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spo
     """The place of a type; outer metadata goes before inner."""
     more, accepted, least, most = metadata, None, -inf, inf
     while True:
-        flat = [one for part in more for one in (part.metadata if isinstance(part, FieldInfo) else [part])]
-        least = max([least, *(getattr(one, name) for one in flat for name in ("ge", "gt") if hasattr(one, name))])
-        most = min([most, *(getattr(one, name) for one in flat for name in ("le", "lt") if hasattr(one, name))])
-        accepted = accepted or next((one for one in reversed(list(more)) if isinstance(one, Accepted)), None)
-        tag = tag or next((str(one.discriminator) for one in more if isinstance(one, FieldInfo) and one.discriminator), "")
+        flat = [
+            one
+            for part in more
+            for one in (part.metadata if isinstance(part, FieldInfo) else [part])
+        ]
+        least = max(
+            [
+                least,
+                *(
+                    getattr(one, name)
+                    for one in flat
+                    for name in ("ge", "gt")
+                    if hasattr(one, name)
+                ),
+            ]
+        )
+        most = min(
+            [
+                most,
+                *(
+                    getattr(one, name)
+                    for one in flat
+                    for name in ("le", "lt")
+                    if hasattr(one, name)
+                ),
+            ]
+        )
+        accepted = accepted or next(
+            (one for one in reversed(list(more)) if isinstance(one, Accepted)), None
+        )
+        tag = tag or next(
+            (
+                str(one.discriminator)
+                for one in more
+                if isinstance(one, FieldInfo) and one.discriminator
+            ),
+            "",
+        )
         more, members = (), _members(annotation)
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
@@ -148,7 +199,8 @@ def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
 
 
 def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
-    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends on such a branch."""
+    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends
+    on such a branch."""
     path: KeyPath = ()
     spot: Spot | None = Spot(model)
     on_branch = False
@@ -163,7 +215,8 @@ def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, b
 
 
 def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
-    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and ``source`` last."""
+    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and
+    ``source`` last."""
     spot = spot_at(model, path, data)
     found = spot.model(value_at(path, data)) if spot else None
     keys = [field.alias or name for name, field in found.model_fields.items()] if found else []
@@ -180,8 +233,10 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 # Bounds that catch a slipped unit rather than a bold design.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
-MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7  # a millimetre is a slip; twenty thousand kilometres are half way round the earth
-MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8  # J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
+# a millimetre is a slip; twenty thousand kilometres are half way round the earth
+MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7
+# J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
+MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8
 MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
 MAX_RATIO = 1000  # of oversubscription, or of what queues do to a latency
 MAX_POWER_W, MAX_PRICE = 1e6, 1e9  # of one part
@@ -231,14 +286,24 @@ def _schema(units: str, description: str, least: float = 0, most: float = 0) -> 
     text = {"pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
     if not most:
         return WithJsonSchema({"type": "string", **text, "description": description})
-    return WithJsonSchema({"type": ["string", "number"], **text, "minimum": least, "maximum": most, "description": description})
+    return WithJsonSchema(
+        {
+            "type": ["string", "number"],
+            **text,
+            "minimum": least,
+            "maximum": most,
+            "description": description,
+        }
+    )
 
 
 _TIME_SCHEMA = _schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")
 _LENGTH_SCHEMA = _schema("(m|km|cm|ft)", "A length with its unit: 100m, 2km, 30ft.")
 _ENERGY_SCHEMA = _schema("[fpn]J/bit", "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.")
 _POWER_SCHEMA = _schema("[kM]?W", "A power with its unit: 1700W, 1.7kW.")
-_ENERGY_PRICE_SCHEMA = _schema("/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh.")
+_ENERGY_PRICE_SCHEMA = _schema(
+    "/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh."
+)
 _RATE_SCHEMA = _schema(
     "(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?",
     "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
@@ -246,39 +311,94 @@ _RATE_SCHEMA = _schema(
     MAX_BANDWIDTH_BPS,
 )
 _SIZE_SCHEMA = _schema(
-    "(([kKMGTPE]|[KMGTPE]i)?B)?", "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.", 1, fmt.MAX_SIZE
+    "(([kKMGTPE]|[KMGTPE]i)?B)?",
+    "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.",
+    1,
+    fmt.MAX_SIZE,
 )
 
-_ALPHA = Accepted(f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us", "time")
+_ALPHA = Accepted(
+    f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us",
+    "time",
+)
 _OVERHEAD = Accepted(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
 _RATE = Accepted(
-    f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate"
+    f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)},"
+    " such as 900GB/s",
+    "rate",
 )
-_CABLE = Accepted(f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as 100m", "length")
-_ENERGY = f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit"
+_CABLE = Accepted(
+    f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as"
+    " 100m",
+    "length",
+)
+_ENERGY = (
+    f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)},"
+    " such as 30pJ/bit"
+)
 _WATTS = Accepted("a power up to 1 MW, such as 1700W", "power")
 _ENERGY_PRICE = Accepted("a price of energy, such as 0.10/kWh", "energy price")
 _CURRENCY = Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
 _SIZE = Accepted("a size from 1 B to 1 EB, such as 16MB", "size")
 
-Alpha = Annotated[float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA]
-Overhead = Annotated[float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD]
+Alpha = Annotated[
+    float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA
+]
+Overhead = Annotated[
+    float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD
+]
 _Rate = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
 Bandwidth = Annotated[float, _quantity(fmt.parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
-Cable = Annotated[float, _quantity(fmt.parse_length), Field(ge=MIN_CABLE_M, le=MAX_CABLE_M), _LENGTH_SCHEMA, _CABLE]
+Cable = Annotated[
+    float,
+    _quantity(fmt.parse_length),
+    Field(ge=MIN_CABLE_M, le=MAX_CABLE_M),
+    _LENGTH_SCHEMA,
+    _CABLE,
+]
 _Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
-BitEnergy = Annotated[float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")]
-Watts = Annotated[float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS]
-EnergyPrice = Annotated[float, _quantity(fmt.parse_energy_price), Field(ge=0, le=MAX_PRICE), _ENERGY_PRICE_SCHEMA, _ENERGY_PRICE]
-Money = Annotated[float, Field(ge=0, le=MAX_PRICE, strict=True), Accepted("a price without its currency, such as 600")]
+BitEnergy = Annotated[
+    float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")
+]
+Watts = Annotated[
+    float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS
+]
+EnergyPrice = Annotated[
+    float,
+    _quantity(fmt.parse_energy_price),
+    Field(ge=0, le=MAX_PRICE),
+    _ENERGY_PRICE_SCHEMA,
+    _ENERGY_PRICE,
+]
+Money = Annotated[
+    float,
+    Field(ge=0, le=MAX_PRICE, strict=True),
+    Accepted("a price without its currency, such as 600"),
+]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
-Size = Annotated[float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE]
-Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
+Size = Annotated[
+    float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE
+]
+Count = Annotated[
+    int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")
+]
 Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
-Ratio = Annotated[float, Field(ge=1, le=MAX_RATIO, strict=True), Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2")]
-Fraction = Annotated[float, Field(ge=MIN_SHARE, le=1, strict=True), Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8")]
+Ratio = Annotated[
+    float,
+    Field(ge=1, le=MAX_RATIO, strict=True),
+    Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2"),
+]
+Fraction = Annotated[
+    float,
+    Field(ge=MIN_SHARE, le=1, strict=True),
+    Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8"),
+]
 _Letters = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
-Name = Annotated[str, _Letters, Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text")]
+Name = Annotated[
+    str,
+    _Letters,
+    Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
+]
 
 
 def _on_one_line(value: str) -> str:
@@ -310,8 +430,14 @@ PrimitiveName = Annotated[
     Accepted("a primitive, such as all_reduce", "text"),
 ]
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
-PrimitiveNames = Annotated[tuple[PrimitiveName, ...], _Listed, Accepted("a list of primitives, such as [all_reduce, all_gather]")]
-AlgorithmName = Annotated[str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")]
+PrimitiveNames = Annotated[
+    tuple[PrimitiveName, ...],
+    _Listed,
+    Accepted("a list of primitives, such as [all_reduce, all_gather]"),
+]
+AlgorithmName = Annotated[
+    str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")
+]
 
 
 class Part(BaseModel):

@@ -1,8 +1,9 @@
-"""The one reader of definitions: YAML or a mapping becomes a pydantic model, or a report with every error at its place.
+"""The one reader of definitions: YAML or a mapping becomes a pydantic model, or a report with every
+error at its place.
 
 reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
-if reading.sound(("rungs",)): ...           # checks beyond the model add what they find with reading.refuse
-ladder = reading.result()                   # the model, or ManyErrors
+if reading.sound(("rungs",)): ...           # checks beyond the model add what they find with
+reading.refuse ladder = reading.result()                   # the model, or ManyErrors
 
 What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation.
 """
@@ -16,7 +17,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import MARKS, ColltoolError, ManyErrors, clipped, given, nearest, printable, shown
+from colltool.base.errors import (
+    MARKS,
+    ColltoolError,
+    ManyErrors,
+    clipped,
+    given,
+    nearest,
+    printable,
+    shown,
+)
 from colltool.definitions.field_types import keys_at, spot_at
 from colltool.definitions.source import (
     MORE,
@@ -37,7 +47,8 @@ from colltool.definitions.source import (
 M = TypeVar("M", bound=BaseModel)
 
 Overrides = Sequence[str] | Mapping[str, Any]
-"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML."""
+"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as
+YAML."""
 
 _MOST_SHOWN = 200
 _AFTER_THE_FILE = 2**31  # the line of what an override did
@@ -54,7 +65,8 @@ class Override(NamedTuple):
 
 
 class Shorthand(NamedTuple):
-    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the rest is for errors."""
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the
+    rest is for errors."""
 
     items: str = ""
     item: str = ""
@@ -63,12 +75,21 @@ class Shorthand(NamedTuple):
 
 
 class Reading(Generic[M]):
-    """A definition after validation: its ``source``, the ``data`` with overrides applied, and the errors so far.
+    """A definition after validation: its ``source``, the ``data`` with overrides applied, and the
+    errors so far.
 
-    ``overrides``: key and value as text, the last of each key, without the first ``own``. ``model``: None if validation failed.
+    ``overrides``: key and value as text, the last of each key, without the first ``own``.
+    ``model``: None if validation failed.
     """
 
-    def __init__(self, kind: type[M], source: Source, data: dict[str, Any], applied: list[Override], own: int = 0) -> None:
+    def __init__(
+        self,
+        kind: type[M],
+        source: Source,
+        data: dict[str, Any],
+        applied: list[Override],
+        own: int = 0,
+    ) -> None:
         self.source, self.data, self.applied = source, data, applied
         self.overrides = tuple({one.key: one.value for one in applied[own:]}.items())
         self.model: M | None = None
@@ -78,7 +99,8 @@ class Reading(Generic[M]):
         try:
             self.model = kind.model_validate(data)
         except ValidationError as error:
-            from colltool.definitions.error_messages import findings  # the words of mistakes, for files that have any
+            # the words of mistakes, for files that have any
+            from colltool.definitions.error_messages import findings
 
             for one in findings(kind, error, data):
                 around = (value_at(one.path[:end], data) for end in range(len(one.path) + 1))
@@ -86,8 +108,11 @@ class Reading(Generic[M]):
                     self._add(one)
 
     def sound(self, path: KeyPath) -> bool:
-        """Whether nothing at, above or below a path was refused, so that its data has the types of the model."""
-        return path not in self._around and not any(path[:end] in self._refused for end in range(len(path)))
+        """Whether nothing at, above or below a path was refused, so that its data has the types of
+        the model."""
+        return path not in self._around and not any(
+            path[:end] in self._refused for end in range(len(path))
+        )
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
         """Add an error that the model cannot find."""
@@ -103,10 +128,15 @@ class Reading(Generic[M]):
         return len(self._placed) > MOST
 
     def result(self) -> M:
-        """The model; raises ManyErrors, in the order of the file, then of the overrides, if anything was refused."""
+        """The model; raises ManyErrors, in the order of the file, then of the overrides, if
+        anything was refused."""
         if self._placed:
             errors = [error for _, error in sorted(self._placed, key=lambda one: one[0])]
-            more = [ColltoolError(MORE, where=printable(self.source.name))] if len(errors) > MOST else []
+            more = (
+                [ColltoolError(MORE, where=printable(self.source.name))]
+                if len(errors) > MOST
+                else []
+            )
             raise ManyErrors(errors[:MOST] + more)
         assert self.model is not None  # nothing was refused
         return self.model
@@ -121,25 +151,48 @@ class Reading(Generic[M]):
         """Report at the override that set the value, else at its line and column."""
         path, what, key = finding.path, printable(finding.what), finding.about_key
         # control characters are escaped, the marks of base.errors.given kept
-        fix = "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", finding.fix))
+        fix = "".join(
+            piece if piece in MARKS else printable(piece)
+            for piece in re.split(f"([{MARKS}])", finding.fix)
+        )
         for number, override in reversed(list(enumerate(self.applied))):
             above = override.path[: len(path)] == path
-            if path[: len(override.path)] == override.path or (above and path not in self.source.positions):
-                where = f"{override.where}: {dotted(path)}" if path != override.path else override.where
-                self._put(path, Position(_AFTER_THE_FILE, number), ColltoolError(what, where=where, fix=fix))
+            if path[: len(override.path)] == override.path or (
+                above and path not in self.source.positions
+            ):
+                where = (
+                    f"{override.where}: {dotted(path)}" if path != override.path else override.where
+                )
+                self._put(
+                    path,
+                    Position(_AFTER_THE_FILE, number),
+                    ColltoolError(what, where=where, fix=fix),
+                )
                 return
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
             made = [clipped(f"{one.key}={one.value}", _MOST_SHOWN) for one in within]
-            what += f" (with {given(within[0].argument, made, text=clipped(', '.join(made), _MOST_SHOWN))})"
-        self._put(path, self.source.position(path, key=key), ColltoolError(what, where=self.source.at(path, key=key), fix=fix))
+            what += (
+                " (with"
+                f" {given(within[0].argument, made, text=clipped(', '.join(made), _MOST_SHOWN))})"
+            )
+        self._put(
+            path,
+            self.source.position(path, key=key),
+            ColltoolError(what, where=self.source.at(path, key=key), fix=fix),
+        )
 
 
 def read(
-    kind: type[M], content: str | Mapping[str, Any], name: str = "", overrides: Overrides = (), short: Shorthand | None = None
+    kind: type[M],
+    content: str | Mapping[str, Any],
+    name: str = "",
+    overrides: Overrides = (),
+    short: Shorthand | None = None,
 ) -> Reading[M]:
-    """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too deep or too large."""
+    """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too
+    deep or too large."""
     return read_source(kind, *sourced(content, name), overrides, short)
 
 
@@ -156,7 +209,8 @@ def read_source(
     short: Shorthand | None = None,
     kept: Sequence[tuple[str, str, Any]] = (),
 ) -> Reading[M]:
-    """As :func:`read`. ``kept``: overrides that are part of the definition: the place for errors, key and value of each."""
+    """As :func:`read`. ``kept``: overrides that are part of the definition: the place for errors,
+    key and value of each."""
     setter = _Setter(kind, source.data, short or Shorthand())
     setter.apply(kept, read=False)
     own = len(setter.applied)
@@ -172,45 +226,72 @@ def read_source(
 FILES = {
     "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
     "ladder": "A ladder: a list of prices to follow, all at one size.",
-    "machine": "Measured rows of one machine, by which its prices are corrected; colltool calibrate writes them.",
+    "machine": (
+        "Measured rows of one machine, by which its prices are corrected; colltool calibrate writes"
+        " them."
+    ),
     "layout": "A layout: which ranks form which groups, what each runs, and where each rank sits.",
     "algorithm": "An algorithm: who sends which chunk to whom, step by step.",
-    "job": "A job: what a training step computes, how its ranks are cut, what it sends and what hides.",
-    "library": "A library: kernels as laws with measured numbers, and which of them it takes at which size.",
+    "job": (
+        "A job: what a training step computes, how its ranks are cut, what it sends and what hides."
+    ),
+    "library": (
+        "A library: kernels as laws with measured numbers, and which of them it takes at which"
+        " size."
+    ),
 }
 
 
 def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors.
 
-    It covers keys, types, bounds and units; relations between values (nested groups, distinct names) only the reader checks.
+    It covers keys, types, bounds and units; relations between values (nested groups, distinct
+    names) only the reader checks.
     """
+    schema = model.model_json_schema(by_alias=True)
+    for part in [schema, *schema.get("$defs", {}).values()]:
+        if "description" in part:
+            part["description"] = _unwrapped(part["description"])
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:colltool:{word}:1",
         "title": f"colltool {word}",
         "description": FILES[word],
     }
-    return head | {key: value for key, value in model.model_json_schema(by_alias=True).items() if key not in head}
+    return head | {key: value for key, value in schema.items() if key not in head}
+
+
+def _unwrapped(description: str) -> str:
+    """Paragraphs of a docstring as one line each: an editor breaks them where its window ends."""
+    paragraphs = description.split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def texts_of(overrides: Any) -> list[str]:
     """Overrides that are no mapping as a list; refuses anything but texts."""
     if overrides is None:
         return []
-    listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(overrides, str | bytes)
+    listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(
+        overrides, str | bytes
+    )
     options = list(overrides) if listed else [overrides]
     wrong = [option for option in options if not (listed and isinstance(option, str))]
     if wrong:
         fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
-        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix)
+        raise ColltoolError(
+            f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix
+        )
     return options
 
 
 def spelt(value: str) -> str:
     """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
     sizes = value.strip().split("x")
-    return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
+    return (
+        f"[{', '.join(sizes)}]"
+        if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes)
+        else value
+    )
 
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
@@ -218,12 +299,14 @@ def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
     parted = [(option, *option.partition("=")) for option in texts_of(overrides)]
     return [
-        (given(argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None) for option, key, equals, text in parted
+        (given(argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None)
+        for option, key, equals, text in parted
     ]
 
 
 class _Setter:
-    """Puts overrides into the data of a definition: those that were ``applied``, and the errors of the others."""
+    """Puts overrides into the data of a definition: those that were ``applied``, and the errors of
+    the others."""
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model, self.data, self.short = model, data, short
@@ -232,7 +315,8 @@ class _Setter:
         self.where = ""
 
     def apply(self, pairs: Sequence[tuple[str, str, Any]], *, read: bool = True) -> None:
-        """Where each stands for errors, its key and its value; ``read``: a text is YAML still to be read."""
+        """Where each stands for errors, its key and its value; ``read``: a text is YAML still to be
+        read."""
         if pairs:
             self.data = deepcopy(self.data)
         for where, key, value in pairs:
@@ -242,12 +326,20 @@ class _Setter:
             except ColltoolError as error:
                 self.unusable.append(error)
                 continue
-            said = value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
+            said = (
+                value.strip()
+                if isinstance(value, str)
+                else shown(value)
+                if isinstance(value, bool)
+                else str(value)
+            )
             self.applied.append(Override(where, key, said, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
-            raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
+            raise self._error(
+                "expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}"
+            )
         if isinstance(value, str) and read:
             plain = read_value(spelt(value), self.where, key.rpartition(".")[2])
         else:
@@ -269,13 +361,16 @@ class _Setter:
             elif (key := self._plain_key(path)) and not isinstance(inner, dict | list):
                 inner = target[step] = {key: inner}
             if not isinstance(inner, dict | list):
-                what = f"'{clipped('.'.join(parts[: depth + 1]))}' has no keys: it is {shown(inner)}"
+                what = (
+                    f"'{clipped('.'.join(parts[: depth + 1]))}' has no keys: it is {shown(inner)}"
+                )
                 raise self._error(what, "set it as a whole, without the rest of the key")
             target = inner
         return path
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Sets the end of a path; where a plain value may stand for a mapping, beside the keys already there."""
+        """Sets the end of a path; where a plain value may stand for a mapping, beside the keys
+        already there."""
         step, key = path[-1], self._plain_key(path)
         before = target.get(step) if key else None
         if before is None or isinstance(plain, list):
@@ -299,13 +394,22 @@ class _Setter:
         if parts[0] in top:
             return parts
         if parts[0] in names:
-            raise self._error(f"'{parts[0]}' is a {item}, not a value", f"name one of its keys: {parts[0]}.KEY=VALUE")
+            raise self._error(
+                f"'{parts[0]}' is a {item}, not a value",
+                f"name one of its keys: {parts[0]}.KEY=VALUE",
+            )
         known = [key for key in top if key != items] + [f"{name}.KEY" for name in names]
         if len(parts) > 1 and item:
             raise self._unknown(item, parts[0], names)
-        owners = (name for at, name in enumerate(every) if parts[0] in keys_at(self.model, (items, at), self.data))
+        owners = (
+            name
+            for at, name in enumerate(every)
+            if parts[0] in keys_at(self.model, (items, at), self.data)
+        )
         owner = next(owners, "")
-        raise self._unknown("key", parts[0], known, f"name the {item}: {owner}.{parts[0]};" if owner else "")
+        raise self._unknown(
+            "key", parts[0], known, f"name the {item}: {owner}.{parts[0]};" if owner else ""
+        )
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
         names = _names(items)
@@ -317,25 +421,41 @@ class _Setter:
         last = str(path[-1])
         kind = last.removesuffix("s") if any(names) else f"item of {last}"
         if hits:
-            raise self._error(f"'{part}' is more than one {kind}", "give its index, or each a name of its own in the file")
-        known = [name for name in names if name] or [str(index) for index in range(min(len(items), 20))]
+            raise self._error(
+                f"'{part}' is more than one {kind}",
+                "give its index, or each a name of its own in the file",
+            )
+        known = [name for name in names if name] or [
+            str(index) for index in range(min(len(items), 20))
+        ]
         raise self._unknown(kind, part, known)
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
-        """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be changed."""
+        """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be
+        changed."""
         if path == (self.short.items,):
-            raise self._error(f"the file has no {path[0]}", "only those that it gives can be changed")
+            raise self._error(
+                f"the file has no {path[0]}", "only those that it gives can be changed"
+            )
         if path[0] == self.short.items and path[2:] == ("levels",):
             tier = shown(_names(self.data["tiers"])[int(path[1])])
-            raise self._error(f"tier {tier} has no levels", "an override can only change those in the file")
+            raise self._error(
+                f"tier {tier} has no levels", "an override can only change those in the file"
+            )
         if path[0] == self.short.items and path[2:] == ("protocols",):
             tier = str(_names(self.data["tiers"])[int(path[1])])
-            fix = f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set one of these"
+            fix = (
+                f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set"
+                " one of these"
+            )
             raise self._error(f"tier {shown(tier)} has no protocols of its own", fix)
         return {}
 
     def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
-        return self._error(f"unknown {kind} {shown(part)}", f"{hint or nearest(part, known)} known: {', '.join(known)}".strip())
+        return self._error(
+            f"unknown {kind} {shown(part)}",
+            f"{hint or nearest(part, known)} known: {', '.join(known)}".strip(),
+        )
 
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)

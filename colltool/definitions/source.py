@@ -1,9 +1,11 @@
-"""YAML text, or a Python mapping, to plain data with the place of every key and value; the only module that reads yaml.
+"""YAML text, or a Python mapping, to plain data with the place of every key and value; the only
+module that reads yaml.
 
-Scalars resolve as in the YAML 1.2 core schema: ``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number; a version is text
-as it is written. Tags, anchors,
-aliases, merge keys, second documents and repeated keys are refused. Reading parser events rather than nodes refuses a file that
-nests too deep before anything recurses, and shows anchors even if unused.
+Scalars resolve as in the YAML 1.2 core schema: ``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a
+number; a version is text as it is written. Tags, anchors,
+aliases, merge keys, second documents and repeated keys are refused. Reading parser events rather
+than nodes refuses a file that nests too deep before anything recurses, and shows anchors even if
+unused.
 """
 
 import math
@@ -33,7 +35,10 @@ WORD_KEYS = frozenset({"version"})  # their values are words: version 2.30 is no
 
 # What is said of them, and the cure.
 _TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
-_TOO_MANY = f"holds more than {MAX_VALUES} values", "keep what is priced; a pattern stands for a long list of ranks"
+_TOO_MANY = (
+    f"holds more than {MAX_VALUES} values",
+    "keep what is priced; a pattern stands for a long list of ranks",
+)
 
 KeyPath = tuple[str | int, ...]
 
@@ -58,9 +63,11 @@ class Refused:
 
 
 class Source(NamedTuple):
-    """A definition's data with the place of every part; ``name`` is empty for a Python mapping, whose errors name key paths.
+    """A definition's data with the place of every part; ``name`` is empty for a Python mapping,
+    whose errors name key paths.
 
-    ``positions``: of values by key path, ``()`` for the whole; ``keys``: of keys, by the path of their value.
+    ``positions``: of values by key path, ``()`` for the whole; ``keys``: of keys, by the path of
+    their value.
     """
 
     name: str
@@ -69,7 +76,8 @@ class Source(NamedTuple):
     keys: Mapping[KeyPath, Position]
 
     def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Of the value at ``path`` (with ``key`` its key), else of its nearest ancestor in the file."""
+        """Of the value at ``path`` (with ``key`` its key), else of its nearest ancestor in the
+        file."""
         for end in range(len(path), -1, -1):
             if key and path[:end] in self.keys:
                 return self.keys[path[:end]]
@@ -88,7 +96,8 @@ class Source(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One mistake; ``about_key``: of the key rather than its value; ``part``: path of the whole that a validator looked at."""
+    """One mistake; ``about_key``: of the key rather than its value; ``part``: path of the whole
+    that a validator looked at."""
 
     path: KeyPath
     what: str
@@ -127,7 +136,10 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 
 _SAME_COLUMN = "check the indentation: the keys of one mapping start in the same column"
 _HINTS = (
-    ("mapping values are not allowed", "check the indentation; a text that contains ': ' needs quotes"),
+    (
+        "mapping values are not allowed",
+        "check the indentation; a text that contains ': ' needs quotes",
+    ),
     ("cannot start any token", "a text that starts with this character needs quotes"),
     ("expected key", _SAME_COLUMN),
     ("block end", _SAME_COLUMN),
@@ -138,9 +150,11 @@ _HINTS = (
 
 
 def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """The data of a file with the place of every part, and the problems; a refused value is ``Refused`` in the data.
+    """The data of a file with the place of every part, and the problems; a refused value is
+    ``Refused`` in the data.
 
-    Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no mapping, too deep or too large.
+    Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no
+    mapping, too deep or too large.
     """
     if len(text) > MOST_KEPT:
         return _scanned(text, name)
@@ -163,9 +177,15 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
     if not isinstance(data, dict):
         if builder.problems:
             raise builder.problems[0].error
-        found = "the file is empty, expected keys and values" if data is None else f"expected keys and values, got {shown(data)}"
+        found = (
+            "the file is empty, expected keys and values"
+            if data is None
+            else f"expected keys and values, got {shown(data)}"
+        )
         raise builder.error(builder.positions.get((), Position(1, 1)), found, "write 'key: value'")
-    return Source(name, data, builder.positions, builder.keys), sorted(builder.problems, key=lambda problem: problem.position)
+    return Source(name, data, builder.positions, builder.keys), sorted(
+        builder.problems, key=lambda problem: problem.position
+    )
 
 
 def read_value(text: str, where: str, key: str = "") -> Any:
@@ -191,22 +211,38 @@ class _Builder:
     def document(self, text: str) -> Any:
         text, bound = text.removeprefix("\ufeff"), BOUNDS["definition"]
         if len(text) > bound.limit:
-            raise ColltoolError(f"is larger than {bound.limit // 2**20} MiB: {bound.larger}", where=self.name, fix=bound.smaller)
+            raise ColltoolError(
+                f"is larger than {bound.limit // 2**20} MiB: {bound.larger}",
+                where=self.name,
+                fix=bound.smaller,
+            )
         if found := _UNPRINTABLE.search(text):
             before = text[: found.start()]
             place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-            raise self.error(place, f"not a text file: it holds the control character U+{ord(found[0]):04X}", "remove it")
+            raise self.error(
+                place,
+                f"not a text file: it holds the control character U+{ord(found[0]):04X}",
+                "remove it",
+            )
         self.events = iter(yaml.parse(text, Loader=_Loader))
         data = None
         try:
             for event in self.events:
                 if isinstance(event, yaml.DocumentStartEvent):
                     if () in self.positions:
-                        raise self.error(_start(event), "a second document starts here", "one file holds one document")
+                        raise self.error(
+                            _start(event),
+                            "a second document starts here",
+                            "one file holds one document",
+                        )
                     data = self._value(next(self.events), ())
         except yaml.MarkedYAMLError as error:
             raise self._syntax_error(error, text) from error
-        except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an escape such as "\\UFFFFFFFF"
+        except (
+            yaml.YAMLError,
+            ValueError,
+            OverflowError,
+        ) as error:  # the last two: an escape such as "\\UFFFFFFFF"
             raise self.error(Position(1, 1), f"not valid YAML: {printable(str(error))}") from error
         return data
 
@@ -223,7 +259,11 @@ class _Builder:
         elif not isinstance(event, yaml.AliasEvent):
             if len(path) >= MAX_NESTING:
                 raise self.error(place, *_TOO_DEEP)
-            value = self._sequence(path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(path)
+            value = (
+                self._sequence(path)
+                if isinstance(event, yaml.SequenceStartEvent)
+                else self._mapping(path)
+            )
         return Refused() if refused else value
 
     def _sequence(self, path: KeyPath) -> list[Any]:
@@ -241,8 +281,14 @@ class _Builder:
                 continue
             child, place = (*path, key), _start(event)
             if key in data:
-                first = f", first given at {_place_text(self.name, self.keys[child])}" if self.place else ""
-                self._refuse(child, place, f"key {shown(key)} is repeated{first}", "keep one of the two")
+                first = (
+                    f", first given at {_place_text(self.name, self.keys[child])}"
+                    if self.place
+                    else ""
+                )
+                self._refuse(
+                    child, place, f"key {shown(key)} is repeated{first}", "keep one of the two"
+                )
             self.keys[child] = place
             data[key] = self._value(next(self.events), child)
         return data
@@ -258,14 +304,21 @@ class _Builder:
             return None
         value = event.value if event.style else _resolve(event.value)
         if event.value == "<<" and not event.style:
-            self._refuse((*path, "<<"), place, "merge keys ('<<') are not supported", "write the keys out")
+            self._refuse(
+                (*path, "<<"), place, "merge keys ('<<') are not supported", "write the keys out"
+            )
         elif isinstance(value, str):
             return value
         elif event.value == "":
             self._refuse(path, place, "a value without a key", "write 'key: value'")
         else:
             text = clipped(event.value)
-            self._refuse((*path, event.value), place, f"the key {text} is not text", f"""quote it: "{text}":""")
+            self._refuse(
+                (*path, event.value),
+                place,
+                f"the key {text} is not text",
+                f"""quote it: "{text}":""",
+            )
         return None
 
     def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Any:
@@ -275,7 +328,12 @@ class _Builder:
             return event.value  # as it is written
         if isinstance(value, float) and not math.isfinite(value):
             text = clipped(event.value)
-            self._refuse(path, _start(event), f"{text} is not a finite number", "write a number, or quote it if it is text")
+            self._refuse(
+                path,
+                _start(event),
+                f"{text} is not a finite number",
+                "write a number, or quote it if it is text",
+            )
             return Refused()
         return value
 
@@ -283,31 +341,51 @@ class _Builder:
         """Report an alias, anchor or tag; True when the value cannot be known without it."""
         place = _start(event)
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not supported", "write the value out")
+            self._refuse(
+                path,
+                place,
+                f"aliases ('*{clipped(str(event.anchor))}') are not supported",
+                "write the value out",
+            )
             return True
         if anchor := getattr(event, "anchor", None):
             what = f"anchors ('&{clipped(anchor)}') are not supported"
             self._refuse(path, place, what, "remove it; write values out where needed")
         if tag := getattr(event, "tag", None):
             fix = "remove it; quote the value if it is text"
-            self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not supported", fix)
+            self._refuse(
+                path,
+                place,
+                f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not supported",
+                fix,
+            )
         return bool(tag)
 
     def _refuse(self, path: KeyPath, place: Position, what: str, fix: str) -> None:
         key_path = dotted(path)
-        self.problems.append(Problem(path, place, self.error(place, f"{key_path}: {what}" if key_path else what, fix)))
+        self.problems.append(
+            Problem(
+                path, place, self.error(place, f"{key_path}: {what}" if key_path else what, fix)
+            )
+        )
         if len(self.problems) > MOST:
-            told = [problem.error for problem in sorted(self.problems[:MOST], key=lambda problem: problem.position)]
+            told = [
+                problem.error
+                for problem in sorted(self.problems[:MOST], key=lambda problem: problem.position)
+            ]
             raise ManyErrors([*told, ColltoolError(MORE, where=printable(self.name))])
 
     def error(self, place: Position, what: str, fix: str = "") -> ColltoolError:
-        return ColltoolError(what, where=_place_text(self.name, place) if self.place else self.name, fix=fix)
+        return ColltoolError(
+            what, where=_place_text(self.name, place) if self.place else self.name, fix=fix
+        )
 
     def _syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ColltoolError:
         mark: Any = error.problem_mark or error.context_mark
         place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
         problem = printable(" ".join(filter(None, (error.problem, error.context))))
-        if "maximum nesting depth" in problem:  # libyaml from 0.2.6 on has a limit of its own, and meets it before we are asked
+        # libyaml from 0.2.6 on has a limit of its own, and meets it before we are asked
+        if "maximum nesting depth" in problem:
             return self.error(place, *_TOO_DEEP)
         line = text.split("\n")[place.line - 1 : place.line]
         fix = next((hint for part, hint in _HINTS if part in problem), "")
@@ -317,7 +395,8 @@ class _Builder:
 
 
 def _resolve(text: str) -> Any:
-    """A plain scalar by the YAML 1.2 core schema; infinity for every number that is not finite: ``.inf``, ``.nan``, ``1e999``."""
+    """A plain scalar by the YAML 1.2 core schema; infinity for every number that is not finite:
+    ``.inf``, ``.nan``, ``1e999``."""
     if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
         return int(text)  # nearly all of a long list
     if text in _WORDS:
@@ -356,17 +435,31 @@ def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
             for key, inner in value.items():
                 inside = (*path, str(key))
                 said = f"the key {shown(key)} is not text"
-                found[str(key)] = plain(inner, inside) if isinstance(key, str) else refuse(inside, place, said, "a key is text")
+                found[str(key)] = (
+                    plain(inner, inside)
+                    if isinstance(key, str)
+                    else refuse(inside, place, said, "a key is text")
+                )
             return found
         if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy's numbers and arrays
             value = value.tolist()
         if isinstance(value, list | tuple):
             return [plain(inner, (*path, index)) for index, inner in enumerate(value)]
         number = isinstance(value, int | float)
-        if value is None or isinstance(value, str | bool) or (number and abs(value) < _LARGEST):  # NaN is not
+        # NaN is not
+        if value is None or isinstance(value, str | bool) or (number and abs(value) < _LARGEST):
             return value
-        what = f"{shown(value)} is not a finite number" if number else f"no definition holds {shown(value)}"
-        return refuse(path, place, what, "a definition holds text, finite numbers, true, false, lists and mappings")
+        what = (
+            f"{shown(value)} is not a finite number"
+            if number
+            else f"no definition holds {shown(value)}"
+        )
+        return refuse(
+            path,
+            place,
+            what,
+            "a definition holds text, finite numbers, true, false, lists and mappings",
+        )
 
     data = plain(mapping, ())
     return Source("", data, positions, positions), problems

@@ -1,7 +1,7 @@
 """TOML text to plain data with the place of every key, for the same reader as YAML.
 
-``tomllib`` keeps no places, so they are found again line by line; text it takes and the search does not (a key in quotes or with
-a dot) has the place of the table around it.
+``tomllib`` keeps no places, so they are found again line by line; text it takes and the search does
+not (a key in quotes or with a dot) has the place of the table around it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ _PLACED = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """As :func:`colltool.definitions.source.scan`, of TOML; what is no TOML is an error at its line and column."""
+    """As :func:`colltool.definitions.source.scan`, of TOML; what is no TOML is an error at its line
+    and column."""
     bound = BOUNDS["definition"]
     if len(text) > bound.limit:
-        raise ColltoolError(f"is larger than {bound.limit // 2**20} MiB", where=name, fix=bound.smaller)
+        raise ColltoolError(
+            f"is larger than {bound.limit // 2**20} MiB", where=name, fix=bound.smaller
+        )
     try:
         data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         found = _PLACED.search(str(error))
-        line, column = (found[1], found[2]) if found and found[1] else (str(text.count("\n") + 1), "1")
+        line, column = (
+            (found[1], found[2]) if found and found[1] else (str(text.count("\n") + 1), "1")
+        )
         what = printable(_PLACED.sub("", str(error)))
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:

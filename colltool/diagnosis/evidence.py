@@ -25,9 +25,11 @@ class FailedLog(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper bounds.
-    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them, ``debug`` what
-    NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those of each file."""
+    """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls
+    known only as upper bounds.
+    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them, ``debug``
+    what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those of each
+    file."""
 
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
@@ -46,12 +48,23 @@ class Evidence(NamedTuple):
 
     @property
     def most_ranks(self) -> int:
-        return max([self.world or 1, *(one.ranks for one in self.series), *(one.ranks for one in self.bounds)])
+        return max(
+            [
+                self.world or 1,
+                *(one.ranks for one in self.series),
+                *(one.ranks for one in self.bounds),
+            ]
+        )
 
     def only(self, primitive: Primitive | None) -> Evidence:
         if primitive is None:
             return self
-        there = dict.fromkeys(map(str, [*(one.primitive for one in self.series), *(one.primitive for one in self.bounds)]))
+        there = dict.fromkeys(
+            map(
+                str,
+                [*(one.primitive for one in self.series), *(one.primitive for one in self.bounds)],
+            )
+        )
         if there and str(primitive) not in there:
             what = f"the logs hold no {primitive.spoken}"
             raise ColltoolError(what, argument="primitive", fix=f"they hold: {', '.join(there)}")

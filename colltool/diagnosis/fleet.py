@@ -1,4 +1,5 @@
-"""Many runs of many hosts as one question: which host, pair or group is slow or fails, and which runs were slow only once."""
+"""Many runs of many hosts as one question: which host, pair or group is slow or fails, and which
+runs were slow only once."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ FEWEST_RUNS = 2  # of a host that say something
 
 
 class _FleetRun(NamedTuple):
-    """One series of one file; ``relative`` to the median of runs of its kind, None where it failed."""
+    """One series of one file; ``relative`` to the median of runs of its kind, None where it
+    failed."""
 
     file: str
     hosts: tuple[str, ...]
@@ -38,7 +40,8 @@ class _FleetRun(NamedTuple):
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """What the runs of different hosts say beside each other; None for fewer than three hosts or sets of hosts."""
+    """What the runs of different hosts say beside each other; None for fewer than three hosts or
+    sets of hosts."""
     runs = list(_runs(seen, series))
     names = sorted({host for run in runs for host in run.hosts}, key=_natural)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
@@ -46,7 +49,12 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
     slow = _slow_hosts([run for run in runs if not run.failed])
     failing = _in_all_failures(runs)
     hosts = tuple(_host(name, runs, slow, failing) for name in names)
-    said = [*_said_of(hosts, runs, failing), *_single_pairs(runs, {*slow, *failing}), *_groups(runs), *_alike(runs, series)]
+    said = [
+        *_said_of(hosts, runs, failing),
+        *_single_pairs(runs, {*slow, *failing}),
+        *_groups(runs),
+        *_alike(runs, series),
+    ]
     return Fleet(hosts, tuple(_pairs(runs)), tuple(said), len({run.file for run in runs}))
 
 
@@ -61,7 +69,9 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
             found.append((judged.files[0], kind, one.large))
     usual = {kind: median(shares) for kind, shares in like.items()}
     for file, kind, share in found:
-        yield _FleetRun(file, tuple(sorted(set(seen.hosts[file]))), kind, share, share / usual[kind])
+        yield _FleetRun(
+            file, tuple(sorted(set(seen.hosts[file]))), kind, share, share / usual[kind]
+        )
     for failed in seen.failed:
         if failed.hosts:
             yield _FleetRun(failed.file, tuple(sorted(set(failed.hosts))), (), None, None)
@@ -80,7 +90,11 @@ def _slow_hosts(runs: Sequence[_FleetRun]) -> tuple[str, ...]:
         worst, slow = max(counts.items(), key=lambda one: (one[1] / totals[one[0]], one[1]))
         rest = [run for run in left if worst not in run.hosts]
         enough = totals[worst] >= FEWEST_RUNS and slow / totals[worst] >= MOSTLY
-        if not enough or (rest and sum(run.slow for run in rest) / len(rest) > SELDOM and len(out) >= len(totals) / 3):
+        if not enough or (
+            rest
+            and sum(run.slow for run in rest) / len(rest) > SELDOM
+            and len(out) >= len(totals) / 3
+        ):
             break
         out.append(worst)
         left = rest
@@ -102,7 +116,9 @@ def _in_all_failures(runs: Sequence[_FleetRun]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _host(name: str, runs: Sequence[_FleetRun], slow: Sequence[str], failing: Sequence[str]) -> FleetHost:
+def _host(
+    name: str, runs: Sequence[_FleetRun], slow: Sequence[str], failing: Sequence[str]
+) -> FleetHost:
     mine = [run for run in runs if name in run.hosts]
     shares = [run.relative for run in mine if run.relative is not None]
     state: Literal["slow", "in failed runs", "as the others"]
@@ -122,12 +138,18 @@ def _pairs(runs: Iterable[_FleetRun]) -> Iterator[FleetPair]:
     for run in runs:
         for pair in combinations(run.hosts, 2) if len(run.hosts) == 2 else ():
             by_pair[pair].append(run)
-    for (one, other), both in sorted(by_pair.items(), key=lambda item: (_natural(item[0][0]), _natural(item[0][1]))):
+    for (one, other), both in sorted(
+        by_pair.items(), key=lambda item: (_natural(item[0][0]), _natural(item[0][1]))
+    ):
         shares = [run.relative for run in both if run.relative is not None]
-        yield FleetPair(one, other, min(shares, default=None), sum(run.failed for run in both), len(both))
+        yield FleetPair(
+            one, other, min(shares, default=None), sum(run.failed for run in both), len(both)
+        )
 
 
-def _said_of(hosts: Sequence[FleetHost], runs: Sequence[_FleetRun], failing: Sequence[str]) -> Iterator[str]:
+def _said_of(
+    hosts: Sequence[FleetHost], runs: Sequence[_FleetRun], failing: Sequence[str]
+) -> Iterator[str]:
     for one in hosts:
         if one.state == "slow" and one.of_fleet is not None:
             reach = f"at {whole_percent(one.of_fleet)} of the median"
@@ -135,16 +157,32 @@ def _said_of(hosts: Sequence[FleetHost], runs: Sequence[_FleetRun], failing: Seq
     failed = {run.file for run in runs if run.failed}
     if failed:
         who = " or ".join(sorted(failing, key=_natural))
-        yield f"{counted(len(failed), 'run')} failed, {'all' if len(failed) > 1 else 'it is'} with {who}"
+        yield (
+            f"{counted(len(failed), 'run')} failed, {'all' if len(failed) > 1 else 'it is'} with"
+            f" {who}"
+        )
 
 
 def _single_pairs(runs: Sequence[_FleetRun], known: set[str]) -> Iterator[str]:
-    """Slow runs that no host explains: of hosts that are fast elsewhere, at another time or with others."""
+    """Slow runs that no host explains: of hosts that are fast elsewhere, at another time or with
+    others."""
     fast = Counter(host for run in runs if not run.slow and not run.failed for host in run.hosts)
-    odd = [run for run in runs if run.slow and not known & set(run.hosts) and all(fast[host] for host in run.hosts)]
+    odd = [
+        run
+        for run in runs
+        if run.slow and not known & set(run.hosts) and all(fast[host] for host in run.hosts)
+    ]
     for run in odd[:5]:
-        again = [other for other in runs if other.hosts == run.hosts and not other.slow and not other.failed]
-        what = "the same hosts are fast in other runs" if again else "each is fast with others: their path"
+        again = [
+            other
+            for other in runs
+            if other.hosts == run.hosts and not other.slow and not other.failed
+        ]
+        what = (
+            "the same hosts are fast in other runs"
+            if again
+            else "each is fast with others: their path"
+        )
         reach = f"{' and '.join(run.hosts)} at {whole_percent(run.relative or 0.0)} of the median"
         yield f"{reach} in {run.file}: {what}, or transient"
     if len(odd) > 5:
@@ -162,10 +200,15 @@ def _groups(runs: Sequence[_FleetRun]) -> Iterator[str]:
     between = [run for run in pairs if group[run.hosts[0]] != group[run.hosts[1]]]
     if len(inside) < FEWEST_RUNS or len(between) < FEWEST_RUNS:
         return
-    low = median(run.relative or 0.0 for run in between) / median(run.relative or 1.0 for run in inside)
+    low = median(run.relative or 0.0 for run in between) / median(
+        run.relative or 1.0 for run in inside
+    )
     if low < SLOW:
         names = ", ".join(sorted(set(group.values())))
-        yield f"runs between {names} reach {whole_percent(low)} of those inside: what joins the groups is slow"
+        yield (
+            f"runs between {names} reach {whole_percent(low)} of those inside: what joins the"
+            " groups is slow"
+        )
 
 
 def _alike(runs: Sequence[_FleetRun], series: Sequence[SeriesHealth]) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Which machine logs come from, by the devices that they name: the nearest bundled fabric, resized to what ran."""
+"""Which machine logs come from, by the devices that they name: the nearest bundled fabric, resized
+to what ran."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ from colltool.base.formatting import counted
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, is_stream, matching_network, nics_of, per_host, reached
+from colltool.diagnosis.networks import (
+    SENT,
+    TWO_HOSTS,
+    USUAL,
+    is_stream,
+    matching_network,
+    nics_of,
+    per_host,
+    reached,
+)
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.thresholds import EXPECT
 from colltool.diagnosis.told import told
@@ -26,7 +36,11 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]
     """As given, but for runs on fewer ranks of each host."""
     machine = seen.named
     said = [*_read(machine), f"fabric {fabric.name}, as given"]
-    shapes = {one.ranks // one.nodes for one in seen.logs.series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    shapes = {
+        one.ranks // one.nodes
+        for one in seen.logs.series
+        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0
+    }
     inner = fabric.tiers[0]
     hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
     if hosts and len(shapes) == 1 and min(shapes) < inner.endpoints:
@@ -35,13 +49,21 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]
         said.append(f"{counted(size, 'rank')} a host ran: {inner.name} taken as of {size}")
     own, nearest = fabric.library_facts, dict.fromkeys(filter(None, map(_name_of, machine.devices)))
     theirs = {name: load_fabric(name).library_facts for name in nearest} if own and own.gpu else {}
-    others = [name for name, facts in theirs.items() if own and (facts.gpu if facts else None) != own.gpu]
-    said += [f"the devices do not match {fabric.name}: the nearest bundled fabric is {name}" for name in others]
-    return fabric, AssumedFabric(fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+    others = [
+        name for name, facts in theirs.items() if own and (facts.gpu if facts else None) != own.gpu
+    ]
+    said += [
+        f"the devices do not match {fabric.name}: the nearest bundled fabric is {name}"
+        for name in others
+    ]
+    return fabric, AssumedFabric(
+        fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said)
+    )
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
-    """The bundled fabric nearest to the devices that logs name, or to their times, resized to what they ran on.
+    """The bundled fabric nearest to the devices that logs name, or to their times, resized to what
+    they ran on.
 
     ColltoolError where they name one that is not known, or those of several machines.
     """
@@ -59,51 +81,76 @@ def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, A
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
     one = found[devices[0]]
     assert one is not None
-    said = [*_read(machine)] if machine.devices else [f"{devices[0]}: the text of the logs mentions it"]
+    said = (
+        [*_read(machine)]
+        if machine.devices
+        else [f"{devices[0]}: the text of the logs mentions it"]
+    )
     said.append(f"fabric {one.fabric}, the nearest bundled one: assumed from the devices")
     return _assumed(one, seen, overrides, said)
 
 
-USUAL_MACHINES = (Known("", "dgx-h100"), Known("", "dgx-a100"), Known("", "dgx-b200"), Known("", "mi300x"))
+USUAL_MACHINES = (
+    Known("", "dgx-h100"),
+    Known("", "dgx-a100"),
+    Known("", "dgx-b200"),
+    Known("", "mi300x"),
+)
 SLOWEST = Known("", "dgx-a100")
 
 
 def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, AssumedFabric]:
-    """Where no device is named: the usual machine whose prices come nearest, else the slowest, which is then too fast."""
+    """Where no device is named: the usual machine whose prices come nearest, else the slowest,
+    which is then too fast."""
     fits: list[tuple[float, Known]] = []
     long = [one for one in seen.logs.series if one.points[-1].bytes >= SENT]
     kernels = [one for one in long if log_library(one.library).may_be_nccl or is_stream(one)]
     for one in USUAL_MACHINES if kernels else ():
         held, _ = _assumed(one, seen, overrides, [])
-        shares = [share for each in seen.on(held).series if (share := reached(held, each)) is not None]
+        shares = [
+            share for each in seen.on(held).series if (share := reached(held, each)) is not None
+        ]
         if shares and min(shares) >= EXPECT and max(shares) <= TWO_HOSTS:
             fits.append((sum(abs(log(min(share, 1.25) / USUAL)) for share in shares), one))
     if not kernels and (seen.logs.series or not told(seen.debug)):
         raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
     best = min(fits, key=lambda fit: fit[0])[1] if fits else SLOWEST
     why = "the usual machine that fits best" if fits else "the slowest of the usual machines"
-    said = f"the logs name no device: held against {best.fabric}, {why}; {given('fabric', 'dgx-h100')} names another"
+    said = (
+        f"the logs name no device: held against {best.fabric}, {why}; {given('fabric', 'dgx-h100')}"
+        " names another"
+    )
     fabric, assumed = _assumed(best, seen, overrides, [said])
     return fabric, assumed._replace(guessed=True)
 
 
-def _assumed(one: Known, seen: Evidence, overrides: Overrides, said: Sequence[str]) -> tuple[Fabric, AssumedFabric]:
+def _assumed(
+    one: Known, seen: Evidence, overrides: Overrides, said: Sequence[str]
+) -> tuple[Fabric, AssumedFabric]:
     fabric, sizes = _sized(one, seen, overrides)
     told = [*said, *(f"{size}: the size of the measured group" for size in sizes)]
     match, own = None, nics_of(fabric)
     several = len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints
     outer = fabric.tiers[-1]
-    if several and any(key.startswith(f"{outer.name}.") and not key.endswith(".size") for key, _ in fabric.overrides):
+    if several and any(
+        key.startswith(f"{outer.name}.") and not key.endswith(".size")
+        for key, _ in fabric.overrides
+    ):
         told.append(f"the network is as given ({outer.name})")
     elif several and (rate := _logged_rate(seen, per_host(fabric))):
         fabric = _with_rate(fabric, rate / outer.bandwidth)
-        told.append(f"{len(seen.debug.nics)} NICs of {seen.debug.nic_GBps:g} GB/s a host: NCCL's own lines")
+        told.append(
+            f"{len(seen.debug.nics)} NICs of {seen.debug.nic_GBps:g} GB/s a host: NCCL's own lines"
+        )
     elif several:
         match = matching_network(fabric, seen.on(fabric).series)
         what = f"the network of {one.fabric} is assumed: the logs do not name NICs ({outer.name})"
         if match:
             fabric = _with_rate(fabric, match.fabric.tiers[-1].bandwidth / outer.bandwidth)
-            what = f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs name no NICs ({outer.name})"
+            what = (
+                f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs"
+                f" name no NICs ({outer.name})"
+            )
         told.append(what)
     return fabric, AssumedFabric(
         fabric=one.fabric,
@@ -119,7 +166,9 @@ def _assumed(one: Known, seen: Evidence, overrides: Overrides, said: Sequence[st
 def _logged_rate(seen: Evidence, devices: int) -> float | None:
     """Bytes/s a device of the NICs that NCCL lists."""
     debug = seen.debug
-    return len(debug.nics) * debug.nic_GBps * 1e9 / devices if debug.nics and debug.nic_GBps else None
+    return (
+        len(debug.nics) * debug.nic_GBps * 1e9 / devices if debug.nics and debug.nic_GBps else None
+    )
 
 
 def _with_rate(fabric: Fabric, share: float) -> Fabric:
@@ -128,7 +177,11 @@ def _with_rate(fabric: Fabric, share: float) -> Fabric:
 
 
 def _sized(one: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
-    name = one.fabric if seen.most_ranks <= load_fabric(one.fabric).ranks else CLUSTERS.get(one.fabric, one.fabric)
+    name = (
+        one.fabric
+        if seen.most_ranks <= load_fabric(one.fabric).ranks
+        else CLUSTERS.get(one.fabric, one.fabric)
+    )
     sizes = _sizes(load_fabric(name, list(one.differs)), seen)
     ours = [*one.differs, *sizes]
     if isinstance(overrides, Mapping):
@@ -149,7 +202,8 @@ def _name_of(device: str) -> str:
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced ranks fill host after host."""
+    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced
+    ranks fill host after host."""
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
     if len(fabric.tiers) == 1:
         return []
@@ -157,7 +211,11 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
         whole = seen.most_ranks <= inner.endpoints or seen.most_ranks % inner.endpoints == 0
         return [] if whole or seen.most_ranks % 64 else [f"{inner.name}.size=64"]
     series = seen.logs.series
-    shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    shared = {
+        one.ranks // one.nodes
+        for one in series
+        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0
+    }
     if len(shared) > 1:
         return []
     most = max(inner.endpoints, inner.max_size or 0)

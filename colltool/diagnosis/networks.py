@@ -1,4 +1,5 @@
-"""The network of a machine whose logs name no NICs: the usual NICs of a host that fit what was measured between hosts."""
+"""The network of a machine whose logs name no NICs: the usual NICs of a host that fit what was
+measured between hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from colltool.measurements.series import Series
 RINGS = ("multi-rail-ring", "ring")
 COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)
 LEAST = 1 / 4  # of the bundled fabric's network: below it a fault is likelier than other NICs
-LINE = 1.02  # of the line rate, at most; trees of two hosts send each byte once and reach up to TWO_HOSTS of a ring's busbw
+# of the line rate, at most; trees of two hosts send each byte once and reach up to TWO_HOSTS of a
+# ring's busbw
+LINE = 1.02
 TWO_HOSTS = 1.7
 SURE = 1.3  # advantage of trees up to which they are not told from rings by the NICs
 USUAL = 0.93  # of its line rate, what a healthy network carries
@@ -40,7 +43,11 @@ class NetworkMatch(NamedTuple):
     def said(self) -> str:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
         total, hosts = self.nics * self.gbit, per_host(self.fabric)
-        ways = [f"{count} x {total // count}G" for count in COUNTS if count <= hosts and total / count in SPEEDS_GBIT]
+        ways = [
+            f"{count} x {total // count}G"
+            for count in COUNTS
+            if count <= hosts and total / count in SPEEDS_GBIT
+        ]
         return f"{' or '.join(reversed(ways[:2]))} a host at {whole_percent(self.share)}"
 
 
@@ -49,7 +56,9 @@ def per_host(fabric: Fabric) -> int:
 
 
 def scaled_network(fabric: Fabric, share: float) -> Fabric:
-    return with_tiers(fabric, lambda tier: scaled_bandwidth(tier, share), range(1, len(fabric.tiers)))
+    return with_tiers(
+        fabric, lambda tier: scaled_bandwidth(tier, share), range(1, len(fabric.tiers))
+    )
 
 
 def nics_of(fabric: Fabric) -> str:
@@ -80,12 +89,17 @@ def reached(fabric: Fabric, series: Series) -> float | None:
     times = scenario.times(series)
     if times is None:
         return None
-    plateau = [at for at, point in enumerate(series.points) if point.bytes * PLATEAU >= series.points[-1].bytes][-LARGE:]
+    plateau = [
+        at
+        for at, point in enumerate(series.points)
+        if point.bytes * PLATEAU >= series.points[-1].bytes
+    ][-LARGE:]
     return median(times[at] / series.points[at].seconds for at in plateau)
 
 
 def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch | None:
-    """The usual NICs that fit all series between hosts; None if none do, if the fabric's own do, or if no series shows them."""
+    """The usual NICs that fit all series between hosts; None if none do, if the fabric's own do, or
+    if no series shows them."""
     across = between_hosts(fabric, series)
     if not across or _fits(fabric, across, EXPECT) is not None:
         return None
@@ -108,13 +122,20 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
 
 
 def trees_share(fabric: Fabric, one: ValidatedSeries) -> float:
-    """What a ring reaches of the price, for an all-reduce of two hosts whose NICs bind; 1 for any other series.
+    """What a ring reaches of the price, for an all-reduce of two hosts whose NICs bind; 1 for any
+    other series.
 
-    There NCCL runs trees, which send each byte once, or rings, by version and topology, and either is healthy: 89 and 57 GB/s of
-    busbw over 4 and 2 x 200G on A100 (nccl-tests 152, nccl 837), 158 over 4 x 200G on GH200 (Alps).
+    There NCCL runs trees, which send each byte once, or rings, by version and topology, and either
+    is healthy: 89 and 57 GB/s of busbw over 4 and 2 x 200G on A100 (nccl-tests 152, nccl 837), 158
+    over 4 x 200G on GH200 (Alps).
     """
     series = one.series
-    if series.primitive is not AR or len(fabric.tiers) < 2 or series.ranks != 2 * per_host(fabric) or not _own_nics(fabric):
+    if (
+        series.primitive is not AR
+        or len(fabric.tiers) < 2
+        or series.ranks != 2 * per_host(fabric)
+        or not _own_nics(fabric)
+    ):
         return 1.0
     rings = Scenario(fabric, only=RINGS).times(series)
     share = one.points[-1].predicted_s / rings[-1] if rings else 1.0
@@ -122,8 +143,12 @@ def trees_share(fabric: Fabric, one: ValidatedSeries) -> float:
 
 
 def _own_nics(fabric: Fabric) -> bool:
-    """Whether the network is another than the bundled fabric's, for whose machine trees or rings are known."""
-    return any(key.startswith(f"{fabric.tiers[-1].name}.") and key.endswith("bandwidth") for key, _ in fabric.overrides)
+    """Whether the network is another than the bundled fabric's, for whose machine trees or rings
+    are known."""
+    return any(
+        key.startswith(f"{fabric.tiers[-1].name}.") and key.endswith("bandwidth")
+        for key, _ in fabric.overrides
+    )
 
 
 def _fits(fabric: Fabric, across: Sequence[Series], least: float) -> float | None:

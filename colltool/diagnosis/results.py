@@ -10,10 +10,12 @@ from colltool.measurements.series import Series, Skipped
 
 
 class ValidatedPoint(NamedTuple):
-    """One measured size against its price, the fastest among what the library ships; ``relative_error`` = predicted/measured - 1.
+    """One measured size against its price, the fastest among what the library ships;
+    ``relative_error`` = predicted/measured - 1.
 
-    ``bound``: what takes most of the price (``latency``, ``bandwidth``, ``overhead``). ``nearest``: the algorithm whose price is
-    nearest to the measurement. ``spec``, ``nearest_spec``: their names for ``--algorithm``.
+    ``bound``: what takes most of the price (``latency``, ``bandwidth``, ``overhead``). ``nearest``:
+    the algorithm whose price is nearest to the measurement. ``spec``, ``nearest_spec``: their names
+    for ``--algorithm``.
     """
 
     bytes: float
@@ -58,7 +60,8 @@ class ValidatedSeries(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validation(Result):
-    """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a fraction."""
+    """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
+    fraction."""
 
     subject: ClassVar[str] = "calibrate"
     fabric: str
@@ -76,8 +79,9 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are held against; ``said``: in sentences, what was read and what was assumed. ``network``: the usual
-    NICs that fit the times, where the logs name none and the fabric's ``own`` do not fit. ``guessed``: no device is named."""
+    """The fabric that logs are held against; ``said``: in sentences, what was read and what was
+    assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
+    fabric's ``own`` do not fit. ``guessed``: no device is named."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -90,9 +94,9 @@ class AssumedFabric(NamedTuple):
 
 
 class SeriesHealth(NamedTuple):
-    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``: median share of the expected
-    rate, None if not measured. ``bar``: the share that large messages must reach, small ones less; ``low``: one of them misses
-    it."""
+    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
+    median share of the expected rate, None if not measured. ``bar``: the share that large messages
+    must reach, small ones less; ``low``: one of them misses it."""
 
     judged: ValidatedSeries
     wire: str
@@ -103,8 +107,9 @@ class SeriesHealth(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A cause that the prices support. ``look``: what reveals it on the machine. ``error``: mean relative error of its prices on
-    the times it explains, ``error_all`` on all sizes of these series; None for what no price is needed to see."""
+    """A cause that the prices support. ``look``: what reveals it on the machine. ``error``: mean
+    relative error of its prices on the times it explains, ``error_all`` on all sizes of these
+    series; None for what no price is needed to see."""
 
     name: str
     said: str
@@ -122,8 +127,8 @@ class Prediction(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """What to run next. ``foretold``: the outcome at ``bytes`` under each remaining cause; under a single one, also as the fabric
-    should be."""
+    """What to run next. ``foretold``: the outcome at ``bytes`` under each remaining cause; under a
+    single one, also as the fabric should be."""
 
     command: str
     bytes: float
@@ -140,9 +145,9 @@ class LeftOutKernels(NamedTuple):
 
 
 class UpperBound(NamedTuple):
-    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were traced. ``missing``: ranks
-    without a trace; empty where unknown, or where all are there but their calls do not pair off. ``wire``: the outermost tier
-    that they cross on the fabric."""
+    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
+    traced. ``missing``: ranks without a trace; empty where unknown, or where all are there but
+    their calls do not pair off. ``wire``: the outermost tier that they cross on the fabric."""
 
     primitive: Primitive
     ranks: int
@@ -152,10 +157,11 @@ class UpperBound(NamedTuple):
 
 
 class DiagnosisFinding(NamedTuple):
-    """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or ``large and small``. ``low``,
-    ``high``: range of the share of the expected rate, None where nothing was measured. ``error``: of the fabric's own prices.
-    ``causes``: best first. ``experiments``: what would tell them apart, in order. ``hints``: findings of ``validate`` where no
-    cause is known."""
+    """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or
+    ``large and small``. ``low``, ``high``: range of the share of the expected rate, None where
+    nothing was measured. ``error``: of the fabric's own prices.
+    ``causes``: best first. ``experiments``: what would tell them apart, in order. ``hints``:
+    findings of ``validate`` where no cause is known."""
 
     series: tuple[str, ...]
     size: str
@@ -168,7 +174,8 @@ class DiagnosisFinding(NamedTuple):
 
 
 class FleetHost(NamedTuple):
-    """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative to runs of their kind."""
+    """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative
+    to runs of their kind."""
 
     host: str
     runs: int
@@ -183,7 +190,8 @@ class FleetHost(NamedTuple):
 
 
 class FleetPair(NamedTuple):
-    """Two hosts that ran together; ``of_fleet`` is the lowest rate of their runs, relative to runs of their kind."""
+    """Two hosts that ran together; ``of_fleet`` is the lowest rate of their runs, relative to runs
+    of their kind."""
 
     a: str
     b: str
@@ -193,7 +201,8 @@ class FleetPair(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """Runs of several sets of hosts beside each other; ``said``: what they tell, in sentences; ``files``: how many runs."""
+    """Runs of several sets of hosts beside each other; ``said``: what they tell, in sentences;
+    ``files``: how many runs."""
 
     hosts: tuple[FleetHost, ...]
     pairs: tuple[FleetPair, ...]
@@ -203,8 +212,9 @@ class Fleet(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Result):
-    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate. ``bounds`` are calls that say
-    nothing of a wire, ``measure`` what would; ``left_out`` are kernels in no row."""
+    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
+    ``bounds`` are calls that say nothing of a wire, ``measure`` what would; ``left_out`` are
+    kernels in no row."""
 
     subject: ClassVar[str] = "doctor"
     assumed: AssumedFabric

@@ -1,4 +1,5 @@
-"""What logs say of causes themselves, in lines of NCCL_DEBUG=INFO and settings: believed unless the numbers refute it."""
+"""What logs say of causes themselves, in lines of NCCL_DEBUG=INFO and settings: believed unless the
+numbers refute it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,14 @@ def _network(debug: DebugLines) -> Iterator[Told]:
     elif env.get("NCCL_NET", "").lower() == "socket":
         yield Told("sockets", "NCCL_NET=Socket")
     elif debug.gpudirect is False:
-        yield Told("gpudirect", "no connection via NET with GDRDMA" if debug.connections("NET/") else "GPU Direct RDMA Disabled")
+        yield Told(
+            "gpudirect",
+            (
+                "no connection via NET with GDRDMA"
+                if debug.connections("NET/")
+                else "GPU Direct RDMA Disabled"
+            ),
+        )
     elif env.get("NCCL_NET_GDR_LEVEL") in _OFF:
         yield Told("gpudirect", f"NCCL_NET_GDR_LEVEL={env['NCCL_NET_GDR_LEVEL']}")
 
@@ -60,7 +68,10 @@ def _inside(debug: DebugLines) -> Iterator[Told]:
 def _settings(env: Mapping[str, str]) -> Iterator[Told]:
     algorithm, protocol = env.get("NCCL_ALGO", ""), env.get("NCCL_PROTO", "")
     if algorithm.lower() in ("ring", "tree"):
-        yield Told("algorithm-ring" if algorithm.lower() == "ring" else "algorithm-tree", f"NCCL_ALGO={algorithm}")
+        yield Told(
+            "algorithm-ring" if algorithm.lower() == "ring" else "algorithm-tree",
+            f"NCCL_ALGO={algorithm}",
+        )
     if protocol.upper() in ("LL", "LL128"):
         yield Told("protocol-ll", f"NCCL_PROTO={protocol}")
     if hcas := env.get("NCCL_IB_HCA", ""):
@@ -69,11 +80,19 @@ def _settings(env: Mapping[str, str]) -> Iterator[Told]:
 
 def denied(debug: DebugLines) -> Iterator[CauseName]:
     """What lines of NCCL_DEBUG=INFO rule out."""
-    if debug.network and not debug.network.lower().startswith("socket") and not debug.connections("NET/Socket"):
+    if (
+        debug.network
+        and not debug.network.lower().startswith("socket")
+        and not debug.connections("NET/Socket")
+    ):
         yield "sockets"
     if debug.gpudirect:
         yield "gpudirect"
-    if debug.connections("P2P") and not debug.connections("SHM") and not debug.connections("P2P refused"):
+    if (
+        debug.connections("P2P")
+        and not debug.connections("SHM")
+        and not debug.connections("P2P refused")
+    ):
         yield "pcie"
     if debug.multicast:
         yield "nvls-off"
@@ -92,4 +111,9 @@ def _weighed(one: Hypothesis, quoted: str) -> Hypothesis:
     plain, most = one.said, 1.0 if one.name == "sockets" else one.most
     weight = 0.0 if one.name == "rails" else SAID  # naming NICs is usual, naming too few is not
     handicap = one.handicap + weight
-    return one._replace(said=lambda value: f"{plain(value)}; the log: {quoted}", handicap=handicap, most=most, exact=False)
+    return one._replace(
+        said=lambda value: f"{plain(value)}; the log: {quoted}",
+        handicap=handicap,
+        most=most,
+        exact=False,
+    )

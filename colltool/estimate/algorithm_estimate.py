@@ -36,7 +36,8 @@ def _choices(choice: Choice, variant: tuple[str, ...]) -> str:
 class PhaseCost(NamedTuple):
     """One phase of a schedule on one distance class.
 
-    ``n_beta`` counts in units of ``bytes``, the payload that reaches the phase. ``alpha_s`` and ``bandwidth_s`` include η.
+    ``n_beta`` counts in units of ``bytes``, the payload that reaches the phase. ``alpha_s`` and
+    ``bandwidth_s`` include η.
     ``energy_J`` is for all ranks of the collective; None where the tiers state no energy per bit.
     """
 
@@ -66,7 +67,8 @@ class PhaseCost(NamedTuple):
 
 
 class SlowRank(NamedTuple):
-    """The same schedule with one rank at a ``share`` of its bandwidth; if ``total_s`` is None, ``reason`` says why.
+    """The same schedule with one rank at a ``share`` of its bandwidth; if ``total_s`` is None,
+    ``reason`` says why.
 
     ``rank``: the one whose slowness costs most, None if all cost the same.
     """
@@ -88,9 +90,10 @@ LATE = {"late_moved": "moved_s", "late_shortfall": "short_s", "late_software": "
 class Layers(NamedTuple):
     """What each layer of the model adds to a price, seconds; their sum is the price.
 
-    ``wires_s``: n_α·α + n_β·M/(BW·share). ``contention_s``: η. ``library_s``: launch, time a step, share of the wire, copies.
-    ``machine_s``: what a measured machine does beyond these. Each is the same way and protocol with one layer more, minus the one
-    before.
+    ``wires_s``: n_α·α + n_β·M/(BW·share). ``contention_s``: η. ``library_s``: launch, time a step,
+    share of the wire, copies.
+    ``machine_s``: what a measured machine does beyond these. Each is the same way and protocol with
+    one layer more, minus the one before.
     """
 
     wires_s: Number
@@ -111,22 +114,28 @@ class Kept:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmEstimate:
-    """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``, as well as the sum of its layers.
+    """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``, as
+    well as the sum of its layers.
 
-    Fields named ``late_`` may be functions, called on demand: for millions of sizes most callers want only the total.
+    Fields named ``late_`` may be functions, called on demand: for millions of sizes most callers
+    want only the total.
 
     Args:
         variant: readings of a composition other than its own.
         n_alpha, n_beta: None if phases differ in α or bandwidth.
         steps_s: all α of its steps under the protocol, with what the library adds to each.
-        late_moved: its bytes under the protocol; less than the sum over phases if they are pipelined.
-        protocol: the fastest one (an array of names for an array of sizes); empty if the fabric lists none.
+        late_moved: its bytes under the protocol; less than the sum over phases if they are
+            pipelined.
+        protocol: the fastest one (an array of names for an array of sizes); empty if the fabric
+            lists none.
         late_shortfall: extra time because the library reaches only a share of the bandwidth.
         late_software: measured time besides, from ``software_time``.
         cut_bound: None if the schedule runs on other links than the group's.
-        late_below: the same schedule on wires alone, and on wires with contention; None where nothing stands on these.
+        late_below: the same schedule on wires alone, and on wires with contention; None where
+            nothing stands on these.
         factor: exp(d) of the machine (layer 4); None for 1.
-        interval: where nine of ten measurements lie; None without one, and ``no_interval`` says why.
+        interval: where nine of ten measurements lie; None without one, and ``no_interval`` says
+            why.
     """
 
     choice: Choice
@@ -157,12 +166,24 @@ class AlgorithmEstimate:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        apart = (*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval")
+        apart = (
+            *LATE,
+            "late_phases",
+            "late_below",
+            "cut_bound",
+            "software_time",
+            "interval",
+            "no_interval",
+        )
         names = (field.name for field in fields(self) if field.name not in apart)
-        return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "moved_s", "total_s"))
+        return all(
+            same(getattr(self, name), getattr(other, name))
+            for name in (*names, "moved_s", "total_s")
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """State with the phases and the layers below worked out: the functions that do so cannot travel between processes."""
+        """State with the phases and the layers below worked out: the functions that do so cannot
+        travel between processes."""
         below = None if self.late_below is None else Kept(self.below)
         return self.__dict__ | {"late_phases": Kept(self.phases), "late_below": below}
 
@@ -179,7 +200,8 @@ class AlgorithmEstimate:
 
     @cached_property
     def alpha_s(self) -> Number:
-        """All α with contention, of wires alone: what a library adds to a step is in :attr:`software_s`."""
+        """All α with contention, of wires alone: what a library adds to a step is in
+        :attr:`software_s`."""
         return self.below[1].steps_s
 
     @cached_property
@@ -194,12 +216,14 @@ class AlgorithmEstimate:
 
     @cached_property
     def software_s(self) -> Number:
-        """What the library and the machine add to wires, contention and launch; below 0 where they do better."""
+        """What the library and the machine add to wires, contention and launch; below 0 where they
+        do better."""
         return self.rest_s + (self.steps_s - self.alpha_s) + (self.moved_s - self.bandwidth_s)
 
     @cached_property
     def rest_s(self) -> Number:
-        """What is in no step, byte or launch under the protocol: bandwidth that is not reached, and the machine's part."""
+        """What is in no step, byte or launch under the protocol: bandwidth that is not reached, and
+        the machine's part."""
         return self.short_s + self.fitted_s + (self.total_s - self.modelled_s)
 
     @cached_property
@@ -208,11 +232,17 @@ class AlgorithmEstimate:
         wires, contended = self.below
         wires_s = wires.steps_s + wires.moved_s
         contended_s = contended.steps_s + contended.moved_s
-        return Layers(wires_s, contended_s - wires_s, self.modelled_s - contended_s, self.total_s - self.modelled_s)
+        return Layers(
+            wires_s,
+            contended_s - wires_s,
+            self.modelled_s - contended_s,
+            self.total_s - self.modelled_s,
+        )
 
     @cached_property
     def fitted_s(self) -> Number:
-        """Measured time beside the bytes that a file gives: start-up, and what grows with size and ranks."""
+        """Measured time beside the bytes that a file gives: start-up, and what grows with size and
+        ranks."""
         return _now(self.late_software)
 
     @cached_property
@@ -235,7 +265,8 @@ class AlgorithmEstimate:
 
     @property
     def how(self) -> str:
-        """Beside a library's name: of a hierarchical algorithm what runs on each tier, of others the title."""
+        """Beside a library's name: of a hierarchical algorithm what runs on each tier, of others
+        the title."""
         return self.detail if self.algorithm == "hierarchical" else self.title
 
     @property
@@ -271,15 +302,17 @@ class AlgorithmEstimate:
 
     @property
     def lower_bound_s(self) -> Number | None:
-        """The group's cut bound: no schedule on its links is faster. None if this one uses other links or machines."""
+        """The group's cut bound: no schedule on its links is faster. None if this one uses other
+        links or machines."""
         return None if self.cut_bound is None else self.cut_bound.seconds(self.bytes)
 
     @cached_property
     def energy_J(self) -> Number | None:
-        """Joules on the wires for the whole collective, all ranks of one group: Σ over phases of N n_β M · 8 · J/bit.
+        """Joules on the wires for the whole collective, all ranks of one group: Σ over phases of N
+        n_β M · 8 · J/bit.
 
-        None if no tier states an ``energy``; tiers without one add nothing. Trees and single messages count only the ranks that
-        send.
+        None if no tier states an ``energy``; tiers without one add nothing. Trees and single
+        messages count only the ranks that send.
         """
         known = [phase.energy_J for phase in self.phases if phase.energy_J is not None]
         return sum(known[1:], start=known[0]) if known else None
@@ -295,21 +328,30 @@ class AlgorithmEstimate:
 
     @property
     def streams(self) -> bool:
-        """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth counts."""
-        return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (1 + 1e-9)
+        """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth
+        counts."""
+        return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (
+            1 + 1e-9
+        )
 
     @property
     def bound(self) -> str:
-        """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
+        """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or
+        ``software``."""
         if hasattr(self.bytes, "__len__"):
             fix = "compare steps_s, moved_s, overhead_s and rest_s"
             raise ColltoolError("an array of sizes has no single bound", fix=fix)
-        return bound_by(float(self.steps_s), float(self.moved_s), float(self.overhead_s), float(self.rest_s))
+        return bound_by(
+            float(self.steps_s), float(self.moved_s), float(self.overhead_s), float(self.rest_s)
+        )
 
     def __repr__(self) -> str:
         if hasattr(self.bytes, "__len__"):
             return f"<Row: {self.title}, {len(self.bytes)} sizes>"
-        return f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw {format_rate(float(self.busbw_Bps))}>"
+        return (
+            f"<Row: {self.title}, {format_time(float(self.total_s))}, busbw"
+            f" {format_rate(float(self.busbw_Bps))}>"
+        )
 
 
 def _now(seconds: LateSeconds) -> Number:
@@ -317,5 +359,10 @@ def _now(seconds: LateSeconds) -> Number:
 
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:
-    parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s, "software": software_s}
+    parts = {
+        "latency": alpha_s,
+        "bandwidth": bandwidth_s,
+        "overhead": overhead_s,
+        "software": software_s,
+    }
     return max(parts, key=lambda part: parts[part])

@@ -1,6 +1,8 @@
-"""The readings of the model that a user may choose, each declared once with its values, default and help text.
+"""The readings of the model that a user may choose, each declared once with its values, default and
+help text.
 
-The declarations drive function arguments and their checks, command-line options, the JSON echo and the notes under a table.
+The declarations drive function arguments and their checks, command-line options, the JSON echo and
+the notes under a table.
 """
 
 from functools import cache
@@ -16,7 +18,8 @@ MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
 
 
 class Assumption(NamedTuple):
-    """How a reading is declared: its line in ``--help``, the bounds of a number, and whether JSON repeats it."""
+    """How a reading is declared: its line in ``--help``, the bounds of a number, and whether JSON
+    repeats it."""
 
     help: str
     least: float = 0.0
@@ -28,41 +31,71 @@ class Readings(NamedTuple):
     """How to read the model where it leaves a choice.
 
     Args:
-        ideal: n_α·α + n_β·M/(BW·share) and nothing else: no η, no launch, nothing measured. Oversubscription stays: it is
-            wiring, not contention.
+        ideal: n_α·α + n_β·M/(BW·share) and nothing else: no η, no launch, nothing measured.
+            Oversubscription stays: it is wiring, not contention.
         pipelining: ``asymptotic``, ``optimal``, or a number of segments P.
-        phases: how the phases of a composition follow each other; ``auto`` is each composition's own way: what NCCL runs as
-            NVLSTree, NVLS with SHARP or tree streams, and its rows say so.
-        placement: ``packed`` fills the smallest domain first; ``scattered`` is the cautious reading of an unknown layout.
-        ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
-        tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what
-            its schedule carries: 1 on two ranks, 1.5 on three, 2 on more. On graphs, HyperX and dragonflies its bytes are counted
-            link by link, and c does not apply.
-        ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost an α each, links of a full
-            mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
-            (a chain, all-to-all) keeps all of them.
-        order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
-        numbers: how many layers of the model: ``datasheet`` is wires and contention, each tier's own latency, bandwidth and η;
-            ``library`` adds what a library takes on such wires, ``measured`` what this machine was measured at. Not beside
-            ``ideal``, which is wires alone.
+        phases: how the phases of a composition follow each other; ``auto`` is each composition's
+            own way: what NCCL runs as NVLSTree, NVLS with SHARP or tree streams, and its rows say
+            so.
+        placement: ``packed`` fills the smallest domain first; ``scattered`` is the cautious reading
+            of an unknown layout.
+        ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst``
+            hop in every step.
+        tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The
+            default, 2, stands for what its schedule carries: 1 on two ranks, 1.5 on three, 2 on
+            more. On graphs, HyperX and dragonflies its bytes are counted link by link, and c does
+            not apply.
+        ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost
+            an α each, links of a full mesh take turns, and what needs several links of a lattice at
+            once is not there. What a lattice's routers pass on (a chain, all-to-all) keeps all of
+            them.
+        order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps
+            bytes inside.
+        numbers: how many layers of the model: ``datasheet`` is wires and contention, each tier's
+            own latency, bandwidth and η; ``library`` adds what a library takes on such wires,
+            ``measured`` what this machine was measured at. Not beside ``ideal``, which is wires
+            alone.
     """
 
-    ideal: Annotated[bool, Assumption("Wires alone: n_alpha x alpha + n_beta x M/BW.", echoed="never")] = False
-    pipelining: Annotated[Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)] = "asymptotic"
+    ideal: Annotated[
+        bool, Assumption("Wires alone: n_alpha x alpha + n_beta x M/BW.", echoed="never")
+    ] = False
+    pipelining: Annotated[
+        Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)
+    ] = "asymptotic"
     phases: Annotated[
-        Literal["auto", Phases], Assumption("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
+        Literal["auto", Phases],
+        Assumption(
+            "Phases of a hierarchy in turn, or streaming; auto is the composition's own way."
+        ),
     ] = "auto"
-    placement: Annotated[Literal["packed", "scattered"], Assumption("Where the ranks sit.")] = "packed"
-    ring_alpha: Annotated[Literal["mean", "worst"], Assumption("A ring's latency over unequal hops.")] = "mean"
-    tree_beta: Annotated[float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
-    ports: Annotated[Literal["all", "one"], Assumption("Ports and links that a rank drives at once.", echoed="given")] = "all"
+    placement: Annotated[Literal["packed", "scattered"], Assumption("Where the ranks sit.")] = (
+        "packed"
+    )
+    ring_alpha: Annotated[
+        Literal["mean", "worst"], Assumption("A ring's latency over unequal hops.")
+    ] = "mean"
+    tree_beta: Annotated[
+        float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)
+    ] = 2.0
+    ports: Annotated[
+        Literal["all", "one"],
+        Assumption("Ports and links that a rank drives at once.", echoed="given"),
+    ] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
-        Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
+        Assumption(
+            "Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.",
+            echoed="given",
+        ),
     ] = "auto"
     numbers: Annotated[
         Literal["measured", "library", "datasheet"],
-        Assumption("Layers: each tier's own numbers, what a library adds, what was measured of the machine.", echoed="given"),
+        Assumption(
+            "Layers: each tier's own numbers, what a library adds, what was measured of the"
+            " machine.",
+            echoed="given",
+        ),
     ] = "measured"
 
     def in_force(self, own: Phases) -> "Readings":
@@ -71,20 +104,35 @@ class Readings(NamedTuple):
 
     def echo(self) -> dict[str, Any]:
         unusual = self.unlike(USUAL)
-        return {name: getattr(self, name) for name, one in DECLARED.items() if one.echoed == "always" or name in unusual}
+        return {
+            name: getattr(self, name)
+            for name, one in DECLARED.items()
+            if one.echoed == "always" or name in unusual
+        }
 
     def spoken(self) -> str:
         """The non-default readings: ``ideal, ring_alpha=worst``."""
-        return ", ".join([*["ideal"] * self.ideal, *(f"{name}={value}" for name, value in self.unlike(USUAL).items())])
+        return ", ".join(
+            [
+                *["ideal"] * self.ideal,
+                *(f"{name}={value}" for name, value in self.unlike(USUAL).items()),
+            ]
+        )
 
     def unlike(self, usual: "Readings") -> dict[str, Any]:
         """The readings other than the usual ones, except those never echoed."""
         pairs = zip(DECLARED.items(), self, usual, strict=True)
-        return {name: mine for (name, one), mine, theirs in pairs if one.echoed != "never" and mine != theirs}
+        return {
+            name: mine
+            for (name, one), mine, theirs in pairs
+            if one.echoed != "never" and mine != theirs
+        }
 
 
 USUAL = Readings()
-DECLARED: dict[str, Assumption] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
+DECLARED: dict[str, Assumption] = {
+    name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()
+}
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 
 
@@ -108,17 +156,33 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
     readings = USUAL if readings is None else readings
     if not isinstance(readings, Readings):
         what = f"expected colltool.Readings, got {type(readings).__name__}"
-        raise ColltoolError(what, argument="readings", fix="write readings=colltool.Readings(ideal=True), or ideal=True alone")
+        raise ColltoolError(
+            what,
+            argument="readings",
+            fix="write readings=colltool.Readings(ideal=True), or ideal=True alone",
+        )
     for name in parts:
         if name not in DECLARED:
-            hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
+            hint = (
+                f"did you mean '{_TWINS[name]}'?"
+                if name in _TWINS
+                else nearest(name, list(DECLARED))
+            )
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
-            raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
-    found = Readings(**{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()})
+            raise ColltoolError(
+                f"no argument and no reading is called '{clipped(name)}'",
+                argument=clipped(name),
+                fix=fix,
+            )
+    found = Readings(
+        **{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()}
+    )
     if found.ideal and parts.get("numbers") is not None:
         what = f"ideal is wires alone, and numbers={found.numbers} more than these"
         raise ColltoolError(
-            what, argument="numbers", fix=f"leave out one: {given('ideal', True)} or {given('numbers', found.numbers)}"
+            what,
+            argument="numbers",
+            fix=f"leave out one: {given('ideal', True)} or {given('numbers', found.numbers)}",
         )
     return found
 
@@ -136,23 +200,37 @@ def _checked(name: str, value: Any) -> Any:
         return float(value)
     if isinstance(value, str) and value in words(name):
         return value
-    if takes_count(name) and number and isinstance(value, int) and declared.least <= value <= declared.most:
+    if (
+        takes_count(name)
+        and number
+        and isinstance(value, int)
+        and declared.least <= value <= declared.most
+    ):
         return value
     shown, known = f"'{clipped(value)}'" if isinstance(value, str) else _short(value), words(name)
     if kind is bool:
-        raise ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
+        raise ColltoolError(
+            f"expected True or False, got {shown}", argument=name, fix="True leaves contention out"
+        )
     if kind is float:
         what = f"must lie between {declared.least:g} and {declared.most:g}, got {shown}"
         raise ColltoolError(what, argument=name, fix="2 is a single port; 1 needs two ports")
     hint = nearest(value, list(known)) if isinstance(value, str) else ""
     fix = f"{hint} one of {', '.join(known)}".strip()
     if takes_count(name):
-        fix = f"{', '.join(known)}, or a number of segments from {declared.least:g} to {declared.most:,.0f}"
+        fix = (
+            f"{', '.join(known)}, or a number of segments from {declared.least:g} to"
+            f" {declared.most:,.0f}"
+        )
     raise ColltoolError(f"{shown} is not known", argument=name, fix=fix)
 
 
 def _short(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of more than 15 digits"
-    text = repr(value) if isinstance(value, bool | int | float | complex | type(None)) else f"a {type(value).__name__}"
+    text = (
+        repr(value)
+        if isinstance(value, bool | int | float | complex | type(None))
+        else f"a {type(value).__name__}"
+    )
     return text[:40]

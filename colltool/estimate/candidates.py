@@ -9,13 +9,26 @@ from functools import cached_property
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running
-from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
+from colltool.algorithms.registry import (
+    Algorithm,
+    Choice,
+    algorithms,
+    every_algorithm,
+    find,
+    on_request,
+    parse_choice,
+)
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on
-from colltool.estimate.hierarchical import AtSizes, HierarchicalCandidates, hierarchical_candidates, why_not_composed
+from colltool.estimate.hierarchical import (
+    AtSizes,
+    HierarchicalCandidates,
+    hierarchical_candidates,
+    why_not_composed,
+)
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
@@ -50,7 +63,8 @@ class Candidates:
         return library_runs(self.placed, self.primitive)
 
     def all(self, sizes: Sequence[Number]) -> list[CostModel]:
-        """Every flat schedule, each composition's fastest at any of the sizes, and its textbook one; all under every protocol.
+        """Every flat schedule, each composition's fastest at any of the sizes, and its textbook
+        one; all under every protocol.
 
         Where the fabric lists what its library runs, only that.
         """
@@ -61,7 +75,8 @@ class Candidates:
         return [one for one, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """As :meth:`named`, or :meth:`all` without names, each with a mask of the sizes at which a single price lists it."""
+        """As :meth:`named`, or :meth:`all` without names, each with a mask of the sizes at which a
+        single price lists it."""
         if names:
             return self._shown(names, sizes)
         if self.runs:
@@ -70,8 +85,13 @@ class Candidates:
             composed = (one for benches in self._listed for one in _leading(benches, sizes))
             found = [*((one, True) for one in self._flat), *composed]
         if not found:
-            listed = f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
-            raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
+            listed = (
+                f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
+            )
+            raise ColltoolError(
+                f"no algorithm for {self.primitive.spoken} runs on"
+                f" {self.placed.fabric.name}{listed}"
+            )
         return found
 
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
@@ -82,17 +102,27 @@ class Candidates:
         return found
 
     def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
-        """The compositions whose algorithms per tier are free to choose: those named, or run by the library."""
+        """The compositions whose algorithms per tier are free to choose: those named, or run by the
+        library."""
         free = names or self.runs  # a name with choices is no free one
         found = self._unlisted if free else self._listed
-        return [bench for benches in found for bench in benches if not free or bench.row.name in free]
+        return [
+            bench for benches in found for bench in benches if not free or bench.row.name in free
+        ]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
         listing = [span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)]
         asked = said(f"{given('algorithms')} prices it anyway")
-        listed = f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken}; {asked}" if listing else ""
-        why = [(name, reason or listed) for name, reason in self._reasons.items() if name not in priced]
+        listed = (
+            f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
+            f" {asked}"
+            if listing
+            else ""
+        )
+        why = [
+            (name, reason or listed) for name, reason in self._reasons.items() if name not in priced
+        ]
         return tuple(Infeasible(name, said(reason)) for name, reason in why if reason)
 
     @cached_property
@@ -100,12 +130,23 @@ class Candidates:
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
         bases = {parse_choice(name).base for name in self.runs}
         composed = compositions(self.primitive)
-        tried = (row.name for row in composed if len(self.placed.spans) == 1 or not self.runs or row.name in bases)
-        return reasons | {row.name: None for row in composed} | dict.fromkeys(tried, why_not_composed(self.placed))
+        tried = (
+            row.name
+            for row in composed
+            if len(self.placed.spans) == 1 or not self.runs or row.name in bases
+        )
+        return (
+            reasons
+            | {row.name: None for row in composed}
+            | dict.fromkeys(tried, why_not_composed(self.placed))
+        )
 
     @cached_property
     def _groups(self) -> list[tuple[PlacedGroup, Group, PathClasses]]:
-        return [(under, *flat_group(under, self.readings)) for under in under_protocols(self.placed, self.primitive)]
+        return [
+            (under, *flat_group(under, self.readings))
+            for under in under_protocols(self.placed, self.primitive)
+        ]
 
     def _why_not(self, row: Algorithm) -> str | None:
         """The reason under the last protocol; None if it runs under any."""
@@ -116,15 +157,26 @@ class Candidates:
     def _flat(self) -> list[CostModel]:
         """Every flat schedule, but for a tier that lists algorithms none of other libraries."""
         listed = {name for span in self.placed.spans for name in span.tier.runs(self.primitive)}
-        libraries = {library for row in algorithms(self.primitive) if row.name in listed for library in row.shipped_by}
+        libraries = {
+            library
+            for row in algorithms(self.primitive)
+            if row.name in listed
+            for library in row.shipped_by
+        }
         rows = [
-            row for row in algorithms(self.primitive) if not libraries or row.name in listed or libraries & set(row.shipped_by)
+            row
+            for row in algorithms(self.primitive)
+            if not libraries or row.name in listed or libraries & set(row.shipped_by)
         ]
         return [one for under in self._groups for row in rows for one in self._on(row, under)]
 
     def _on(self, row: Algorithm, under: tuple[PlacedGroup, Group, PathClasses]) -> list[CostModel]:
         placed, group, reach = under
-        return [cost_flat(row, group, reach, self.readings, placed)] if row.why_not(group) is None else []
+        return (
+            [cost_flat(row, group, reach, self.readings, placed)]
+            if row.why_not(group) is None
+            else []
+        )
 
     @cached_property
     def _listed(self) -> list[Benches]:
@@ -137,21 +189,28 @@ class Candidates:
     def _laid_out(self, *, listed: bool) -> list[Benches]:
         found: dict[tuple[str, str], Benches] = {}
         for under, _, _ in self._groups:
-            for bench in hierarchical_candidates(under, self.primitive, self.readings, listed=listed):
+            for bench in hierarchical_candidates(
+                under, self.primitive, self.readings, listed=listed
+            ):
                 found.setdefault((bench.row.name, bench.phases), []).append(bench)
         return list(found.values())
 
     @property
     def _feasible(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        rows = [*algorithms(self.primitive), *(row for row in on_request() if row.primitive is self.primitive)]
+        rows = [
+            *algorithms(self.primitive),
+            *(row for row in on_request() if row.primitive is self.primitive),
+        ]
         flat = {row.name: bool(row.counts) for row in rows if self._why_not(row) is None}
         benches = [bench for several in self._unlisted for bench in several]
 
         def can_run(choice: Choice) -> bool:
             if choice.base in flat and (flat[choice.base] or not choice.tiers):
                 return True
-            return any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
+            return any(
+                bench.row.name == choice.base and _offers(bench, choice) for bench in benches
+            )
 
         return [name for name in self.runs if can_run(parse_choice(name))]
 
@@ -183,18 +242,25 @@ class CannotRun(ColltoolError):
 
 
 def on_layers(fabric: Fabric, readings: Readings) -> Fabric:
-    """The fabric with the layers that a reading asks for: ideal is wires alone, datasheet wires and contention."""
+    """The fabric with the layers that a reading asks for: ideal is wires alone, datasheet wires and
+    contention."""
     if readings.ideal:
         return fabric.on_wires()
     return fabric.on_datasheet() if readings.numbers == "datasheet" else fabric
 
 
-def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
+def candidates_for(
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings
+) -> Candidates:
     placed = place(on_layers(fabric, readings), group)
-    return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
+    return placed.once(
+        ("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings)
+    )
 
 
-def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:
+def named_candidates(
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]
+) -> list[CostModel]:
     """As :meth:`Candidates.named`, on a group already placed."""
     return Candidates(placed, primitive, readings).named(names)
 
@@ -212,11 +278,14 @@ def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
     offered = [{option.name for option in options} for options in bench.options]
     if len(choice.tiers) != len(offered):
         return not choice.tiers
-    return all(name in own or name not in known for name, own in zip(choice.tiers, offered, strict=True))
+    return all(
+        name in own or name not in known for name, own in zip(choice.tiers, offered, strict=True)
+    )
 
 
 def _leading(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
-    """The fastest choices of a composition at any of the sizes, those that may lead first, then the textbook one.
+    """The fastest choices of a composition at any of the sizes, those that may lead first, then the
+    textbook one.
 
     Each under every protocol, and in every way in which the user's library runs it.
     """
@@ -229,7 +298,9 @@ def _leading(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
         distinct[one.choice] = (one, at if before is None else at | before[1])
     if len(benches) == 1:
         return list(distinct.values())
-    return [(one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)]
+    return [
+        (one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)
+    ]
 
 
 def _chosen(benches: Benches, tiers: Sequence[str]) -> list[CostModel]:

@@ -1,4 +1,5 @@
-"""A schedule's cost before any size is known: one multiply-add gives a price, and its curve exact crossovers."""
+"""A schedule's cost before any size is known: one multiply-add gives a price, and its curve exact
+crossovers."""
 
 from __future__ import annotations
 
@@ -12,9 +13,24 @@ from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
 from colltool.base.errors import said
-from colltool.base.primitives import Number, Pipeline, Primitive, Route, busbw_factor, energy_J, split_seconds
+from colltool.base.primitives import (
+    Number,
+    Pipeline,
+    Primitive,
+    Route,
+    busbw_factor,
+    energy_J,
+    split_seconds,
+)
 from colltool.base.result import same
-from colltool.estimate.algorithm_estimate import NO_SECONDS, NO_SOFTWARE_TIME, AlgorithmEstimate, LateSeconds, PhaseCost, titled
+from colltool.estimate.algorithm_estimate import (
+    NO_SECONDS,
+    NO_SOFTWARE_TIME,
+    AlgorithmEstimate,
+    LateSeconds,
+    PhaseCost,
+    titled,
+)
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
@@ -25,9 +41,11 @@ ALL_OF_IT = 1.0
 
 
 class CostTerm(NamedTuple):
-    """A link cost with what it belongs to; ``payload`` in units of the collective's M, ``route`` None if nothing is sent.
+    """A link cost with what it belongs to; ``payload`` in units of the collective's M, ``route``
+    None if nothing is sent.
 
-    ``fill``: F of a pipeline, None if not pipelined. ``reached``: share of the bandwidth that the library is known to reach.
+    ``fill``: F of a pipeline, None if not pipelined. ``reached``: share of the bandwidth that the
+    library is known to reach.
     """
 
     primitive: Primitive
@@ -42,7 +60,9 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
-        return None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
+        return (
+            None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
+        )
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
         own, pipeline = self.cost, self.pipeline
@@ -74,7 +94,8 @@ class CostTerm(NamedTuple):
         )
 
     def curve(self, readings: Readings) -> Curve:
-        """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the minimum of t(P) over P > 0."""
+        """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the
+        minimum of t(P) over P > 0."""
         own, slope = self.cost, self.cost.n_beta * self.payload / self.cost.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
             return Curve(own.n_alpha * own.alpha_s, slope)
@@ -91,13 +112,15 @@ class CostModel:
 
     Args:
         variant: readings of a composition other than its own, such as ``pipelined``.
-        phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the largest bandwidth term.
+        phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the
+            largest bandwidth term.
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
         software_time: the library's measured time beside wires and latencies.
         cut_bound: None if it runs on other links than the group's.
-        below: makes the same schedule on wires alone and on wires with contention; None where nothing stands on these.
+        below: makes the same schedule on wires alone and on wires with contention; None where
+            nothing stands on these.
         machine: exp(d) at a size (layer 4); None for 1.
     """
 
@@ -134,23 +157,36 @@ class CostModel:
         if self.readings.pipelining == "optimal":
             phases = late_phases()
             late_phases = lambda: phases  # noqa: E731
-            alpha, took = reduce(add, (phase.alpha_s for phase in phases)), [phase.bandwidth_s for phase in phases]
+            alpha, took = (
+                reduce(add, (phase.alpha_s for phase in phases)),
+                [phase.bandwidth_s for phase in phases],
+            )
             counts = self._counts(size)
         else:
             alpha, rates, counts = self._of_any_size
-            took = [rate * _scaled(size, payload) for rate, payload in rates] if isinstance(size, float) else []
+            took = (
+                [rate * _scaled(size, payload) for rate, payload in rates]
+                if isinstance(size, float)
+                else []
+            )
         if took:
             carried = self._bandwidth(took)
             moved: LateSeconds = carried
             if self._falls_short:
-                short = self._bandwidth([one / part.reached for one, part in zip(took, self.parts, strict=True)]) - carried
+                short = (
+                    self._bandwidth(
+                        [one / part.reached for one, part in zip(took, self.parts, strict=True)]
+                    )
+                    - carried
+                )
         else:  # one multiply-add for the whole array, and that only when somebody asks
             line, slowed = self._line, self._slowed
             alpha, moved = line.a, partial(_moved, line, size)
             if line is not slowed:
                 short = partial(_moved, Curve(0.0, slowed.b - line.b, slowed.c - line.c), size)
         term, notes = self.software_time, tuple(map(said, self.notes)) if self.notes else ()
-        made = object.__new__(AlgorithmEstimate)  # a frozen dataclass sets its fields one by one: longer than the rest
+        # a frozen dataclass sets its fields one by one: longer than the rest
+        made = object.__new__(AlgorithmEstimate)
         vars(made).update(
             self._same_at_any_size,
             n_alpha=counts[0],
@@ -177,17 +213,32 @@ class CostModel:
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
-        names = ("choice", "variant", "overhead_s", "status", "shipped_by", "protocol", "not_selected_reason")
+        names = (
+            "choice",
+            "variant",
+            "overhead_s",
+            "status",
+            "shipped_by",
+            "protocol",
+            "not_selected_reason",
+        )
         own = {name: getattr(self, name) for name in (*names, "cut_bound", "software_time")}
         return own | {"busbw_factor": busbw_factor(self.primitive, self.ranks), "slow": None}
 
     @cached_property
-    def _of_any_size(self) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
-        """α, seconds per byte and payload of each term, and the counts; not for optimal pipelining."""
+    def _of_any_size(
+        self,
+    ) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
+        """α, seconds per byte and payload of each term, and the counts; not for optimal
+        pipelining."""
         counts = [part.counts(0.0, self.readings) for part in self.parts]
         each = list(zip(self.parts, counts, strict=True))
         alpha = reduce(add, (n_alpha * part.cost.alpha_s for part, (n_alpha, _) in each))
-        return alpha, [(n_beta / part.cost.effective_Bps, part.payload) for part, (_, n_beta) in each], self._counts(0.0)
+        return (
+            alpha,
+            [(n_beta / part.cost.effective_Bps, part.payload) for part, (_, n_beta) in each],
+            self._counts(0.0),
+        )
 
     @cached_property
     def curve(self) -> Curve:
@@ -205,15 +256,19 @@ class CostModel:
 
     @property
     def balance(self) -> float | None:
-        """n* of the whole price, bytes (:attr:`Curve.balance`); None if its curve changes with size."""
+        """n* of the whole price, bytes (:attr:`Curve.balance`); None if its curve changes with
+        size."""
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 
     def seconds(self, size: Number) -> Any:
-        """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways of a group."""
+        """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways
+        of a group."""
         if self.readings.pipelining == "optimal":
             return self.at(size).modelled_s
         took = self.curve.at(size)
-        return took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
+        return (
+            took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
+        )
 
     @cached_property
     def _falls_short(self) -> bool:
@@ -232,7 +287,9 @@ class CostModel:
         for part in self.parts:
             piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
             a += piece.a
-            by_tier[part.cost.tier] = by_tier[part.cost.tier].plus(Curve(0.0, piece.b / share, piece.c / share))
+            by_tier[part.cost.tier] = by_tier[part.cost.tier].plus(
+                Curve(0.0, piece.b / share, piece.c / share)
+            )
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
             slopes = [pick(slopes, lambda one: one.b, most=True)]
@@ -253,10 +310,14 @@ class CostModel:
         """Total (n_α, n_β), or None if parts differ in α or bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
         rates = [(part.cost.alpha_s, part.cost.effective_Bps) for part in sent]
-        if self.composed or not all(same(alpha, rates[0][0]) and same(rate, rates[0][1]) for alpha, rate in rates[1:]):
+        if self.composed or not all(
+            same(alpha, rates[0][0]) and same(rate, rates[0][1]) for alpha, rate in rates[1:]
+        ):
             return None, None
         counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
-        scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
+        scaled = (
+            _scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True)
+        )
         return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
 
 

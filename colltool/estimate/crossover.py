@@ -1,4 +1,5 @@
-"""``crossover``: every size at which the faster of two algorithms changes, solved and then confirmed by pricing.
+"""``crossover``: every size at which the faster of two algorithms changes, solved and then
+confirmed by pricing.
 
 Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes.
 """
@@ -29,9 +30,15 @@ _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 """1 byte to 1 EB, twelve sizes per decade."""
 
 
-def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
-              names: Sequence[str] = ()) -> Crossover:  # fmt: skip
-    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two run.
+def crossover(
+    fabric: Fabric,
+    primitive: Primitive = AR,
+    group: AnyGroup = None,
+    readings: Readings | None = None,
+    names: Sequence[str] = (),
+) -> Crossover:
+    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no
+    pairs if fewer than two run.
 
     The winner at each size is one of ``names``, or of all that the user can run.
     """
@@ -39,7 +46,8 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
     running, everything = listed.library, _everything(listed, names)
-    single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
+    # each protocol has a balance of its own
+    single = [candidates[0] for candidates in compared if len(candidates) == 1]
     foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
     return Crossover(
         fabric=fabric.name,
@@ -53,7 +61,8 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.rank_class == 0 for one in everything),
-        uneven=foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1,
+        uneven=foreign
+        and len({any(one.measured for one in candidates) for candidates in compared}) > 1,
         asked=tuple(names),
     )
 
@@ -84,7 +93,9 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
     if len(found) < 2:
         fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
         raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
-    if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for alike in found.values() for one in alike):
+    if listed.readings.pipelining == "optimal" and any(
+        one.phases == "pipelined" for alike in found.values() for one in alike
+    ):
         what = "streamed phases with optimal segments have no closed form"
         fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
         raise ColltoolError(what, argument="pipelining", fix=fix)
@@ -98,21 +109,46 @@ def _runs(listed: Candidates, name: str) -> bool:
         return False
 
 
-def _pair(one: Sequence[CostModel], other: Sequence[CostModel], readings: Readings) -> AlgorithmPair:
+def _pair(
+    one: Sequence[CostModel], other: Sequence[CostModel], readings: Readings
+) -> AlgorithmPair:
     def faster(size: float) -> str:
-        ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
+        ours, theirs = (
+            min(costed.seconds(size) for costed in candidates) for candidates in (one, other)
+        )
         return one[0].title if ours <= theirs else other[0].title
 
-    curves = product(*([line for costed in candidates for _, line in costed.pieces] for candidates in (one, other)))
+    curves = product(
+        *(
+            [line for costed in candidates for _, line in costed.pieces]
+            for candidates in (one, other)
+        )
+    )
     roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
     if readings.pipelining == "optimal":  # the closed form only says where to look
-        sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
+        sizes = sorted(
+            {
+                *_GRID,
+                *(
+                    near
+                    for root in roots
+                    for near in (root * 0.99, root * 1.01)
+                    if 1 < near < MAX_SIZE
+                ),
+            }
+        )
         changes = zip(pairwise(sizes), pairwise(map(faster, sizes)), strict=True)
-        roots = [_bisected(low, high, faster, below) for (low, high), (below, above) in changes if below != above]
+        roots = [
+            _bisected(low, high, faster, below)
+            for (low, high), (below, above) in changes
+            if below != above
+        ]
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
     leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
     borders = zip(probes[1:-1], pairwise(leads), strict=True)
-    crossings = tuple(Crossing(root, below, above) for root, (below, above) in borders if below != above)
+    crossings = tuple(
+        Crossing(root, below, above) for root, (below, above) in borders if below != above
+    )
     textbook = APPROXIMATIONS.get((one[0].primitive, one[0].choice.base, other[0].choice.base))
     sizes_said = {}
     if textbook and len(other) == len(other[0].parts) == 1:  # it knows one α and one bandwidth
@@ -139,7 +175,8 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
 
 
 def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """The winner at each size among what the user can run (or, if nothing, the best other class), or among ``names``."""
+    """The winner at each size among what the user can run (or, if nothing, the best other class),
+    or among ``names``."""
     return _won(listed, _everything(listed, names), names)
 
 
@@ -149,7 +186,8 @@ def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
 
 
 def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:
-    """Compositions are searched at the interval edges, where a choice not yet known would show if it won anywhere."""
+    """Compositions are searched at the interval edges, where a choice not yet known would show if
+    it won anywhere."""
     leading = may_lead(everything, names) or best_class(everything)
     known = {_key(cost): cost for cost in leading}
     best = {cost.choice.base: cost.rank_class for cost in leading}
@@ -173,7 +211,9 @@ def _key(costed: CostModel) -> tuple[str, str]:
     return costed.title, costed.protocol
 
 
-def _winners(cuts: Sequence[tuple[float, tuple[str, str]]], known: Mapping[tuple[str, str], CostModel]) -> list[Winner]:
+def _winners(
+    cuts: Sequence[tuple[float, tuple[str, str]]], known: Mapping[tuple[str, str], CostModel]
+) -> list[Winner]:
     ends = [*(start for start, _ in cuts[1:]), None]
     return [
         Winner(start, end, *key, spec=known[key].choice.spec, balance=known[key].balance)
@@ -193,24 +233,32 @@ def _sampled(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tu
 
 
 def _envelope(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tuple[str, str]]]:
-    """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner joined."""
+    """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner
+    joined."""
     starts = sorted({max(1.0, start) for one in known.values() for start, _ in one.pieces})
     cuts: list[tuple[float, tuple[str, str]]] = []
     for start, end in pairwise([*starts, MAX_SIZE]):
-        within = {key: next(line for at, line in reversed(one.pieces) if at <= start) for key, one in known.items()}
+        within = {
+            key: next(line for at, line in reversed(one.pieces) if at <= start)
+            for key, one in known.items()
+        }
         for cut in lower_envelope(within, start, end):
             if not cuts or cut[1] != cuts[-1][1]:
                 cuts.append(cut)
     return cuts
 
 
-def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE) -> list[tuple[float, Key]]:
-    """Which curve is lowest from which size up to ``end``, bytes; ties go to the flatter one, then to the first."""
+def lower_envelope(
+    curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE
+) -> list[tuple[float, Key]]:
+    """Which curve is lowest from which size up to ``end``, bytes; ties go to the flatter one, then
+    to the first."""
     current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
     found = [(start, current)]
     while True:
         size, here = found[-1][0], curves[current]
-        # Where another is flatter it comes out below; just past the last border rounding may find that border again.
+        # Where another is flatter it comes out below; just past the last border rounding may find
+        # that border again.
         roots = [
             (root, key)
             for key, curve in curves.items()
@@ -221,6 +269,7 @@ def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_S
         at = min((root for root, _ in roots), default=inf)
         if at >= end:
             return found
-        together = [key for root, key in roots if root <= at * (1 + 1e-9)]  # the same point but for rounding
+        # the same point but for rounding
+        together = [key for root, key in roots if root <= at * (1 + 1e-9)]
         current = min(together, key=lambda key: curves[key].slope(at))
         found.append((at, current))

@@ -1,13 +1,18 @@
-"""The cut bound: the least time in which any schedule can do a collective on the wires that a group has.
+"""The cut bound: the least time in which any schedule can do a collective on the wires that a group
+has.
 
-Wires of known capacity separate some ranks from the others, and each primitive must move some bytes across. No algorithm, route
-or count enters, so any price below the bound is wrong. Latency, launches and contention are ignored; oversubscription counts.
+Wires of known capacity separate some ranks from the others, and each primitive must move some bytes
+across. No algorithm, route or count enters, so any price below the bound is wrong. Latency,
+launches and contention are ignored; oversubscription counts.
 
-A member has the ports or links of one endpoint on each tier that the group spans, and only members forward messages. Active
-sibling groups keep their share of common uplinks. If placement is unknown, no leaf is cut off.
+A member has the ports or links of one endpoint on each tier that the group spans, and only members
+forward messages. Active sibling groups keep their share of common uplinks. If placement is unknown,
+no leaf is cut off.
 
-Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it P - 1 more (P. Patarasuk and
-X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it must learn.
+Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it
+    P - 1 more (P. Patarasuk and
+X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it must
+learn.
 """
 
 from __future__ import annotations
@@ -39,8 +44,9 @@ class Side(NamedTuple):
 class Cut(NamedTuple):
     """A partition of the group.
 
-    ``sides``: one of each kind of part. ``parts``: how many in all, 0 if the sides do not make up the group. ``total_Bps``: out
-    of all parts together. ``computes``: switches between the parts reduce or multicast.
+    ``sides``: one of each kind of part. ``parts``: how many in all, 0 if the sides do not make up
+    the group. ``total_Bps``: out of all parts together. ``computes``: switches between the parts
+    reduce or multicast.
     """
 
     sides: tuple[Side, ...]
@@ -52,8 +58,8 @@ class Cut(NamedTuple):
 class CutBound:
     """The cut bound of a primitive on a placed group, computed on demand.
 
-    ``placed`` is the group before any protocol: the fastest one's wires count. ``tree_beta`` below 2 means that a rank drives
-    proportionally more ports.
+    ``placed`` is the group before any protocol: the fastest one's wires count. ``tree_beta`` below
+    2 means that a rank drives proportionally more ports.
     """
 
     def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: Readings) -> None:
@@ -62,7 +68,11 @@ class CutBound:
     @cached_property
     def per_byte(self) -> Any:
         every = cuts(self.placed, self.primitive, self.readings)
-        found = [_seconds(self.primitive, cut, self.placed.ranks) for cut in every if cut.parts or self.primitive is not P2P]
+        found = [
+            _seconds(self.primitive, cut, self.placed.ranks)
+            for cut in every
+            if cut.parts or self.primitive is not P2P
+        ]
         return largest(*found) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
@@ -88,8 +98,9 @@ def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
 def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
     """Bytes, in units of M, that must leave or enter a side, whichever is more.
 
-    All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has m/N of the result and lacks the
-    rest, and vice versa; reduce-scatter is its mirror. Reductions and broadcasts cross each side once.
+    All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has
+    m/N of the result and lacks the rest, and vice versa; reduce-scatter is its mirror. Reductions
+    and broadcasts cross each side once.
     """
     outside = ranks - inside
     match primitive:
@@ -109,15 +120,26 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
     inner = placed.spans[0]
     own = []
     for span, rate in zip(placed.spans, rates, strict=True):
-        own.append([rate * count for count in _ports(span, rate, placed.domains if span is inner else ())])
+        own.append(
+            [rate * count for count in _ports(span, rate, placed.domains if span is inner else ())]
+        )
     for index, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
         outside = [sum(wires) for wires in zip(*own[index + 1 :], strict=True)] or [0.0, 0.0, 0.0]
-        poorest, richest, mean = (here + there for here, there in zip(own[index], outside, strict=True))
-        computes = any({"reduce", "multicast"} & capabilities_of(one.tier).operations for one in placed.spans[index:])
+        poorest, richest, mean = (
+            here + there for here, there in zip(own[index], outside, strict=True)
+        )
+        computes = any(
+            {"reduce", "multicast"} & capabilities_of(one.tier).operations
+            for one in placed.spans[index:]
+        )
         domains = placed.domains if index else ()
         sizes = sorted(set(domains)) or [span.ranks_inside]
-        sides = tuple(Side(inside, inside * wires) for inside in sizes for wires in (poorest, richest))
-        yield Cut(sides, len(domains) or placed.ranks // span.ranks_inside, placed.ranks * mean, computes)
+        sides = tuple(
+            Side(inside, inside * wires) for inside in sizes for wires in (poorest, richest)
+        )
+        yield Cut(
+            sides, len(domains) or placed.ranks // span.ranks_inside, placed.ranks * mean, computes
+        )
         if readings.placement == "packed":
             yield from _leaves(placed, span, rate, outside[1], computes=computes)
         yield from _halves(span, rate, outside[1])
@@ -132,7 +154,8 @@ def _rate(span: Span, primitive: Primitive) -> Any:
 
 
 def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:
-    """Ports or links of the member with the fewest, with the most, and of all on average; ``domains``: those that differ."""
+    """Ports or links of the member with the fewest, with the most, and of all on average;
+    ``domains``: those that differ."""
     kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
@@ -142,7 +165,9 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
         case "routes":
             if (wires := span.seat.wires) is not None and wires.has_ports:
                 return 1.0, 1.0, 1.0
-            each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [1.0]
+            each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [
+                1.0
+            ]
             return min(each), max(each), sum(each) / len(each)
         case "neighbour_links":
             axes = _axes(span)
@@ -162,30 +187,47 @@ def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
 
 def _axes(span: Span) -> list[Axis]:
     """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
-    return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
+    return [
+        axis
+        for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or ()
+        if axis.size > 1
+    ]
 
 
-def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
-    """The domains of each Clos level: g endpoints share uplinks of g ports over s, but never send faster than their ports.
+def _leaves(
+    placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes: bool
+) -> Iterator[Cut]:
+    """The domains of each Clos level: g endpoints share uplinks of g ports over s, but never send
+    faster than their ports.
 
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
-    faster = rate / capabilities_of(span.tier).rate_Bps  # under its fastest protocol, when a trunk is shared by more
+    # under its fastest protocol, when a trunk is shared by more
+    faster = rate / capabilities_of(span.tier).rate_Bps
     as_fast = span.tier.model_copy(update={"bandwidth": span.tier.bandwidth * faster})
     for below, above in pairwise(capabilities_of(as_fast).classes):
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
-        uplinks = endpoints * span.ranks_inside * span.occupancy.ports(below.group) * rate / above.oversubscription
+        uplinks = (
+            endpoints
+            * span.ranks_inside
+            * span.occupancy.ports(below.group)
+            * rate
+            / above.oversubscription
+        )
         leaves = _ranks_of_leaves(placed, span, endpoints)
-        sides = tuple(Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in leaves)
+        sides = tuple(
+            Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in leaves
+        )
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.ranks_inside)
         out = sum(count * side.Bps for count, side in zip(leaves.values(), sides, strict=True))
         yield Cut(sides, copies * sum(leaves.values()), copies * out, computes)
 
 
 def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
-    """How many of the group's ranks are behind a leaf of so many endpoints, and how many such leaves there are."""
+    """How many of the group's ranks are behind a leaf of so many endpoints, and how many such
+    leaves there are."""
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
@@ -209,7 +251,8 @@ def _routed(span: Span, beyond: Any) -> Iterator[Cut]:
 
 
 def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
-    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond.
+    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus
+    ports on tiers beyond.
 
     Of a twisted torus, also every twist along the axis.
     """
@@ -217,4 +260,6 @@ def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
     nodes = prod(axis.size for axis in axes)
     for number, axis in enumerate(axes):
         ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
-        yield Cut((Side(ranks, links_across(axes, number) * span.ranks_inside * rate + ranks * beyond),))
+        yield Cut(
+            (Side(ranks, links_across(axes, number) * span.ranks_inside * rate + ranks * beyond),)
+        )

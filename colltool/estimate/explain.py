@@ -1,4 +1,5 @@
-"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers filled in."""
+"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers
+filled in."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
-from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request, parse_choice
+from colltool.algorithms.registry import (
+    OTHER_NAMES,
+    Algorithm,
+    Status,
+    every_algorithm,
+    on_request,
+    parse_choice,
+)
 from colltool.algorithms.rooted import most_partners
 from colltool.base.errors import ColltoolError, clipped, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
@@ -29,9 +37,16 @@ AnyRow = Algorithm | Composition
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 
-def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
-            group: AnyGroup = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
-    """Explain an algorithm for one primitive, or for all that it computes; priced if ``fabric`` and ``size`` are given.
+def explain(
+    name: str,
+    primitive: Primitive | None = None,
+    fabric: Fabric | None = None,
+    size: float | None = None,
+    group: AnyGroup = None,
+    readings: Readings | None = None,
+) -> Explanation:
+    """Explain an algorithm for one primitive, or for all that it computes; priced if ``fabric`` and
+    ``size`` are given.
 
     ``name`` is as ``--algorithm`` takes it; the price is of exactly this choice.
     """
@@ -42,23 +57,33 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         known = list(dict.fromkeys(row.name for row in everything))
         ours = OTHER_NAMES.get(base.lower())
         hint = f"that is '{ours}' here." if ours else nearest(base, known)
-        raise ColltoolError(f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip())
+        raise ColltoolError(
+            f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip()
+        )
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if primitive is not None and not chosen:
         computes = ", ".join(row.primitive.spoken for row in rows)
-        raise ColltoolError(f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}")
+        raise ColltoolError(
+            f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}"
+        )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
     reading = readings or Readings()
     priced = [_priced(row, name, fabric, size, group, reading) for row in chosen]
     if all(entry.row is None for entry in priced):
-        raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
+        raise ColltoolError(
+            f"{name} cannot run here: {priced[0].reason}", fix="price lists what can"
+        )
     placed = place(fabric, group)
     cables = []
     for span in placed.spans:
         _, reach = tier_group(span, reading, scale_out=False)
         met = capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]
-        cables += [CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m)) for one in met if one.cable_m]
+        cables += [
+            CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
+            for one in met
+            if one.cable_m
+        ]
     return Explanation(
         algorithm=base,
         entries=tuple(priced),
@@ -72,8 +97,11 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     )
 
 
-def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> AlgorithmExplanation:
-    price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
+def _priced(
+    row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings
+) -> AlgorithmExplanation:
+    # a group or size that cannot be priced is an error, not a reason
+    price(fabric, row.primitive, size, group, readings)
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
         listed = candidates_for(fabric, group, row.primitive, readings).named([name], [size])
@@ -82,17 +110,27 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    words = _words(row, found)._replace(balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size))
+    words = _words(row, found)._replace(
+        balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size)
+    )
     if isinstance(row, Composition):  # whose phases differ
         return words
     seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
     told = said("; ".join(row.notes_on(seen)))
-    return words._replace(status=row.status_on(seen), note=told, partners=most_partners(row.schedule(seen), seen))
+    return words._replace(
+        status=row.status_on(seen), note=told, partners=most_partners(row.schedule(seen), seen)
+    )
 
 
-def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = "") -> AlgorithmExplanation:
+def _words(
+    row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
+) -> AlgorithmExplanation:
     doc = (row.steps if isinstance(row, Composition) else row.formula).__doc__ or NO_WORDS
-    title, *text = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
+    title, *text = (
+        part.replace("\n", " ")
+        for part in cleandoc(doc).split("\n\n")
+        if not part.startswith(">>>")
+    )
     words = AlgorithmExplanation(
         algorithm=row.name,
         primitive=row.primitive,
@@ -110,9 +148,18 @@ def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
         return words
     runs_on, over = needs(row.topologies), row.topologies & SEVERAL_TIERS
     if over and over != row.topologies:
-        runs_on += f"; also over several tiers{'' if 'lattice_tiers' in over else ', none of them a lattice'}"
+        runs_on += (
+            "; also over several"
+            f" tiers{'' if 'lattice_tiers' in over else ', none of them a lattice'}"
+        )
     requires = tuple(check.__doc__ or "" for check in row.requires)
-    return words._replace(runs_on=runs_on, requires=requires, status=row.status, note=said(row.note), in_switch=row.in_switch)
+    return words._replace(
+        runs_on=runs_on,
+        requires=requires,
+        status=row.status,
+        note=said(row.note),
+        in_switch=row.in_switch,
+    )
 
 
 class NcclEstimateParts(NamedTuple):
@@ -122,7 +169,8 @@ class NcclEstimateParts(NamedTuple):
         algorithm, protocol: as the library calls them.
         latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
         bus_Bps: of all channels under the protocol.
-        bandwidth_Bps: of the schedule, bytes of the call over time; at this size times ``correction``.
+        bandwidth_Bps: of the schedule, bytes of the call over time; at this size times
+            ``correction``.
         picked: whether the library would choose it.
     """
 
@@ -149,8 +197,8 @@ class CableDelay(NamedTuple):
 class AlgorithmExplanation(NamedTuple):
     """One algorithm for one primitive, priced if a fabric was given.
 
-    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a composition. ``segments``: the
-    best cut of what it pipelines.
+    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a
+    composition. ``segments``: the best cut of what it pipelines.
     """
 
     algorithm: str

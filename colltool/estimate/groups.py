@@ -16,7 +16,16 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
-from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains, opened
+from colltool.estimate.placement import (
+    PACKED,
+    AnyGroup,
+    GroupPlacement,
+    GroupSpec,
+    Occupancy,
+    fill_tiers,
+    first_domains,
+    opened,
+)
 from colltool.estimate.wired import TierSeat, pairs_at_once
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
@@ -32,7 +41,8 @@ Seen = tuple[Group, PathClasses]
 class Span:
     """A tier that the group spans: endpoints taken, group members behind each, and how they sit.
 
-    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of an endpoint). ``behind``:
+    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of
+    an endpoint). ``behind``:
     ranks of any group behind each endpoint. ``seen`` caches :func:`tier_group`.
     """
 
@@ -42,11 +52,15 @@ class Span:
     occupancy: Occupancy = PACKED
     at_once: int = 1
     behind: int = 1
-    seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+    seen: dict[tuple[Readings, bool, bool], Seen] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @cached_property
     def seat(self) -> TierSeat:
-        return TierSeat(self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy)
+        return TierSeat(
+            self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
+        )
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,9 @@ class PlacedGroup:
     local_copy_Bps: float | None = None
     protocol: str = ""
     bare: PlacedGroup | None = field(default=None, compare=False, repr=False)
-    worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    worked_out: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         """What was worked out stays behind: it is worked out again where it is asked for."""
@@ -85,7 +101,8 @@ class PlacedGroup:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Endpoints per spanned tier, innermost first; their product is the number of ranks where no domains differ."""
+        """Endpoints per spanned tier, innermost first; their product is the number of ranks where
+        no domains differ."""
         return tuple(span.endpoints for span in self.spans)
 
     @property
@@ -107,7 +124,8 @@ class PlacedGroup:
 
     @property
     def one_a_node(self) -> bool:
-        """Whether no innermost domain holds two members, so that the group lies on the network alone."""
+        """Whether no innermost domain holds two members, so that the group lies on the network
+        alone."""
         return self.spans[0].tier.name != self.fabric.tiers[0].name
 
 
@@ -124,10 +142,14 @@ class SameFabric:
         return isinstance(other, SameFabric) and self.fabric is other.fabric
 
 
-def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> PlacedGroup:
-    """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or a spec with the rest."""
+def place(
+    fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False
+) -> PlacedGroup:
+    """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
+    a spec with the rest."""
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
-    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
+    # else it is refused in words
+    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))
     return (_kept if plain else _kept.__wrapped__)(SameFabric(fabric), who)
 
 
@@ -144,10 +166,21 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
         if stop.members > 1:
             beside = 1  # siblings that are at work keep their ports
             if who.alone and inside != members:
-                beside = max(1, inside // rails * min(members, rails // gcd(who.stride, rails)) // members)
+                beside = max(
+                    1, inside // rails * min(members, rails // gcd(who.stride, rails)) // members
+                )
             behind = members if who.alone or who.stride == 1 else inside
             at_once = -(-behind // rails) * (1 if who.alone else stop.stride)
-            spans.append(Span(stop.tier, stop.members, members, Occupancy(stop.stride, beside, who.alone), at_once, inside))
+            spans.append(
+                Span(
+                    stop.tier,
+                    stop.members,
+                    members,
+                    Occupancy(stop.stride, beside, who.alone),
+                    at_once,
+                    inside,
+                )
+            )
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride)
         slices += [(stop.tier.name, tuple(axis.size for axis in axes))] if axes else []
         open_axes += opened(kind.axes, axes or ())
@@ -173,7 +206,8 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
 
 
 def by_links(placed: PlacedGroup) -> bool:
-    """Whether a group's messages are put on links one by one, for one value of each number at a time."""
+    """Whether a group's messages are put on links one by one, for one value of each number at a
+    time."""
     return bool(placed.domains) or routed(span.tier for span in placed.spans)
 
 
@@ -182,16 +216,26 @@ def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
     placed = place(fabric, group)
     if by_links(placed):
         why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
-        fix = f"a sweep prices value by value: {given('vary', [f'{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s'])}"
-        raise ColltoolError(f"{fabric.name} has no spread of prices: {why}", argument="fabric", fix=fix)
+        fix = (
+            "a sweep prices value by value:"
+            f" {given('vary', [f'{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s'])}"
+        )
+        raise ColltoolError(
+            f"{fabric.name} has no spread of prices: {why}", argument="fabric", fix=fix
+        )
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
-    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes part."""
+    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes
+    part."""
     key = (readings, scale_out, leaders)
     if key in span.seen:
         return span.seen[key]
-    tier, kind, idle_nics = span.tier, capabilities_of(span.tier), span.ranks_inside if leaders else 1
+    tier, kind, idle_nics = (
+        span.tier,
+        capabilities_of(span.tier),
+        span.ranks_inside if leaders else 1,
+    )
     seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
     reach = tier_paths(seat, readings)
     hardware, wires = reach.in_switch, seat.wires
@@ -238,10 +282,20 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         domains=placed.domains,
         hashed=any(is_hashed(span.tier) for span in placed.spans),
         spread=bool(placed.domains) and spread_inside(placed.spans[0].tier, readings),
-        links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
-        pairs=placed.ranks**2 if placed.domains else pairs_at_once([span.seat for span in placed.spans], placed.ranks),
+        links=(
+            placed.ranks
+            if placed.domains
+            else sum(wires.links for span in placed.spans if (wires := span.seat.wires))
+        ),
+        pairs=(
+            placed.ranks**2
+            if placed.domains
+            else pairs_at_once([span.seat for span in placed.spans], placed.ranks)
+        ),
     )
-    return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings, placed.domains)
+    return group, flat_paths(
+        [span.seat for span in placed.spans], placed.ranks, readings, placed.domains
+    )
 
 
 def _over(placed: PlacedGroup) -> Topology:
@@ -259,19 +313,24 @@ def is_hashed(tier: Tier) -> bool:
 
 
 def spread_inside(inner: Tier, readings: Readings) -> bool:
-    """Whether rings and trees over rails cross a domain over links of their own, as every link of a full mesh is there for it."""
+    """Whether rings and trees over rails cross a domain over links of their own, as every link of a
+    full mesh is there for it."""
     return capabilities_of(inner).joined_by == "pair_links" and readings.ports == "all"
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
-    """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside`` ranks."""
-    return tier_group(Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out)[0]
+    """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside``
+    ranks."""
+    return tier_group(
+        Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out
+    )[0]
 
 
 def running_on(fabric: Fabric) -> Running | None:
     """The fabric's library; None if any may run.
 
-    NCCL's NVLS is off if the fabric says so or its GPUs predate Hopper; CollNet is off unless the fabric says it is on.
+    NCCL's NVLS is off if the fabric says so or its GPUs predate Hopper; CollNet is off unless the
+    fabric says it is on.
     """
     facts = fabric.library_facts
     if facts is None or facts.name == "all":
@@ -284,18 +343,27 @@ def running_on(fabric: Fabric) -> Running | None:
 
 def as_read(fabric: Fabric, readings: Readings) -> Fabric:
     """A fabric without its machine's rows where the readings leave these out."""
-    return fabric if readings.numbers == "measured" and not readings.ideal else fabric.without_machine()
+    return (
+        fabric
+        if readings.numbers == "measured" and not readings.ideal
+        else fabric.without_machine()
+    )
 
 
-def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Callable[[Number], Number] | None:
-    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4); None for 1."""
+def machine_factor(
+    placed: PlacedGroup, primitive: Primitive, readings: Readings
+) -> Callable[[Number], Number] | None:
+    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4);
+    None for 1."""
     machine = placed.fabric.machine
     if machine is None or readings.ideal or readings.numbers != "measured":
         return None
     return placed.once(("machine", primitive), lambda: _factor(machine, placed, primitive))
 
 
-def _factor(machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
+def _factor(
+    machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive
+) -> Callable[[Number], Number] | None:
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None

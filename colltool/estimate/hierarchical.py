@@ -1,4 +1,5 @@
-"""Compositions laid out on a group: what each tier may run, the choices worth showing, and those that a library runs."""
+"""Compositions laid out on a group: what each tier may run, the choices worth showing, and those
+that a library runs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from typing import Any, NamedTuple
 from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
-from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
+from colltool.algorithms.registry import (
+    STATUSES,
+    Algorithm,
+    Choice,
+    Status,
+    algorithms,
+    find,
+    row_of,
+    selectable,
+)
 from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
@@ -22,18 +32,29 @@ from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
 from colltool.estimate.path_classes import PathClasses
-from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
+from colltool.estimate.phase_costs import (
+    own_part,
+    parts_of,
+    plane_notes,
+    share_notes,
+    switch_notes,
+    with_efficiency,
+)
 from colltool.estimate.placement import spoken
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 
 MOST_COMBINATIONS = 20_000
-_BETWEEN_UNLIKE = "as between domains of one size, with a share for each rank of the smallest: nobody has measured it there"
+_BETWEEN_UNLIKE = (
+    "as between domains of one size, with a share for each rank of the smallest: nobody has"
+    " measured it there"
+)
 _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):
-    """A phase on its tier; ``alone``: what a call of the tier's own meets, with bandwidths that hold for whole collectives."""
+    """A phase on its tier; ``alone``: what a call of the tier's own meets, with bandwidths that
+    hold for whole collectives."""
 
     number: int
     step: TierPhase
@@ -65,26 +86,46 @@ class TierOption:
     @cached_property
     def parts(self) -> dict[int, tuple[CostTerm, ...]]:
         """Cost terms by the number of the phase."""
-        return {one.number: parts_of(row, one.group, one.reach, self.readings, one.step.payload) for one, row in self.phases}
+        return {
+            one.number: parts_of(row, one.group, one.reach, self.readings, one.step.payload)
+            for one, row in self.phases
+        }
 
     @cached_property
     def streamed(self) -> dict[int, tuple[CostTerm, ...]]:
         """Cost terms where a library streams.
 
-        A switch then reduces one chunk while it multicasts another: a port sends and receives at once, one all-reduce.
+        A switch then reduces one chunk while it multicasts another: a port sends and receives at
+        once, one all-reduce.
         """
         whole = row_of(AR, self.name) if self.name == "in-network" else None
         steps = [one for one, _ in self.phases]
-        if not whole or [one.step.primitive for one in steps] != [RS, AG] or whole.why_not(steps[0].group):
+        if (
+            not whole
+            or [one.step.primitive for one in steps] != [RS, AG]
+            or whole.why_not(steps[0].group)
+        ):
             return self.parts
         there, back = steps
-        return {there.number: parts_of(whole, there.group, there.alone, self.readings, there.step.payload), back.number: ()}
+        return {
+            there.number: parts_of(
+                whole, there.group, there.alone, self.readings, there.step.payload
+            ),
+            back.number: (),
+        }
 
     @cached_property
     def own(self) -> CostModel:
         """The tier's phases as a schedule alone."""
         every = tuple(part for chunk in self.parts.values() for part in chunk)
-        return CostModel(every[0].primitive, self.placed.ranks, every, self.readings, Choice(self.name), composed=True)
+        return CostModel(
+            every[0].primitive,
+            self.placed.ranks,
+            every,
+            self.readings,
+            Choice(self.name),
+            composed=True,
+        )
 
     @cached_property
     def status(self) -> Status:
@@ -95,7 +136,12 @@ class TierOption:
         found: list[str] = []
         for one, row in self.phases:
             own = self.parts[one.number]
-            found += row.notes_on(one.group) + share_notes(own) + plane_notes(one.reach) + switch_notes(one.reach, own)
+            found += (
+                row.notes_on(one.group)
+                + share_notes(own)
+                + plane_notes(one.reach)
+                + switch_notes(one.reach, own)
+            )
         return tuple(found)
 
 
@@ -108,7 +154,8 @@ AtSizes = tuple[CostModel, Any]
 class HierarchicalCandidates:
     """A composition laid out on a group: its steps, and each tier's options in registry order.
 
-    ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the primitive's own.
+    ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the
+    primitive's own.
     """
 
     row: Composition
@@ -126,27 +173,38 @@ class HierarchicalCandidates:
         names = tuple(option.name for option in chosen)
         if names not in self.made:
             machine = machine_factor(self.placed, self.row.primitive, self.readings)
-            costed = replace(self._costed(names, chosen), below=partial(self._below, names), machine=machine)
+            costed = replace(
+                self._costed(names, chosen), below=partial(self._below, names), machine=machine
+            )
             self.made[names] = with_efficiency(costed, self.placed)
         return self.made[names]
 
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
-        """The same choices on wires alone, and with their contention: layers 1 and 2 of the price."""
+        """The same choices on wires alone, and with their contention: layers 1 and 2 of the
+        price."""
         wires = self._on_bare(names, self.readings._replace(ideal=True))
         return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
         bare, order = self.placed.bare or self.placed, self.order or "auto"
         key = ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings)
-        bench = bare.once(key, lambda: _laid_out(bare, self.row, readings, self.phases, listed=False))
+        bench = bare.once(
+            key, lambda: _laid_out(bare, self.row, readings, self.phases, listed=False)
+        )
         assert bench is not None  # what runs under a protocol runs on the wires
         by_name = [{option.name: option for option in options} for options in bench.options]
-        return bench._costed(names, tuple(own[name] for own, name in zip(by_name, names, strict=True)), copies=False)
+        return bench._costed(
+            names, tuple(own[name] for own, name in zip(by_name, names, strict=True)), copies=False
+        )
 
-    def _costed(self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True) -> CostModel:
+    def _costed(
+        self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
+    ) -> CostModel:
         placed, primitive = self.placed, self.row.primitive
         status = max((option.status for option in chosen), key=STATUSES.index)
-        known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
+        known = [
+            one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))
+        ]
         streamed = next((one for one in known if one.streams), None)
         streams = streamed is not None and self.readings.phases == "auto"
         phases: Phases = "pipelined" if streams else self.phases
@@ -155,7 +213,11 @@ class HierarchicalCandidates:
         parts = {number: own for one in terms for number, own in one.items()}
         usual = self.row.phases if streamed is None else "pipelined"
         kept = own_part(placed, primitive, self.row.name) if copies else ()
-        notes = [f"phases stream through all tiers at once, as in {streamed.by[0]}"] if streamed and streams else []
+        notes = (
+            [f"phases stream through all tiers at once, as in {streamed.by[0]}"]
+            if streamed and streams
+            else []
+        )
         notes += [_BETWEEN_UNLIKE] if placed.domains else []
         notes += [note for option in chosen for note in option.notes]
         notes += [_IN_CALLS] if selectable(status) and not known and self._running is None else []
@@ -169,7 +231,11 @@ class HierarchicalCandidates:
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
+            shipped_by=(
+                tuple(dict.fromkeys(name for one in known for name in one.by))
+                if selectable(status)
+                else ()
+            ),
             notes=tuple(dict.fromkeys(notes)),
             readings=self.readings,
             protocol=placed.protocol,
@@ -195,19 +261,24 @@ class HierarchicalCandidates:
 
     def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
-        between = any(capabilities_of(span.tier).joins == "hosts" for span in self.placed.spans[1:-1])
-        needs: tuple[Feature, ...] = ("collnet",) if between and "in-network" in one.inner else ()  # NVLS ends at the node
+        between = any(
+            capabilities_of(span.tier).joins == "hosts" for span in self.placed.spans[1:-1]
+        )
+        # NVLS ends at the node
+        needs: tuple[Feature, ...] = ("collnet",) if between and "in-network" in one.inner else ()
         return running.without((*one.needs, *needs)) or one.why_not_inside(self.placed.sizes[0])
 
     def leading_shown(self, size: Number) -> list[AtSizes]:
-        """The fastest choice of the best status available; for an array, all that are fastest somewhere, and where.
+        """The fastest choice of the best status available; for an array, all that are fastest
+        somewhere, and where.
 
         One for each way in which the user's library runs the composition, if there is one.
         """
         return [one for tiers in self._ways for one in self._winning(tiers, size)]
 
     def any_shown(self, size: Number) -> list[AtSizes]:
-        """As :meth:`leading_shown`, but of any status, including references and hypothetical ones."""
+        """As :meth:`leading_shown`, but of any status, including references and hypothetical
+        ones."""
         return self._winning(self.options, size)
 
     @cached_property
@@ -215,38 +286,63 @@ class HierarchicalCandidates:
         running, found = self._running, []
         for one in self._shipped_as if running else ():
             if running and one.library == running.name and not self._off(one, running):
-                tiers = tuple(tuple(o for o in own if selectable(o.status)) for own in _fitting(one, self.options))
+                tiers = tuple(
+                    tuple(o for o in own if selectable(o.status))
+                    for own in _fitting(one, self.options)
+                )
                 found += [tiers] * all(tiers)
         best = max(min(STATUSES.index(option.status) for option in own) for own in self.options)
-        return found or [tuple(tuple(o for o in own if STATUSES.index(o.status) <= best) for own in self.options)]
+        return found or [
+            tuple(tuple(o for o in own if STATUSES.index(o.status) <= best) for own in self.options)
+        ]
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
-        ranked = ([option for name in self.row.usual for option in own if option.name == name] for own in self.options)
-        return self.costed(tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True)))
+        ranked = (
+            [option for name in self.row.usual for option in own if option.name == name]
+            for own in self.options
+        )
+        return self.costed(
+            tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True))
+        )
 
     def fastest(self, size: float) -> CostModel:
-        return min((one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size))
+        return min(
+            (one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size)
+        )
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
             count = prod(map(len, options))
             if count > MOST_COMBINATIONS:
-                what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
+                what = (
+                    f"{count} combinations of algorithms over {len(options)} tiers are too many to"
+                    " stream through"
+                )
                 fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
                 raise ColltoolError(what, argument="phases", fix=fix)
             found = [self.costed(chosen) for chosen in product(*options)]
         else:
-            each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
+            each = (
+                [one for one, _ in winning(own, lambda option: option.own.seconds(size))]
+                for own in options
+            )
             found = [*(self.costed(chosen) for chosen in product(*each)), *self._streaming(options)]
         return winning(found, lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
-        """Choices that a library streams although the rest is sequential; cached by the identity of ``options``."""
+        """Choices that a library streams although the rest is sequential; cached by the identity of
+        ``options``."""
         if id(options) not in self.streams:
-            rules = [one for one in self._shipped_as if one.streams] if self.readings.phases == "auto" else []
-            self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
+            rules = (
+                [one for one in self._shipped_as if one.streams]
+                if self.readings.phases == "auto"
+                else []
+            )
+            self.streams[id(options)] = tuple(
+                self.costed(c) for one in rules for c in product(*_fitting(one, options))
+            )
         return self.streams[id(options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
@@ -255,25 +351,39 @@ class HierarchicalCandidates:
         if len(names) != len(tiers):
             typed = clipped(Choice(self.row.name, tuple(names)).spec)
             what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
-            raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+            raise ColltoolError(
+                what,
+                argument="algorithms",
+                fix=f"give one for each of {', '.join(tiers)}, innermost first",
+            )
         spec = Choice(self.row.name, tuple(names)).spec
-        if self.placed.domains and (own := next((one for one, theirs in STANDS_FOR.items() if theirs == spec), "")):
+        if self.placed.domains and (
+            own := next((one for one, theirs in STANDS_FOR.items() if theirs == spec), "")
+        ):
             what = f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}"
-            raise ColltoolError(what, argument="algorithms", fix=f"write {given('algorithms', own)}")
+            raise ColltoolError(
+                what, argument="algorithms", fix=f"write {given('algorithms', own)}"
+            )
         chosen = []
         for tier, (name, options) in enumerate(zip(names, self.options, strict=True)):
             by_name = {option.name: option for option in options}
             if name not in by_name:
                 mine = [one for one in self.steps if one.step.tier == tier]
                 row = find(mine[0].step.primitive, name)
-                what = f"{name} cannot run on {tiers[tier]}: {next(filter(None, (_why_not(row, one) for one in mine)))}"
-                raise ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(by_name)}")
+                what = (
+                    f"{name} cannot run on {tiers[tier]}:"
+                    f" {next(filter(None, (_why_not(row, one) for one in mine)))}"
+                )
+                raise ColltoolError(
+                    what, argument="algorithms", fix=f"can run there: {', '.join(by_name)}"
+                )
             chosen.append(by_name[name])
         return self.costed(tuple(chosen))
 
 
 def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
-    """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a reduce."""
+    """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a
+    reduce."""
     if primitive is row.primitive:
         return row
     return row_of(primitive, row.mirror if primitive is AG else row.name)
@@ -301,7 +411,8 @@ def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions
 def hierarchical_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, *, listed: bool = False
 ) -> list[HierarchicalCandidates]:
-    """Every composition of a primitive on a group over several tiers; asked for ``pipelined``, sequential ones come both ways.
+    """Every composition of a primitive on a group over several tiers; asked for ``pipelined``,
+    sequential ones come both ways.
 
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
@@ -312,14 +423,22 @@ def hierarchical_candidates(
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
-        benches += [bench for phases in wanted if (bench := _laid_out(placed, row, readings, phases, listed)) is not None]
+        benches += [
+            bench
+            for phases in wanted
+            if (bench := _laid_out(placed, row, readings, phases, listed)) is not None
+        ]
     return benches
 
 
 def why_not_composed(placed: PlacedGroup) -> str:
     if len(placed.spans) == 1:
         tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.placement.stride)
-        lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
+        lie = (
+            f", lie on {tier} alone"
+            if placed.one_a_node
+            else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
+        )
         return f"needs a group over several tiers; {where}{lie}"
     if placed.domains:
         return _unlike(placed.domains)
@@ -327,7 +446,10 @@ def why_not_composed(placed: PlacedGroup) -> str:
 
 
 def _unlike(domains: Sequence[int]) -> str:
-    return f"not modelled between domains of {domains_text(domains)} ranks, whose shards do not match across"
+    return (
+        f"not modelled between domains of {domains_text(domains)} ranks, whose shards do not match"
+        " across"
+    )
 
 
 def _laid_out(
@@ -336,13 +458,24 @@ def _laid_out(
     natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
     laid = []
-    kept = (min(placed.domains), *placed.sizes[1:]) if placed.domains else placed.sizes  # ranks that have a share of their own
+    # ranks that have a share of their own
+    kept = (min(placed.domains), *placed.sizes[1:]) if placed.domains else placed.sizes
     for index, step in enumerate(row.steps(kept, order)):
         outside = step.tier > 0 or placed.one_a_node
-        group, reach = tier_group(placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders)
+        group, reach = tier_group(
+            placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders
+        )
         group = group._replace(domains=placed.domains)
         # a bandwidth that switches have for a whole collective is none of its phases'
-        laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase, reach))
+        laid.append(
+            PlacedStep(
+                index,
+                step,
+                group,
+                reach if step.primitive is row.primitive else reach.in_a_phase,
+                reach,
+            )
+        )
     options: list[TierOptions] = []
     for tier in range(len(placed.spans)):
         mine = [one for one in laid if one.step.tier == tier]
@@ -362,7 +495,8 @@ def _laid_out(
 
 
 def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
-    """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is of whole calls."""
+    """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is
+    of whole calls."""
     tier = placed.spans[first.tier].tier
     listed = frozenset((*tier.runs(first.primitive), *tier.runs(primitive)))
     return None if first.tier == len(placed.spans) - 1 or not listed else listed
@@ -371,7 +505,8 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
 def _options(
     laid: Sequence[PlacedStep], readings: Readings, only: frozenset[str] | None, placed: PlacedGroup
 ) -> Iterator[TierOption]:
-    """Every algorithm that can run all phases of a tier; an all-gather mirrors its reduce-scatter."""
+    """Every algorithm that can run all phases of a tier; an all-gather mirrors its
+    reduce-scatter."""
     for row in algorithms(laid[0].step.primitive):
         if (only and row.name not in only) or any(_why_not(row, one) for one in laid):
             continue

@@ -1,6 +1,8 @@
-"""The interval that nine of ten measurements of a price lie in: the question as :mod:`colltool.estimate.spread` takes it.
+"""The interval that nine of ten measurements of a price lie in: the question as
+:mod:`colltool.estimate.spread` takes it.
 
-ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its interval is not symmetric.
+ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its
+interval is not symmetric.
 """
 
 from __future__ import annotations
@@ -32,21 +34,58 @@ from colltool.fabric.model import Fabric, Tier
 
 SHARE = 0.9
 """Of measurements, that lie inside an interval."""
-NO_INTERVAL = "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
+NO_INTERVAL = (
+    "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
+)
 SEVERAL = "an array of sizes: price_list gives each size its interval"
 FEWEST_IN_A_RACK = 17
 """Ranks of a domain that is more than a node."""
 
-_SHAPE = frozenset({
-    "size", "shape", "wrap", "twist", "group", "domains", "max_size", "sizing", "slices", "cube", "planes", "rails", "name",
-    "topology", "medium", "device", "library", "prices", "cable", "energy", "source", "notes", "description", "uncertainty",
-})  # fmt: skip
-"""Parts of keys that say what machine it is, not how fast: changing them changes which rows are near."""
+_SHAPE = frozenset(
+    {
+        "size",
+        "shape",
+        "wrap",
+        "twist",
+        "group",
+        "domains",
+        "max_size",
+        "sizing",
+        "slices",
+        "cube",
+        "planes",
+        "rails",
+        "name",
+        "topology",
+        "medium",
+        "device",
+        "library",
+        "prices",
+        "cable",
+        "energy",
+        "source",
+        "notes",
+        "description",
+        "uncertainty",
+    }
+)
+"""Parts of keys that say what machine it is, not how fast: changing them changes which rows are
+near."""
 
-Basis = Literal["measured", "interpolated", "extrapolated", "other machine", "changed", "datasheet", "announced", "exact"]
+Basis = Literal[
+    "measured",
+    "interpolated",
+    "extrapolated",
+    "other machine",
+    "changed",
+    "datasheet",
+    "announced",
+    "exact",
+]
 
 _OWN_GENERATION = frozenset({"gh200"})
-"""Devices whose boards differ from their generation's: four GH200 are joined by NVLink without a switch."""
+"""Devices whose boards differ from their generation's: four GH200 are joined by NVLink without a
+switch."""
 _AMD = ("mi",)
 _ALIKE = {"nvswitch": "nvlink"}
 """Media whose rows count as another's."""
@@ -58,8 +97,8 @@ class Interval(NamedTuple):
     Args:
         rows: measured rows like it: of such a machine and collective, near it in ranks and size.
         basis: what it rests on, a stable word.
-        parts: of the standard deviation of ln(measured / price) by name, largest first; their squares add up, but for the
-            ``shift`` of a datasheet's prices, by which both ends move.
+        parts: of the standard deviation of ln(measured / price) by name, largest first; their
+            squares add up, but for the ``shift`` of a datasheet's prices, by which both ends move.
         nearest: the nearest measured row in words; None where no row can speak for it.
         reason: the largest part in words.
     """
@@ -93,7 +132,8 @@ class ErrorGround(NamedTuple):
         asked: the question, at any size.
         basis: None where the distance of the nearest row says it.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
-        machine: sigma of a measured machine's own factor at a size; None where nothing was measured of it.
+        machine: sigma of a measured machine's own factor at a size; None where nothing was measured
+            of it.
         own_rows: of a machine file in the price; 0 for a machine that ships.
     """
 
@@ -118,9 +158,17 @@ class ErrorGround(NamedTuple):
         sized = self._replace(asked=self.asked._replace(size=size))
         if self.basis == "datasheet":
             return _by_datasheet(sized, total_s)
-        moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
+        moved = (
+            0.0
+            if base_total_s is None
+            else abs(log(total_s / base_total_s))
+            if isfinite(base_total_s)
+            else inf
+        )
         foreign = self.asked.foreign or not runs or moved == inf
-        asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
+        asked = sized.asked._replace(
+            foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0
+        )
         posterior = None if self.machine is None or foreign else self.machine(size)
         return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
@@ -141,28 +189,43 @@ def interval_of(
 
     Args:
         size: bytes, as in nccl-tests.
-        base_total_s: the same schedule without what the user changed (``--set``); None where nothing was, inf where it has none.
+        base_total_s: the same schedule without what the user changed (``--set``); None where
+            nothing was, inf where it has none.
         runs: the library runs this schedule, so that rows of its kind may have been measured.
         one_process: one process drives all GPUs of a node (nccl-tests ``-g 8``).
     """
-    ground = None if readings.ideal else ground_of(fabric, primitive, place(fabric, group), size, readings)
+    ground = (
+        None
+        if readings.ideal
+        else ground_of(fabric, primitive, place(fabric, group), size, readings)
+    )
     if ground is None:
         return None
-    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process)
+    return ground.interval(
+        size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process
+    )
 
 
-def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings) -> ErrorGround:
+def ground_of(
+    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings
+) -> ErrorGround:
     """The question, and the basis where it is not for the distance to say."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
-    place_ = MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), is_network(fabric, outer))
+    place_ = MeasuredPlace(
+        generation_of(fabric), medium_of(fabric, outer), is_network(fabric, outer)
+    )
     facts = fabric.library_facts
     p2p_told = facts is not None and facts.p2p is not None
-    p2p_unknown = not p2p_told and any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
+    p2p_unknown = not p2p_told and any(
+        medium_of(fabric, span.tier) == "pcie" for span in placed.spans
+    )
     # racks joined to racks: two series are all that was published, and they differ
     racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
     foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
-    asked = ErrorQuestion(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
+    asked = ErrorQuestion(
+        place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign
+    )
     basis: Basis | None = None
     # without a library's time the price is short by its class's usual share, whatever the distance
     if readings.numbers == "datasheet" or not has_library_layer(placed, primitive):
@@ -182,19 +245,29 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
     )
 
 
-def _posterior(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: Readings) -> Callable[[float], float] | None:
+def _posterior(
+    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: Readings
+) -> Callable[[float], float] | None:
     """Sigma of the machine's factor on this group; None where none is in the price."""
     machine = fabric.machine
     if machine is None or readings.numbers != "measured":
         return None
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
-    known = machine.sigma(primitive, scope, placed.ranks, 1e6)  # any size: known at one is known at all
-    return None if known is None else lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
+    # any size: known at one is known at all
+    known = machine.sigma(primitive, scope, placed.ranks, 1e6)
+    return (
+        None
+        if known is None
+        else lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
+    )
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
-    """The fabric without those overrides that move a price but are no part of its shape; None where there are none."""
-    return before_overrides(fabric, [key for key, _ in fabric.overrides if not _SHAPE & set(key.split("."))])
+    """The fabric without those overrides that move a price but are no part of its shape; None where
+    there are none."""
+    return before_overrides(
+        fabric, [key for key, _ in fabric.overrides if not _SHAPE & set(key.split("."))]
+    )
 
 
 def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
@@ -203,7 +276,8 @@ def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
 
 
 def generation_of(fabric: Fabric) -> str:
-    """The GPUs' generation as rows are compared by; a device that is not known is a generation of its own."""
+    """The GPUs' generation as rows are compared by; a device that is not known is a generation of
+    its own."""
     device, facts = fabric.device or "", fabric.library_facts
     if device in _OWN_GENERATION:  # its rows say nothing of others of its generation
         return device
@@ -213,7 +287,8 @@ def generation_of(fabric: Fabric) -> str:
 
 
 def medium_of(fabric: Fabric, tier: Tier) -> str:
-    """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``; else the tier's name."""
+    """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``;
+    else the tier's name."""
     at = [own.name for own in fabric.tiers].index(tier.name)
     medium = media_of(fabric)[at]
     name = tier.name.lower() if medium is None else medium.name.rstrip("0123456789")
@@ -225,7 +300,9 @@ def is_network(fabric: Fabric, tier: Tier) -> bool:
     return medium_of(fabric, tier) in NETWORKS or tier.ranks_inside > 1
 
 
-def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool) -> Interval:
+def _measured(
+    ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool
+) -> Interval:
     asked, known = ground.asked, law()
     spread = spread_of(asked, known, index(), posterior)
     wide = known["kappa"] * spread.sigma
@@ -248,9 +325,11 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
 
 
 def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
-    """Prices without a library's own time are mostly too fast: the shift of their class is in the interval.
+    """Prices without a library's own time are mostly too fast: the shift of their class is in the
+    interval.
 
-    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not measured.
+    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not
+    measured.
     """
     asked, known = ground.asked, law()
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
@@ -259,10 +338,18 @@ def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     sigma = hypot(plain, far)
     shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
     wide = high = known["kappa"] * sigma
-    parts: tuple[tuple[str, float], ...] = (("datasheet", plain), *((("unmeasured", far),) if far else ()), ("shift", shift))
+    parts: tuple[tuple[str, float], ...] = (
+        ("datasheet", plain),
+        *((("unmeasured", far),) if far else ()),
+        ("shift", shift),
+    )
     reason = "a datasheet's numbers without a library's own time, mostly too fast"
     if ground.p2p_unknown:
-        high, parts, reason = known["kappa"] * hypot(sigma, known["p2p"]), (("p2p", known["p2p"]), *parts), _WORDS["p2p"]
+        high, parts, reason = (
+            known["kappa"] * hypot(sigma, known["p2p"]),
+            (("p2p", known["p2p"]), *parts),
+            _WORDS["p2p"],
+        )
     return Interval(
         low_s=total_s * exp(min(shift - wide, 0.0)),
         high_s=total_s * exp(max(shift + high, 0.0)),
@@ -275,7 +362,9 @@ def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     )
 
 
-def _basis(asked: ErrorQuestion, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool) -> Basis:
+def _basis(
+    asked: ErrorQuestion, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool
+) -> Basis:
     if changed:
         return "changed"
     if posterior is not None:
@@ -285,23 +374,34 @@ def _basis(asked: ErrorQuestion, spread: PriceSpread, rows: int, posterior: floa
     if rows and spread.nearest.squared == 0:
         return "measured"
     same = [one for one in index()[asked.place] if one.collective == asked.collective]
-    inside = same and min(one.ranks for one in same) <= asked.ranks <= max(one.ranks for one in same)
+    inside = same and min(one.ranks for one in same) <= asked.ranks <= max(
+        one.ranks for one in same
+    )
     at = log2(asked.size)
-    within = inside and min(one.sizes[0] for one in same) <= at <= max(one.sizes[-1] for one in same)
+    within = inside and min(one.sizes[0] for one in same) <= at <= max(
+        one.sizes[-1] for one in same
+    )
     return "interpolated" if within else "extrapolated"
 
 
-def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int) -> str:
+def _reason(
+    ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int
+) -> str:
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
-    name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
+    name, value = max(
+        ((name, value) for name, value in parts if name != "base"),
+        key=lambda part: part[1],
+        default=("base", 0.0),
+    )
     if ground.own_rows and (name == "base" or value < base / 2):
         name = "machine"
     elif (name == "base" or value < base / 2) and rows:
         return f"{rows} measurement{'s' * (rows != 1)} like it"
     if name == "base":
         return "measurements of such machines"
-    if name == "unmeasured" and nearest is not None:  # so far away that it is taken as if nothing had been
+    # so far away that it is taken as if nothing had been
+    if name == "unmeasured" and nearest is not None:
         name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
     if nearest is not None and name in ("ranks", "size", "collective"):
         return _distance_words(ground.asked, name, nearest)
@@ -329,15 +429,21 @@ def _unmeasured_words(ground: ErrorGround) -> str:
 
 
 def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
-    """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is named."""
+    """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
+    named."""
     if name == "collective":
         return f"no {_spoken(asked.collective)} was measured there"
     several = [one for one in index()[asked.place] if one.collective == nearest.series.collective]
     if name == "ranks":
         least, most = min(one.ranks for one in several), max(one.ranks for one in several)
-        return _edge(asked.ranks, least, most, str) or f"the nearest measurement is on {nearest.series.ranks} ranks"
+        return (
+            _edge(asked.ranks, least, most, str)
+            or f"the nearest measurement is on {nearest.series.ranks} ranks"
+        )
     near = [one for one in several if abs(log2(one.ranks / asked.ranks)) <= 1] or [nearest.series]
-    least_size, most_size = (2.0**end for end in (min(one.sizes[0] for one in near), max(one.sizes[-1] for one in near)))
+    least_size, most_size = (
+        2.0**end for end in (min(one.sizes[0] for one in near), max(one.sizes[-1] for one in near))
+    )
     told = _edge(asked.size, least_size, most_size, size_text)
     return told or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
 
@@ -352,7 +458,10 @@ def _edge(asked: float, least: Any, most: Any, show: Callable[[Any], str]) -> st
 
 def _in_words(nearest: Distance) -> str:
     series = nearest.series
-    return f"{_spoken(series.collective)} of {size_text(2.0**nearest.log_size)} on {series.ranks} ranks ({series.source})"
+    return (
+        f"{_spoken(series.collective)} of {size_text(2.0**nearest.log_size)} on {series.ranks}"
+        f" ranks ({series.source})"
+    )
 
 
 def _spoken(collective: str) -> str:
@@ -362,12 +471,16 @@ def _spoken(collective: str) -> str:
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:
     """Sigma of ln(one time / another time).
 
-    ``alike``: the same device and medium, whose errors are the same for both: only what differs between them stays.
-    ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was moved is no error of that.
+    ``alike``: the same device and medium, whose errors are the same for both: only what differs
+    between them stays.
+    ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was
+    moved is no error of that.
     """
     mine, theirs = dict(first.parts), dict(other.parts)
     shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
     names = {*mine, *theirs} - {"shift", *(["dials"] if one_file else [])}
-    return sqrt(shift**2 + sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names))
+    return sqrt(
+        shift**2 + sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names)
+    )

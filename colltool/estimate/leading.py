@@ -24,8 +24,8 @@ Row = TypeVar("Row", bound=Rankable)
 def may_lead(rows: Sequence[Row], named: Sequence[str]) -> list[Row]:
     """The rows that may lead an answer, in their order.
 
-    Without names those that the user can run. What is named leads whatever its status; of a composition that is named without
-    its parts only the parts that the user can run, if any.
+    Without names those that the user can run. What is named leads whatever its status; of a
+    composition that is named without its parts only the parts that the user can run, if any.
     """
     if not named:
         return [row for row in rows if row.rank_class == 0]
@@ -34,7 +34,11 @@ def may_lead(rows: Sequence[Row], named: Sequence[str]) -> list[Row]:
     for row in rows:
         base = row.choice.base
         best_class[base] = min(row.rank_class, best_class.get(base, row.rank_class))
-    return [row for row in rows if row.choice.spec in specs or row.rank_class == best_class[row.choice.base]]
+    return [
+        row
+        for row in rows
+        if row.choice.spec in specs or row.rank_class == best_class[row.choice.base]
+    ]
 
 
 def best_class(rows: Sequence[Row]) -> list[Row]:

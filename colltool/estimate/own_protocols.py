@@ -1,4 +1,5 @@
-"""A group under one protocol's numbers of a machine's owner: what a log of a forced algorithm says in place of a library's."""
+"""A group under one protocol's numbers of a machine's owner: what a log of a forced algorithm says
+in place of a library's."""
 
 from __future__ import annotations
 
@@ -20,11 +21,16 @@ def numbers_of(own: OwnProtocol, listed: str) -> ProtocolNumbers:
     return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
 
 
-def priced_under(placed: PlacedGroup, primitive: Primitive, spec: str, numbers: ProtocolNumbers) -> CostModel | None:
-    """A schedule whose outermost tier has these numbers, and no others; None where it cannot run so."""
+def priced_under(
+    placed: PlacedGroup, primitive: Primitive, spec: str, numbers: ProtocolNumbers
+) -> CostModel | None:
+    """A schedule whose outermost tier has these numbers, and no others; None where it cannot run
+    so."""
     *inner, outer = placed.spans
     known = outer.tier.library
-    alone = TierLibrary((numbers,), None if known is None else known.switch, {} if known is None else known.runs)
+    alone = TierLibrary(
+        (numbers,), None if known is None else known.switch, {} if known is None else known.runs
+    )
     group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))
     try:
         found = named_candidates(group, primitive, Readings(), [spec])
@@ -33,7 +39,9 @@ def priced_under(placed: PlacedGroup, primitive: Primitive, spec: str, numbers: 
     return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
 
 
-def own_of(known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str) -> dict[str, OwnProtocol]:
+def own_of(
+    known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str
+) -> dict[str, OwnProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
     return {
         row.protocol: row

@@ -1,4 +1,5 @@
-"""From an algorithm to its cost terms: what each of its messages pays on a group, and notes for the reader."""
+"""From an algorithm to its cost terms: what each of its messages pays on a group, and notes for the
+reader."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from colltool.algorithms.registry import Algorithm, parse_choice, row_of, select
 from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
-from colltool.base.primitives import AllPeers, Chain, Pair, Primitive, Ring, Switch, Trees, own_share
+from colltool.base.primitives import (
+    AllPeers,
+    Chain,
+    Pair,
+    Primitive,
+    Ring,
+    Switch,
+    Trees,
+    own_share,
+)
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
@@ -27,7 +37,9 @@ from colltool.fabric.library import Efficiency
 from colltool.fabric.topology import capabilities_of
 
 
-def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0) -> tuple[CostTerm, ...]:
+def parts_of(
+    row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0
+) -> tuple[CostTerm, ...]:
     return tuple(
         CostTerm(
             primitive=terms.primitive or row.primitive,
@@ -45,11 +57,20 @@ def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Reading
 
 
 def cost_flat(
-    row: Algorithm, group: Group, reach: PathClasses, readings: Readings, placed: PlacedGroup | None = None
+    row: Algorithm,
+    group: Group,
+    reach: PathClasses,
+    readings: Readings,
+    placed: PlacedGroup | None = None,
 ) -> CostModel:
     """An algorithm on the whole group at once; without ``placed``, only its messages."""
     parts = parts_of(row, group, reach, readings)
-    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *plane_notes(reach)]
+    notes = [
+        *row.notes_on(group),
+        *wire_notes(group, parts),
+        *share_notes(parts),
+        *plane_notes(reach),
+    ]
     notes += switch_notes(reach, parts)
     found = CostModel(
         row.primitive,
@@ -63,7 +84,8 @@ def cost_flat(
     )
     if placed is None:
         return found
-    on_own_links = row.status != "hypothetical" and not row.counts  # no stretched fabric, no machines beside the ranks
+    # no stretched fabric, no machines beside the ranks
+    on_own_links = row.status != "hypothetical" and not row.counts
     found = replace(
         found,
         below=partial(_below, row, group, placed, readings),
@@ -76,7 +98,9 @@ def cost_flat(
     return with_efficiency(found, placed)
 
 
-def _below(row: Algorithm, group: Group, placed: PlacedGroup, readings: Readings) -> tuple[CostModel, CostModel]:
+def _below(
+    row: Algorithm, group: Group, placed: PlacedGroup, readings: Readings
+) -> tuple[CostModel, CostModel]:
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
     bare = placed.bare or placed
     ideal = readings._replace(ideal=True)
@@ -90,17 +114,30 @@ def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple
     if rate is None or not payload:
         return ()
     tier = placed.spans[-1].tier.name
-    copied = LinkCost(tier, tier, n_alpha=0, n_beta=1, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=rate, eta_beta=1.0)
+    copied = LinkCost(
+        tier,
+        tier,
+        n_alpha=0,
+        n_beta=1,
+        alpha_s=0.0,
+        eta_alpha=1.0,
+        bandwidth_Bps=rate,
+        eta_beta=1.0,
+    )
     return (CostTerm(primitive, algorithm, placed.ranks, payload, copied, label="own share"),)
 
 
 def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
     """Links that a flat schedule leaves idle: of a full mesh, or NICs of a domain."""
     routes = {type(part.route) for part in parts}
-    shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
+    shared_out = any(
+        isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts
+    )
     if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: a rank uses one of its {group.ranks - 1} links"]
-    packed = any(isinstance(part.route, Chain | Ring) and part.route.via == "packed" for part in parts)
+    packed = any(
+        isinstance(part.route, Chain | Ring) and part.route.via == "packed" for part in parts
+    )
     single = packed or any(isinstance(part.route, Trees) and not part.route.rails for part in parts)
     if group.joined_by == "tiers" and single:
         return ["one stream: a single NIC of each domain carries it"]
@@ -112,7 +149,9 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
     if min(shares) < 1:
-        return [f"oversubscription leaves {min(shares):.3g} of the bandwidth to traffic that crosses it"]
+        return [
+            f"oversubscription leaves {min(shares):.3g} of the bandwidth to traffic that crosses it"
+        ]
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
@@ -126,7 +165,11 @@ def plane_notes(reach: PathClasses) -> list[str]:
     ]
     for tier, one in on.items():
         if one.spread == "ecmp":
-            flows = "a message is one flow" if one.flows == 1 else f"a message is {one.flows} flows, spread evenly at best"
+            flows = (
+                "a message is one flow"
+                if one.flows == 1
+                else f"a message is {one.flows} flows, spread evenly at best"
+            )
             own = f"{percent(one.share_of(1))} of the bandwidth of {tier}, each flow on one plane"
             notes.append(f"{flows}: {own}")
     return notes
@@ -139,32 +182,45 @@ def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
         return []
     what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
     said = [f"the switches reduce only {what}"] if what else []
-    return said + ([f"data not aligned to {format_bytes(limits.alignment)} is reduced in software"] if limits.alignment else [])
+    return said + (
+        [f"data not aligned to {format_bytes(limits.alignment)} is reduced in software"]
+        if limits.alignment
+        else []
+    )
 
 
 _GB = 1e9
 
 
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
-    """Apply the library's measured efficiency and software time, unless ideal: of the whole schedule, else of its inner tier."""
+    """Apply the library's measured efficiency and software time, unless ideal: of the whole
+    schedule, else of its inner tier."""
     figures = [
         one
         for one in placed.fabric.efficiencies
-        if costed.primitive in one.primitives and (one.protocols is None or costed.protocol in one.protocols)
+        if costed.primitive in one.primitives
+        and (one.protocols is None or costed.protocol in one.protocols)
     ]
     if not figures or costed.readings.ideal:
         return costed
     library, first = LIBRARIES[placed.fabric.library_name].spoken, placed.spans[0]
     if own := [one for one in figures if _is_of(one, costed, placed)]:
         return _reaching(costed, own, library, placed.nodes, placed.ranks)
-    if costed.choice.tiers and not placed.one_a_node and capabilities_of(first.tier).joins == "accelerators":
+    if (
+        costed.choice.tiers
+        and not placed.one_a_node
+        and capabilities_of(first.tier).joins == "accelerators"
+    ):
         inside = parse_choice(costed.choice.tiers[0])
         if own := [one for one in figures if inside in map(parse_choice, one.algorithms)]:
             return _reaching(costed, own, library, 1, first.endpoints, first.tier.name)
     return costed
 
 
-_ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
+_ON_A_RAIL = {
+    "ring": "multi-rail-ring",
+    "double-binary-tree": "hierarchical:ring/double-binary-tree",
+}
 """A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
@@ -174,24 +230,42 @@ def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
         spec = costed.choice.spec
         return parse_choice(STANDS_FOR.get(spec, spec)) in choices.values()
     wanted = parse_choice(_ON_A_RAIL.get(costed.choice.spec, costed.choice.spec))
-    rows = {name: row_of(costed.primitive, name) for name, choice in choices.items() if choice == wanted}
+    rows = {
+        name: row_of(costed.primitive, name) for name, choice in choices.items() if choice == wanted
+    }
     return any(row is None or bool(row.topologies & SEVERAL_TIERS) for row in rows.values())
 
 
 def _reaching(
-    costed: CostModel, figures: Sequence[Efficiency], library: str, nodes: int, ranks: int, tier: str = ""
+    costed: CostModel,
+    figures: Sequence[Efficiency],
+    library: str,
+    nodes: int,
+    ranks: int,
+    tier: str = "",
 ) -> CostModel:
-    """With the figures for so many nodes and ranks, on one tier or (empty) on all: the first share, and the first times."""
+    """With the figures for so many nodes and ranks, on one tier or (empty) on all: the first share,
+    and the first times."""
     share = next((one.share_on(nodes) for one in figures if one.share != 1.0), 1.0)
     timed = next((one for one in figures if one.takes_time), None)
     fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
-    parts = [part._replace(reached=share) if tier in ("", part.cost.tier) else part for part in costed.parts]
+    parts = [
+        part._replace(reached=share) if tier in ("", part.cost.tier) else part
+        for part in costed.parts
+    ]
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
     said += [f"takes {times[0]} to start"] if len(set(times)) == 1 else []
-    said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
+    said += (
+        [f"takes {times[0]} to {times[-1]} beside its bytes, by size"]
+        if len(set(times)) > 1
+        else []
+    )
     if anywhere(fitted.rise != 0):
-        said.append(f"takes {format_time(float(fitted.rise) * sqrt(_GB))} times sqrt(M / 1 GB) to get up to speed")
+        said.append(
+            f"takes {format_time(float(fitted.rise) * sqrt(_GB))} times sqrt(M / 1 GB) to get up to"
+            " speed"
+        )
     where = f" on {tier}" if tier else ""
     note = (f"{library} {' and '.join(said)}{where}, according to the fabric file",) if said else ()
     return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))

@@ -1,8 +1,10 @@
-"""Who is in a group, and where its members sit: tier by tier outwards its stride is used up, then its ranks fill whole domains.
+"""Who is in a group, and where its members sit: tier by tier outwards its stride is used up, then
+its ranks fill whole domains.
 
-If a tier's size divides the remaining stride, each domain holds one member and the rest of the stride goes on; if the stride
-divides the size, the domain holds every so many-th endpoint and consecutive domains follow (source: mixed-radix numbering of
-ranks, as launchers form groups in parallel training: Megatron-LM, core/parallel_state.py).
+If a tier's size divides the remaining stride, each domain holds one member and the rest of the
+stride goes on; if the stride divides the size, the domain holds every so many-th endpoint and
+consecutive domains follow (source: mixed-radix numbering of ranks, as launchers form groups in
+parallel training: Megatron-LM, core/parallel_state.py).
 """
 
 from __future__ import annotations
@@ -51,10 +53,13 @@ class GroupPlacement(NamedTuple):
     """A group as results echo it.
 
     Args:
-        per_domain: members per domain of each tier, innermost first; 1 if a tier is not used. Inner domains count as one member.
+        per_domain: members per domain of each tier, innermost first; 1 if a tier is not used. Inner
+            domains count as one member.
         slices: name of each lattice, and members along each of its axes.
-        domains: members in each domain of the innermost tier where these differ; ``per_domain`` then has the most.
-        open_axes: for each lattice axis whether the group has an open line of what the fabric closes to a ring.
+        domains: members in each domain of the innermost tier where these differ; ``per_domain``
+            then has the most.
+        open_axes: for each lattice axis whether the group has an open line of what the fabric
+            closes to a ring.
     """
 
     ranks: int
@@ -68,7 +73,8 @@ class GroupPlacement(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Members along each lattice axis, innermost first, as ``--shape`` takes them; empty without lattices."""
+        """Members along each lattice axis, innermost first, as ``--shape`` takes them; empty
+        without lattices."""
         return tuple(size for _, shape in self.slices for size in shape)
 
     @property
@@ -78,13 +84,18 @@ class GroupPlacement(NamedTuple):
         several = len(self.per_domain) > 1
         if self.domains:
             return f"{words} ({domains_text(self.domains)})"
-        boxes = [f"{tier} " * several + shape_text(shape) for tier, shape in self.slices if max(shape) > 1]
+        boxes = [
+            f"{tier} " * several + shape_text(shape)
+            for tier, shape in self.slices
+            if max(shape) > 1
+        ]
         boxes += [self._lines] if self._lines else []
         return f"{words} ({', '.join(boxes)})" if boxes and self.stride == 1 else words
 
     @property
     def _lines(self) -> str:
-        """Which axes of the group do not close although the fabric's do: ``open lines``, ``open along 4``."""
+        """Which axes of the group do not close although the fabric's do: ``open lines``,
+        ``open along 4``."""
         lines = [size for size, is_open in zip(self.shape, self.open_axes, strict=True) if is_open]
         if len(lines) == sum(size > 1 for size in self.shape):
             return "open lines" if len(lines) > 1 else "an open line" if lines else ""
@@ -93,12 +104,26 @@ class GroupPlacement(NamedTuple):
     @property
     def spec(self) -> GroupSpec:
         whole = self.in_order or self.stride > 1
-        return GroupSpec(self.ranks, self.stride, self.alone, None if whole else self.shape or None, self.in_order)
+        return GroupSpec(
+            self.ranks,
+            self.stride,
+            self.alone,
+            None if whole else self.shape or None,
+            self.in_order,
+        )
 
 
 def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
-    """Whether each axis of a group is a line where the whole has a ring; two ranks have one link either way."""
-    return [own.size > 2 and not own.closed and axis.closed for axis, own in zip(whole, part, strict=True)] if part else []
+    """Whether each axis of a group is a line where the whole has a ring; two ranks have one link
+    either way."""
+    return (
+        [
+            own.size > 2 and not own.closed and axis.closed
+            for axis, own in zip(whole, part, strict=True)
+        ]
+        if part
+        else []
+    )
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
@@ -123,7 +148,8 @@ class Occupancy(NamedTuple):
         return max(1, endpoints // self.stride)
 
     def ports(self, endpoints: int) -> int:
-        """Ports that each of the group's endpoints in such a domain can use, including those of idle siblings."""
+        """Ports that each of the group's endpoints in such a domain can use, including those of
+        idle siblings."""
         return endpoints // self.members(endpoints) * self.beside if self.alone else 1
 
 
@@ -132,7 +158,8 @@ PACKED = Occupancy()
 
 
 class TierShare(NamedTuple):
-    """A group's part of a tier: stride, members per domain, and the tier (or the slice of a lattice)."""
+    """A group's part of a tier: stride, members per domain, and the tier (or the slice of a
+    lattice)."""
 
     stride: int
     members: int
@@ -144,7 +171,11 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     stride = parse_count(who.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
         fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
-        raise ColltoolError(f"must be at least 1 and leave {fabric.name} two ranks, got {stride}", argument="stride", fix=fix)
+        raise ColltoolError(
+            f"must be at least 1 and leave {fabric.name} two ranks, got {stride}",
+            argument="stride",
+            fix=fix,
+        )
     steps = strides(fabric, stride)
     boxes = None if who.shape is None else _boxes(fabric, who)
     ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
@@ -168,43 +199,72 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     if any(box is not None and box.endpoints != stop.members for stop, box in pairs):
         holds, usual = _ranks_of(fabric, boxes), _asked(_axes([stop.tier for stop in stops]))
         what = f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}"
-        raise ColltoolError(what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}")
+        raise ColltoolError(
+            what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}"
+        )
     return tuple(stop if box is None else stop._replace(tier=box) for stop, box in pairs)
 
 
 def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> ColltoolError:
     above, inner = _first_that_fits(fabric, range(ranks + 1, most + 1), stride), fabric.tiers[0]
-    counts = " and ".join(str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None)
+    counts = " and ".join(
+        str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None
+    )
     if ranks < inner.endpoints and capabilities_of(inner).cut_apart(ranks):
         what = f"the first {ranks} ranks of {fabric.name} reach each other only through others"
-        return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that do without are {counts}")
-    what = f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name} ({_extents(fabric.tiers)})"
-    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
+        return ColltoolError(
+            what, argument="ranks", fix=f"the nearest sizes that do without are {counts}"
+        )
+    what = (
+        f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name}"
+        f" ({_extents(fabric.tiers)})"
+    )
+    return ColltoolError(
+        what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}"
+    )
 
 
 def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:
-    """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they reach."""
+    """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
+    reach."""
     before = accumulate(fabric.domains, initial=0)
-    return tuple(min(whole, ranks - start) for whole, start in zip(fabric.domains, before, strict=False) if start < ranks)
+    return tuple(
+        min(whole, ranks - start)
+        for whole, start in zip(fabric.domains, before, strict=False)
+        if start < ranks
+    )
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
     """Consecutive ranks, domain after domain; any number of them, as no domain need be full."""
     if stride > 1:
-        what = f"every {ordinal(stride)} rank is nowhere in particular among domains of {domains_text(fabric.domains)} ranks"
-        raise ColltoolError(what, argument="stride", fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks")
+        what = (
+            f"every {ordinal(stride)} rank is nowhere in particular among domains of"
+            f" {domains_text(fabric.domains)} ranks"
+        )
+        raise ColltoolError(
+            what,
+            argument="stride",
+            fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks",
+        )
     domains, (inner, outer) = first_domains(fabric, ranks), fabric.tiers
     most = max(domains)
-    return TierShare(1, most, inner.model_copy(update={"size": most})), TierShare(1, len(domains), outer)
+    return TierShare(1, most, inner.model_copy(update={"size": most})), TierShare(
+        1, len(domains), outer
+    )
 
 
 def everybody(fabric: Fabric, who: GroupSpec) -> int:
-    """Ranks of a group that does not say how many: those of its shape, or as many as fit the stride."""
-    return fabric.ranks // who.stride if who.shape is None else _ranks_of(fabric, _boxes(fabric, who))
+    """Ranks of a group that does not say how many: those of its shape, or as many as fit the
+    stride."""
+    return (
+        fabric.ranks // who.stride if who.shape is None else _ranks_of(fabric, _boxes(fabric, who))
+    )
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
-    """The part of a stride that each tier takes; None if domains come out uneven or the fabric is too small."""
+    """The part of a stride that each tier takes; None if domains come out uneven or the fabric is
+    too small."""
     steps, left = [], stride
     for tier in fabric.tiers:
         step = tier.endpoints if left % tier.endpoints == 0 else left
@@ -215,7 +275,9 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     return tuple(steps) if left == 1 else None
 
 
-def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[TierShare, ...] | None:
+def _stops(
+    fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False
+) -> tuple[TierShare, ...] | None:
     """Members per domain of each tier; None if a domain or lattice axis is left partly filled."""
     stops, left = [], ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
@@ -235,7 +297,11 @@ def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int 
     if fabric.domains:
         return next((n for n in counts if n <= fabric.ranks), None) if stride == 1 else None
     steps = strides(fabric, stride)
-    return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None) if steps else None
+    return (
+        next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
+        if steps
+        else None
+    )
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
@@ -246,7 +312,9 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
     """Group sizes: powers of two times each whole domain, up to the next tier; those that fit."""
     found, whole = [*accumulate(fabric.domains)], 1
     for tier in fabric.tiers:
-        found += [whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints]
+        found += [
+            whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints
+        ]
         whole *= tier.endpoints
         found.append(whole)
     return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
@@ -255,7 +323,9 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     found, inside = set(), 1
     for tier in fabric.tiers:
-        low = [step for step in range(1, int(tier.endpoints**0.5) + 1) if tier.endpoints % step == 0]
+        low = [
+            step for step in range(1, int(tier.endpoints**0.5) + 1) if tier.endpoints % step == 0
+        ]
         found |= {inside * step for step in (*low, *(tier.endpoints // step for step in low))}
         inside *= tier.endpoints
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
@@ -277,9 +347,15 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
     known = every_stride(fabric, ranks) or every_stride(fabric)
-    near = [*[one for one in known if one < stride][-1:], *[one for one in known if one > stride][:1]]
+    near = [
+        *[one for one in known if one < stride][-1:],
+        *[one for one in known if one > stride][:1],
+    ]
     what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_extents(fabric.tiers)})"
-    fix = f"the nearest that {'fits is' if len(near) == 1 else 'fit are'} {' and '.join(map(str, near))}"
+    fix = (
+        f"the nearest that {'fits is' if len(near) == 1 else 'fit are'}"
+        f" {' and '.join(map(str, near))}"
+    )
     return ColltoolError(what, argument="stride", fix=fix)
 
 
@@ -288,21 +364,35 @@ Boxes = tuple[Tier | None, ...]
 
 
 def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
-    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1."""
+    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing
+    axes are 1."""
     lattices, shape = [tier for tier in fabric.tiers if capabilities_of(tier).axes], who.shape or ()
     usual = _axes(lattices)
     if not lattices:
         fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
-        raise ColltoolError(f"{fabric.name} has no torus and no mesh, so that a group has no shape", argument="shape", fix=fix)
+        raise ColltoolError(
+            f"{fabric.name} has no torus and no mesh, so that a group has no shape",
+            argument="shape",
+            fix=fix,
+        )
     if len(shape) > len(usual):
-        what = f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)} ({_extents(lattices)})"
-        raise ColltoolError(what, argument="shape", fix=f"write {_asked(usual)}, or less along an axis")
+        what = (
+            f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)}"
+            f" ({_extents(lattices)})"
+        )
+        raise ColltoolError(
+            what, argument="shape", fix=f"write {_asked(usual)}, or less along an axis"
+        )
     if who.stride > 1:
         what = f"{shape_text(shape)} is a slice of consecutive ranks, without a stride"
-        raise ColltoolError(what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}")
+        raise ColltoolError(
+            what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}"
+        )
     left = iter((*shape, *[1] * (len(usual) - len(shape))))
     own = [tuple(next(left) for _ in capabilities_of(tier).axes) for tier in fabric.tiers]
-    return tuple(_box(tier, sizes) if sizes else None for tier, sizes in zip(fabric.tiers, own, strict=True))
+    return tuple(
+        _box(tier, sizes) if sizes else None for tier, sizes in zip(fabric.tiers, own, strict=True)
+    )
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
@@ -312,13 +402,21 @@ def _box(tier: Tier, shape: Shape) -> Tier:
         return found
     best = kind.slice(ranks) if ranks <= tier.endpoints else None
     fix = f"write {_asked(_axes([best]))}" if best is not None else f"at most {kind.extent}"
-    raise ColltoolError(f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix)
+    raise ColltoolError(
+        f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix
+    )
 
 
 def _ranks_of(fabric: Fabric, boxes: Boxes) -> int:
-    """Ranks in the slices, including the whole of other tiers further in than the last slice used."""
-    used = max((at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1)
-    return prod((box or tier).endpoints for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True))
+    """Ranks in the slices, including the whole of other tiers further in than the last slice
+    used."""
+    used = max(
+        (at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1
+    )
+    return prod(
+        (box or tier).endpoints
+        for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True)
+    )
 
 
 def _asked(shape: Shape) -> str:

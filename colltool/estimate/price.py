@@ -20,8 +20,22 @@ from colltool.estimate.candidates import Candidates, CannotRun, by_title, candid
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
-from colltool.estimate.protocols import best_protocol, lower_bound_notes, old_form_notes, range_notes
-from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.protocols import (
+    best_protocol,
+    lower_bound_notes,
+    old_form_notes,
+    range_notes,
+)
+from colltool.estimate.results import (
+    AssumptionsUsed,
+    Breakdown,
+    Infeasible,
+    Ladder,
+    LibraryChoice,
+    Price,
+    PriceList,
+    Rung,
+)
 from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
@@ -36,19 +50,29 @@ if TYPE_CHECKING:
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 
-def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = None, readings: Readings | None = None,
-          only: Sequence[str] = (), own: Sequence[CostModel] = ()) -> Price:  # fmt: skip
-    """Price one primitive on one group at a size (bytes per rank as in nccl-tests) or a one-dimensional array of sizes.
+def price(
+    fabric: Fabric,
+    primitive: Primitive,
+    size: Number,
+    group: AnyGroup = None,
+    readings: Readings | None = None,
+    only: Sequence[str] = (),
+    own: Sequence[CostModel] = (),
+) -> Price:
+    """Price one primitive on one group at a size (bytes per rank as in nccl-tests) or a
+    one-dimensional array of sizes.
 
-    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``: further schedules on this group,
-    which ``only`` may name too.
+    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
+    further schedules on this group, which ``only`` may name too.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
     least, most = (size, size) if isinstance(size, float) else _extremes(size)
     if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
         fix = "bytes per rank, such as 16e6"
-        raise ColltoolError("sizes must be finite and between 1 byte and 1 EB", argument="size", fix=fix)
+        raise ColltoolError(
+            "sizes must be finite and between 1 byte and 1 EB", argument="size", fix=fix
+        )
     probes = [least]
     while probes[-1] * 2 < most:
         probes.append(probes[-1] * 2)
@@ -69,16 +93,33 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         asked=tuple(only),
         assumed=assumed_media(listed.placed.fabric),
     )
-    if not isinstance(size, float) or reading.ideal or fabric.tiers[0].library is None or own or not p2p_unknown(fabric):
+    if (
+        not isinstance(size, float)
+        or reading.ideal
+        or fabric.tiers[0].library is None
+        or own
+        or not p2p_unknown(fabric)
+    ):
         return found
     return _told_with_p2p(found, fabric, size, group, reading, only)
 
 
-def _told_with_p2p(found: Price, fabric: Fabric, size: float, group: AnyGroup, readings: Readings, only: Sequence[str]) -> Price:
-    """With what it takes where the cards reach each other's memory, beside what it takes where they do not."""
+def _told_with_p2p(
+    found: Price,
+    fabric: Fabric,
+    size: float,
+    group: AnyGroup,
+    readings: Readings,
+    only: Sequence[str],
+) -> Price:
+    """With what it takes where the cards reach each other's memory, beside what it takes where they
+    do not."""
     other = price(with_p2p(fabric, True), found.primitive, size, group, readings, only)
     took = format_time(float(other.best.total_s))
-    note = f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or false"
+    note = (
+        f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or"
+        " false"
+    )
     first = found.results[0]
     return replace(found, results=(replace(first, notes=(note, *first.notes)), *found.results[1:]))
 
@@ -88,12 +129,15 @@ def rows_at(
 ) -> list[AlgorithmEstimate]:
     """Each schedule under its fastest protocol, with notes.
 
-    Those that may lead come first, then the rest by rank class; each by time (arrays as in ``candidates``).
+    Those that may lead come first, then the rest by rank class; each by time (arrays as in
+    ``candidates``).
     """
     if len(candidates) == 1:
         rows = [candidates[0].at(size)]
     else:
-        rows = [best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()]
+        rows = [
+            best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()
+        ]
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
         if isinstance(size, float):
@@ -102,14 +146,25 @@ def rows_at(
         leaders = set(map(id, leading))
         behind = filter(lambda row: id(row) not in leaders, rows)
         rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
-    return old_form_notes(lower_bound_notes(rows, candidates, listed.placed, listed.primitive), listed.placed)
+    return old_form_notes(
+        lower_bound_notes(rows, candidates, listed.placed, listed.primitive), listed.placed
+    )
 
 
-def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], group: AnyGroup = None,
-               readings: Readings | None = None, only: Sequence[str] = (),
-               own: Sequence[CostModel] = ()) -> PriceList:  # fmt: skip
+def price_list(
+    fabric: Fabric,
+    primitive: Primitive,
+    sizes: Sequence[float],
+    group: AnyGroup = None,
+    readings: Readings | None = None,
+    only: Sequence[str] = (),
+    own: Sequence[CostModel] = (),
+) -> PriceList:
     """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
-    prices = tuple(price(fabric, primitive, size, group, readings, only, own=own) for size in sizes or STANDARD_SIZES)
+    prices = tuple(
+        price(fabric, primitive, size, group, readings, only, own=own)
+        for size in sizes or STANDARD_SIZES
+    )
     best = tuple(replace(one, results=one.leading[:2] or one.results[:2]) for one in prices)
     return PriceList(prices if sizes else best, winners_only=not sizes)
 
@@ -136,9 +191,16 @@ def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
-def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup = None, readings: Readings | None = None,
-              name: str | None = None) -> Breakdown:  # fmt: skip
-    """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its fastest composition here."""
+def breakdown(
+    fabric: Fabric,
+    primitive: Primitive,
+    size: float,
+    group: AnyGroup = None,
+    readings: Readings | None = None,
+    name: str | None = None,
+) -> Breakdown:
+    """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its
+    fastest composition here."""
     reading = readings or Readings()
     everything = price(fabric, primitive, size, group, reading)
     if name is None:
@@ -146,13 +208,25 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
     else:
         listed = candidates_for(fabric, group, primitive, reading)
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
-    flat = ((row, row_of(primitive, row.algorithm)) for row in everything.results if row.title != chosen.title)
+    flat = (
+        (row, row_of(primitive, row.algorithm))
+        for row in everything.results
+        if row.title != chosen.title
+    )
     baselines = [row for row, algorithm in flat if algorithm is not None and algorithm.baseline]
-    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines), _cut(fabric, group, primitive, reading, chosen))
+    return Breakdown(
+        replace(everything, results=(chosen,)),
+        tuple(baselines),
+        _cut(fabric, group, primitive, reading, chosen),
+    )
 
 
 def _cut(
-    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings, row: AlgorithmEstimate
+    fabric: Fabric,
+    group: AnyGroup,
+    primitive: Primitive,
+    readings: Readings,
+    row: AlgorithmEstimate,
 ) -> tuple[BestSegments, ...]:
     """The best cut of what a row pipelines."""
     size = float(row.bytes)
@@ -163,9 +237,11 @@ def _cut(
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size.
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive
+    and size.
 
-    What only the readings rule out, such as several links at once on one port, is left out with the reason.
+    What only the readings rule out, such as several links at once on one port, is left out with the
+    reason.
     """
     base = readings or Readings()
     rungs: list[Rung] = []
@@ -175,26 +251,54 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         only = [rung.algorithm] if rung.algorithm else []
         try:
             size = rung.size or definition.size
-            real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
+            real = price(
+                rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only
+            )
             only = only or [real.best.spec]  # what is fastest in reality serves both
-            ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
-            rungs.append(Rung(rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best))
+            ideal = price(
+                rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only
+            )
+            rungs.append(
+                Rung(
+                    rung.primitive,
+                    rung.fabric.name,
+                    ideal.best.title,
+                    real.ranks,
+                    ideal.best,
+                    real.best,
+                )
+            )
         except ColltoolError as error:
             if isinstance(error, CannotRun) and _runs_usually(rung):
-                skipped.append(Infeasible(f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}", error.reason))
+                skipped.append(
+                    Infeasible(
+                        f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}",
+                        error.reason,
+                    )
+                )
                 continue
             argument = "" if rung.where else error.argument
-            problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
+            problems.append(
+                ColltoolError(
+                    error.what, where=rung.where or error.where, argument=argument, fix=error.fix
+                )
+            )
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
     for one in rungs:
-        same = [other for other in rungs if (other.primitive, other.ideal.bytes) == (one.primitive, one.ideal.bytes)]
+        same = [
+            other
+            for other in rungs
+            if (other.primitive, other.ideal.bytes) == (one.primitive, one.ideal.bytes)
+        ]
         ideal_s = min(float(other.ideal.total_s) for other in same)
         real_s = min(float(other.realistic.total_s) for other in same)
         gaps = float(one.ideal.total_s / ideal_s), float(one.realistic.total_s / real_s)
         rows.append(one._replace(gap_ideal=gaps[0], gap_realistic=gaps[1]))
-    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base, tuple(skipped))
+    return Ladder(
+        definition.name, definition.description, definition.size, tuple(rows), base, tuple(skipped)
+    )
 
 
 def _runs_usually(rung: RungDefinition) -> bool:
@@ -206,24 +310,38 @@ def _runs_usually(rung: RungDefinition) -> bool:
         return False
 
 
-def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
-    """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must include all algorithms."""
+def with_turn(
+    prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings
+) -> tuple[Price, ...]:
+    """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
+    include all algorithms."""
     found = []
     for one in prices:
         leads = _leads_on_one_port(one, fabric, group, readings)
-        found.append(replace(one, leads_on_one_port=leads[0] if isinstance(one.bytes, float) else leads))
+        found.append(
+            replace(one, leads_on_one_port=leads[0] if isinstance(one.bytes, float) else leads)
+        )
     return tuple(found)
 
 
-def _leads_on_one_port(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[str, ...]:
-    """At each size; empty where the same schedule leads, or does not post to all peers at once on links of their own."""
-    rows, nobody = priced.leading, ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))
+def _leads_on_one_port(
+    priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings
+) -> tuple[str, ...]:
+    """At each size; empty where the same schedule leads, or does not post to all peers at once on
+    links of their own."""
+    rows, nobody = (
+        priced.leading,
+        ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes)),
+    )
     if readings.ports == "one" or not rows:
         return nobody
     first = _firsts(priced)
     several = any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
     posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
-    turns = {at: several or bool(posting & {rows[at].choice.base, *rows[at].choice.tiers}) for at in set(first)}
+    turns = {
+        at: several or bool(posting & {rows[at].choice.base, *rows[at].choice.tiers})
+        for at in set(first)
+    }
     if not any(turns.values()):
         return nobody
     one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one"))
@@ -231,7 +349,10 @@ def _leads_on_one_port(priced: Price, fabric: Fabric, group: AnyGroup, readings:
     if not others:
         return nobody
     pairs = list(zip(first, _firsts(one_port), strict=True))
-    named = {(at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else "" for at, to in set(pairs)}
+    named = {
+        (at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else ""
+        for at, to in set(pairs)
+    }
     return tuple(named[pair] for pair in pairs)
 
 

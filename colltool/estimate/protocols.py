@@ -1,4 +1,5 @@
-"""Protocols: a group under each, the fastest of a schedule's rows at each size, and notes outside what they were measured at."""
+"""Protocols: a group under each, the fastest of a schedule's rows at each size, and notes outside
+what they were measured at."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumbers
 
 _ROW = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "protocol")} | LATE
-_PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
+_PHASE = (
+    "n_alpha",
+    "n_beta",
+    "alpha_s",
+    "bandwidth_s",
+    "eta_alpha",
+    "eta_beta",
+    "bandwidth_Bps",
+    "share",
+    "energy_J",
+)
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _LEAST_STEP_S = 1e-10
 LAUNCH_S = 10e-6
@@ -46,9 +57,14 @@ def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
 
     def chosen(values: Sequence[Any]) -> Any:
         first = values[0]
-        if all(value is first or (np.ndim(value) == np.ndim(first) == 0 and value == first) for value in values):
+        if all(
+            value is first or (np.ndim(value) == np.ndim(first) == 0 and value == first)
+            for value in values
+        ):
             return first
-        return np.stack([np.broadcast_to(value, winner.shape) for value in values])[winner, np.arange(winner.size)]
+        return np.stack([np.broadcast_to(value, winner.shape) for value in values])[
+            winner, np.arange(winner.size)
+        ]
 
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
     taken = {field: chosen([getattr(row, name) for row in rows]) for field, name in _ROW.items()}
@@ -66,39 +82,63 @@ def _phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCos
             seen[place] += 1
     everywhere = {place: phase for phases in reversed(found) for place, phase in phases.items()}
     merged = []
-    for place in sorted(everywhere, key=lambda place: max(list(phases).index(place) for phases in found if place in phases)):
+    for place in sorted(
+        everywhere,
+        key=lambda place: max(list(phases).index(place) for phases in found if place in phases),
+    ):
         energy = None if everywhere[place].energy_J is None else 0.0
-        absent = everywhere[place]._replace(n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy)
+        absent = everywhere[place]._replace(
+            n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy
+        )
         same = [phases.get(place, absent) for phases in found]
-        merged.append(absent._replace(**{name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}))
+        merged.append(
+            absent._replace(
+                **{name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}
+            )
+        )
     return tuple(merged)
 
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
-    """The group under each protocol, in the order of the innermost tier that lists any; the bare group if none does.
+    """The group under each protocol, in the order of the innermost tier that lists any; the bare
+    group if none does.
 
-    A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per call, so the outermost tier that
-    states them wins.
+    A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per
+    call, so the outermost tier that states them wins.
     """
     return placed.once(("protocols", primitive), lambda: tuple(_under_each(placed, primitive)))
 
 
 def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
-    lists = {span.tier.name: own for span in placed.spans if (own := span.tier.protocols_for(primitive))}
+    lists = {
+        span.tier.name: own for span in placed.spans if (own := span.tier.protocols_for(primitive))
+    }
     if not lists:
         return [placed]
-    common = [name for name in next(iter(lists.values())) if all(name in own for own in lists.values())]
+    common = [
+        name for name in next(iter(lists.values())) if all(name in own for own in lists.values())
+    ]
     if not common:
         listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
-        what = f"the tiers of {placed.fabric.name} share no protocol for {primitive.spoken} ({listed})"
-        raise ColltoolError(what, fix="a collective runs under one protocol throughout: give it the same name on every tier")
+        what = (
+            f"the tiers of {placed.fabric.name} share no protocol for {primitive.spoken} ({listed})"
+        )
+        raise ColltoolError(
+            what,
+            fix=(
+                "a collective runs under one protocol throughout: give it the same name on every"
+                " tier"
+            ),
+        )
     found = []
     for name in common:
         numbers = {tier: own[name] for tier, own in lists.items()}
         spans = tuple(
-            replace(span, tier=tier_under(span.tier, numbers[span.tier.name], span.endpoints))
-            if span.tier.name in numbers
-            else span
+            (
+                replace(span, tier=tier_under(span.tier, numbers[span.tier.name], span.endpoints))
+                if span.tier.name in numbers
+                else span
+            )
             for span in placed.spans
         )
         launch, copy = None, placed.local_copy_Bps
@@ -107,18 +147,34 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
             copy = protocol.copy_Bps if protocol.copy_Bps is not None else copy
         # a launch that the file states takes the place of the library's
         overhead = placed.overhead_s if launch is None or placed.fabric.states_launch else launch
-        found.append(replace(placed, spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name, bare=placed))
+        found.append(
+            replace(
+                placed,
+                spans=spans,
+                overhead_s=overhead,
+                local_copy_Bps=copy,
+                protocol=name,
+                bare=placed,
+            )
+        )
     return found
 
 
 def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
-    """A tier with what a library adds under a protocol on some endpoints: a step takes η_α·α + o, a byte 1 / (BW·η_β·e)."""
+    """A tier with what a library adds under a protocol on some endpoints: a step takes η_α·α + o, a
+    byte 1 / (BW·η_β·e)."""
     kind = capabilities_of(tier)
     eta_alpha = tier.eta.alpha * protocol.stretch
     # a posted send takes less than a wire's α (o below zero), but some time
-    alpha_s = largest(capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, _LEAST_STEP_S)
+    alpha_s = largest(
+        capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, _LEAST_STEP_S
+    )
     eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share_on(endpoints))
-    numbers: dict[str, Any] = {"eta": eta, "bandwidth": tier.bandwidth * protocol.line, **kind.at_alpha(alpha_s)}
+    numbers: dict[str, Any] = {
+        "eta": eta,
+        "bandwidth": tier.bandwidth * protocol.line,
+        **kind.at_alpha(alpha_s),
+    }
     switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
     if switch is not None and added is not None:
         allowed = added.protocols is None or protocol.name in added.protocols
@@ -127,30 +183,55 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 
 
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
-    """Collectives in the switches with what a library adds: time beside α_switch, and a share of the switches' η_β."""
+    """Collectives in the switches with what a library adds: time beside α_switch, and a share of
+    the switches' η_β."""
     own = switch.own_eta
-    eta_beta = {**own, **{primitive: own.get(primitive, tier.eta.beta) * share for primitive, share in added.shares.items()}}
-    return switch.model_copy(update={"alpha_switch": switch.alpha_switch + added.step_s, "eta_beta": eta_beta or None})
+    eta_beta = {
+        **own,
+        **{
+            primitive: own.get(primitive, tier.eta.beta) * share
+            for primitive, share in added.shares.items()
+        },
+    }
+    return switch.model_copy(
+        update={"alpha_switch": switch.alpha_switch + added.step_s, "eta_beta": eta_beta or None}
+    )
 
 
-def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitive: Primitive) -> list[AlgorithmEstimate]:
+def range_notes(
+    rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitive: Primitive
+) -> list[AlgorithmEstimate]:
     """Add notes where a size, rank count or primitive was not measured under the protocol.
 
     A call over several tiers is measured as a whole, on the outermost one that lists protocols.
     """
-    tier = next((span.tier for span in reversed(placed.spans) if span.tier.library and span.tier.library.protocols), None)
+    tier = next(
+        (
+            span.tier
+            for span in reversed(placed.spans)
+            if span.tier.library and span.tier.library.protocols
+        ),
+        None,
+    )
     if tier is None or tier.library is None:
         return list(rows)
     protocols = tier.protocols_for(primitive)
     if not protocols and any(one.measured for one in tier.library.protocols):
-        said = f"{primitive.spoken} was not measured on {tier.name}: priced with the tier's own numbers"
+        said = (
+            f"{primitive.spoken} was not measured on {tier.name}: priced with the tier's own"
+            " numbers"
+        )
         return [replace(row, notes=(*row.notes, said)) for row in rows]
     ranges = {name: one.measured for name, one in protocols.items() if one.measured is not None}
     known, notes = sorted({count for one in ranges.values() for count in one.ranks or ()}), []
     if known and placed.ranks not in known:
         how = "interpolated" if known[0] < placed.ranks < known[-1] else "extrapolated"
         notes = [f"measured on {', '.join(map(str, known))} ranks, not on {placed.ranks}: {how}"]
-    return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *notes)) for row in rows] if ranges else list(rows)
+    return (
+        [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *notes)) for row in rows]
+        if ranges
+        else list(rows)
+    )
 
 
 def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> list[str]:
@@ -159,23 +240,35 @@ def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> lis
         return []
     sizes = [row.bytes] if isinstance(row.bytes, float) else row.bytes.tolist()
     names = [row.protocol] * len(sizes) if isinstance(row.protocol, str) else row.protocol
-    pairs = [(size, ranges[name]) for size, name in zip(sizes, names, strict=True) if name in ranges]
+    pairs = [
+        (size, ranges[name]) for size, name in zip(sizes, names, strict=True) if name in ranges
+    ]
     below = [known.smallest for size, known in pairs if size < known.smallest]
     above = [known.largest for size, known in pairs if size > known.largest]
-    notes = [f"below the smallest measured size of {_text(min(below))}: extrapolated"] if below else []
-    return notes + ([f"above the largest measured size of {_text(max(above))}: extrapolated"] if above else [])
+    notes = (
+        [f"below the smallest measured size of {_text(min(below))}: extrapolated"] if below else []
+    )
+    return notes + (
+        [f"above the largest measured size of {_text(max(above))}: extrapolated"] if above else []
+    )
 
 
 def _text(size: float) -> str:
     """``32 MiB`` or ``16 MB``."""
-    exact = [f"{size / factor:.10g} {unit}" for unit, factor in _BINARY.items() if size % factor == 0]
+    exact = [
+        f"{size / factor:.10g} {unit}" for unit, factor in _BINARY.items() if size % factor == 0
+    ]
     return min([format_bytes(size), *exact], key=len)
 
 
 def lower_bound_notes(
-    rows: Sequence[AlgorithmEstimate], candidates: Sequence[CostModel], placed: PlacedGroup, primitive: Primitive
+    rows: Sequence[AlgorithmEstimate],
+    candidates: Sequence[CostModel],
+    placed: PlacedGroup,
+    primitive: Primitive,
 ) -> list[AlgorithmEstimate]:
-    """Note on the fastest row (for arrays on all) where a launch of 10 us would be half or more of its price.
+    """Note on the fastest row (for arrays on all) where a launch of 10 us would be half or more of
+    its price.
 
     Only if no launch overhead is stated (0 counts as stated) and the hardware is real.
     """
@@ -191,19 +284,30 @@ def lower_bound_notes(
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 
 
-def old_form_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup) -> list[AlgorithmEstimate]:
+def old_form_notes(
+    rows: Sequence[AlgorithmEstimate], placed: PlacedGroup
+) -> list[AlgorithmEstimate]:
     """Note on the first row where a tier of the file lists protocols itself."""
     listed = [span.tier.name for span in placed.spans if span.tier.protocols]
     if not rows or not listed:
         return list(rows)
-    note = f"protocols of {listed[0]} as the file lists them, a form that is read for one more version (colltool.fabric/1)"
+    note = (
+        f"protocols of {listed[0]} as the file lists them, a form that is read for one more version"
+        " (colltool.fabric/1)"
+    )
     return [replace(rows[0], notes=(*rows[0].notes, note)), *rows[1:]]
 
 
 def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
     def known() -> bool:
-        listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
-        return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_s is not None for one in listed)
+        listed = (
+            protocol
+            for span in placed.spans
+            for protocol in span.tier.protocols_for(primitive).values()
+        )
+        return "launch_overhead" in placed.fabric.model_fields_set or any(
+            one.launch_s is not None for one in listed
+        )
 
     return placed.once(("launch", primitive), known)
 

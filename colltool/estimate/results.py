@@ -46,9 +46,11 @@ class LibraryChoice(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """How far off prices like one were: median and 90th percentile of |price / measured - 1| over ``rows`` that no fit had seen.
+    """How far off prices like one were: median and 90th percentile of |price / measured - 1| over
+    ``rows`` that no fit had seen.
 
-    ``like``: what these rows are; ``no measured row`` or ``datasheet`` where there are none and the error is that of others.
+    ``like``: what these rows are; ``no measured row`` or ``datasheet`` where there are none and the
+    error is that of others.
     """
 
     median: float
@@ -81,13 +83,16 @@ class Inert(NamedTuple):
 class Price(Result):
     """Every algorithm for one primitive, group and size.
 
-    ``results``: what the user can run, the library's own pick first where it is known, then fastest first (for arrays in registry
-    order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. Where
-    algorithms were named, those fastest first, whatever their status. ``library``:
-    None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
-    if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
-    ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
-    that were set and do not move the first row. ``assumed``: tiers and the media that their names or devices were taken for.
+    ``results``: what the user can run, the library's own pick first where it is known, then fastest
+    first (for arrays in registry order); then other libraries' schedules, references, idealised and
+    hypothetical ones, never called the fastest. Where algorithms were named, those fastest first,
+    whatever their status. ``library``:
+    None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another
+    one (for arrays a tuple); empty if algorithms were named. ``accuracy``: of the first row; None
+    for an ideal price and arrays. ``failed``: plugins of the group ``colltool.algorithms`` that
+    offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
+    that were set and do not move the first row. ``assumed``: tiers and the media that their names
+    or devices were taken for.
     """
 
     subject: ClassVar[str] = "price"
@@ -119,7 +124,8 @@ class Price(Result):
 
     @property
     def others(self) -> tuple[AlgorithmEstimate, ...]:
-        """The rows that may not: of other libraries, references, idealised and hypothetical ones."""
+        """The rows that may not: of other libraries, references, idealised and hypothetical
+        ones."""
         return tuple(row for row in self.results if not self.leads(row))
 
     def leads(self, row: AlgorithmEstimate) -> bool:
@@ -134,7 +140,11 @@ class Price(Result):
     @property
     def shows_pick(self) -> bool:
         """Whether the first row is what the library picks."""
-        return self.library is not None and self.library.runs is not None and self.library.runs is self.results[0]
+        return (
+            self.library is not None
+            and self.library.runs is not None
+            and self.library.runs is self.results[0]
+        )
 
     @property
     def fastest(self) -> AlgorithmEstimate:
@@ -143,21 +153,29 @@ class Price(Result):
 
     @property
     def slower_pick(self) -> float | None:
-        """Our price of the library's pick relative to its fastest schedule; None without a price of the pick."""
+        """Our price of the library's pick relative to its fastest schedule; None without a price of
+        the pick."""
         if self.library is None or self.library.runs is None:
             return None
         picked = float(self.library.runs.total_s)
-        return picked / min([picked, *(float(row.total_s) for row in self.runnable if row.status != "own")])
+        return picked / min(
+            [picked, *(float(row.total_s) for row in self.runnable if row.status != "own")]
+        )
 
     def top(self, count: int) -> Price:
-        """Keep only the fastest ``count`` of the leading rows, or of the others if none may lead."""
+        """Keep only the fastest ``count`` of the leading rows, or of the others if none may
+        lead."""
         return replace(self, results=(self.leading or self.others)[:count])
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """What the library picks, where known, else the fastest row that may lead, else the first of the others."""
+        """What the library picks, where known, else the fastest row that may lead, else the first
+        of the others."""
         if hasattr(self.bytes, "__len__"):
-            raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
+            raise ColltoolError(
+                "an array of sizes has no single best",
+                fix="compare total_s of the rows element by element",
+            )
         return self.results[0]
 
 
@@ -175,7 +193,8 @@ class PriceList(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Breakdown(Result):
-    """Where the time of one schedule goes, beside the flat baselines. ``segments``: the best cut of what it pipelines."""
+    """Where the time of one schedule goes, beside the flat baselines. ``segments``: the best cut of
+    what it pipelines."""
 
     subject: ClassVar[str] = "price"
     price: Price
@@ -190,7 +209,8 @@ class Crossing(NamedTuple):
 
 
 class AlgorithmPair(NamedTuple):
-    """Two algorithms and every size at which one overtakes the other; ``*_spec`` as ``--algorithm`` takes them."""
+    """Two algorithms and every size at which one overtakes the other; ``*_spec`` as ``--algorithm``
+    takes them."""
 
     a: str
     b: str
@@ -220,9 +240,11 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Crossover(Result):
-    """The crossovers of one primitive on one group, and who wins at each size of what was ``asked`` or the library runs.
+    """The crossovers of one primitive on one group, and who wins at each size of what was ``asked``
+    or the library runs.
 
-    ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the library's measured times.
+    ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the
+    library's measured times.
     ``picks``: the library's own choices, if its cost model is known.
     """
 

@@ -1,7 +1,9 @@
-"""What a route costs where messages are routed link by link: a step's messages are put on links, the busiest counts.
+"""What a route costs where messages are routed link by link: a step's messages are put on links,
+the busiest counts.
 
-A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are linear in the size, so that a
-price stays a + b·M. Contention scales each tier's latency and bandwidth, as everywhere.
+A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are
+linear in the size, so that a price stays a + b·M. Contention scales each tier's latency and
+bandwidth, as everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +17,20 @@ import numpy as np
 from colltool.algorithms.dragonfly import gateway_order
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AllPeers, Chain, Dealt, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
+from colltool.base.primitives import (
+    AllPeers,
+    Chain,
+    Dealt,
+    Links,
+    Pair,
+    Peers,
+    Ring,
+    Rounds,
+    Servers,
+    Switch,
+    Terms,
+    Trees,
+)
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost, merged
@@ -36,7 +51,8 @@ class Sends(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What a step takes: seconds of latency, mean and longest; seconds per byte of payload; the tier that sets these; J/bit."""
+    """What a step takes: seconds of latency, mean and longest; seconds per byte of payload; the
+    tier that sets these; J/bit."""
 
     mean_s: float
     longest_s: float
@@ -50,9 +66,13 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
     wired = reach.wired
     assert wired is not None  # who calls this asked
     worst, route = readings.ring_alpha == "worst", terms.route
-    rails = (isinstance(route, Ring | Chain) and route.via == "rails") or (isinstance(route, Trees) and route.rails)
-    spread = rails and spread_inside(wired.seats[0].tier, readings)  # the others cost the same on one port
-    key = repr(terms), worst, spread  # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
+    rails = (isinstance(route, Ring | Chain) and route.via == "rails") or (
+        isinstance(route, Trees) and route.rails
+    )
+    # the others cost the same on one port
+    spread = rails and spread_inside(wired.seats[0].tier, readings)
+    # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
+    key = repr(terms), worst, spread
     if key not in wired.costs:
         wired.costs[key] = tuple(_routed_costs(terms, wired, worst=worst, spread=spread))
     return list(wired.costs[key])
@@ -71,7 +91,9 @@ def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool)
         case Trees():
             return [_cost(terms, _trees(route, ranks, wired, spread=spread), wired)]
         case Rounds():
-            return merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
+            return merged(
+                [_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)]
+            )
         case Peers():
             return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
@@ -86,7 +108,9 @@ def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool)
             src, dst, size = map(np.array, zip(*route.sends, strict=True))
             return [_cost(terms, carried(Sends(src, dst, size)), wired)]
         case Switch() | Servers():
-            raise ColltoolError(f"{type(route).__name__} does not run where messages are routed link by link")
+            raise ColltoolError(
+                f"{type(route).__name__} does not run where messages are routed link by link"
+            )
         case _:
             assert_never(route)
 
@@ -100,13 +124,17 @@ def _ahead(ranks: int, apart: int, size: float) -> Sends:
 def _to_each(wired: WiredTiers) -> Carried:
     """A byte to every peer, one after the other."""
     steps = (_ahead(wired.ranks, k, 1.0) for k in range(1, wired.ranks))
-    return _unwaited(wired, steps) if wired.uneven else _sum([_carried(wired, sent) for sent in steps])
+    return (
+        _unwaited(wired, steps) if wired.uneven else _sum([_carried(wired, sent) for sent in steps])
+    )
 
 
 def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> Carried:
-    """Steps in which nobody waits for another pair, as between even domains: a rank is done when its own messages are.
+    """Steps in which nobody waits for another pair, as between even domains: a rank is done when
+    its own messages are.
 
-    α of the rank that is latest; of each distance class, nearest first, the busiest of all ports and uplinks.
+    α of the rank that is latest; of each distance class, nearest first, the busiest of all ports
+    and uplinks.
     """
     waited, energies, loads = np.zeros(wired.ranks), 0.0, dict[tuple[int, float], Floats]()
     for sent in steps:
@@ -116,15 +144,22 @@ def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> Carried:
         for tier in np.unique(on).tolist():
             for alpha_s in np.unique(took[on == tier]).tolist():
                 here = (on == tier) & (took == alpha_s)
-                loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + wired.loads(*(part[here] for part in sent))
+                loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + wired.loads(
+                    *(part[here] for part in sent)
+                )
     seconds = {one: float(load.max()) for one, load in loads.items()}
-    alpha_s, slowest = float(waited.max()) / (wired.ranks - 1), max(seconds, key=seconds.__getitem__)
+    alpha_s, slowest = (
+        float(waited.max()) / (wired.ranks - 1),
+        max(seconds, key=seconds.__getitem__),
+    )
     known = any(one.energy is not None for one in wired.numbers)
     return Carried(alpha_s, alpha_s, sum(seconds.values()), slowest[0], energies if known else None)
 
 
 def _scaled(one: Carried, size: float) -> Carried:
-    return one._replace(per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size)
+    return one._replace(
+        per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size
+    )
 
 
 def _first(sent: Sends, count: int) -> Sends:
@@ -133,7 +168,8 @@ def _first(sent: Sends, count: int) -> Sends:
 
 @lru_cache(maxsize=4)
 def _to_all(wired: WiredTiers) -> Carried:
-    """A byte to every peer, all at once; where ranks stand at switches summed by these, α of the last rank's longest way.
+    """A byte to every peer, all at once; where ranks stand at switches summed by these, α of the
+    last rank's longest way.
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
@@ -153,7 +189,8 @@ def _dealt(wired: WiredTiers) -> Carried:
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
     src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
     inside, each = domain[src] == domain[dst], 1 / own[dst] / wired.ranks
-    size = np.where(inside, wired.ranks * each, each)  # its own, and a part of what all others outside have
+    # its own, and a part of what all others outside have
+    size = np.where(inside, wired.ranks * each, each)
     took = wired.latency(src, dst)
     mean = sum(float(took[some].max(initial=0.0)) for some in (inside, ~inside)) / 2
     return _carried(wired, Sends(src, dst, size))._replace(mean_s=mean, longest_s=mean)
@@ -170,10 +207,14 @@ def _energy_of_all(wired: WiredTiers) -> float | None:
     return energy
 
 
-def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool) -> Sends:
-    """Every rank to the next one, a chain but for the last; over rails R walks that leave each domain by a rank of their own.
+def _around(
+    ranks: int, size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool
+) -> Sends:
+    """Every rank to the next one, a chain but for the last; over rails R walks that leave each
+    domain by a rank of their own.
 
-    R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node has (2.30, src/init.cc).
+    R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node
+    has (2.30, src/init.cc).
     """
     if route.via != "rails":
         order = np.arange(ranks)
@@ -181,15 +222,19 @@ def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain, *, 
             wires = wired.seats[0].wires
             assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
             order = np.array(gateway_order(wires))
-        return _first(Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain))
-    walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)  # rank at each place of each walk
+        return _first(
+            Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain)
+        )
+    # rank at each place of each walk
+    walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
     ends = walks, np.roll(walks, -1, axis=1)
     src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
     return Sends(src, dst, np.full(len(src), size / len(walks)))
 
 
 def _trees(route: Trees, ranks: int, wired: WiredTiers, *, spread: bool) -> Carried:
-    """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at once."""
+    """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at
+    once."""
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
     else:
@@ -199,10 +244,15 @@ def _trees(route: Trees, ranks: int, wired: WiredTiers, *, spread: bool) -> Carr
     mean = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
     size = np.full(len(child), 1 / (int(edges.stream.max()) + 1))
     if route.both_ways:
-        up_and_down = Sends(np.concatenate([child, parent]), np.concatenate([parent, child]), np.tile(size, 2))
+        up_and_down = Sends(
+            np.concatenate([child, parent]), np.concatenate([parent, child]), np.tile(size, 2)
+        )
         carried = _carried(wired, up_and_down)
     else:  # a broadcast goes down and a reduction up: of the two what takes longer
-        carried = max((_carried(wired, Sends(*ends, size)) for ends in ((parent, child), (child, parent))), key=_per_byte)
+        carried = max(
+            (_carried(wired, Sends(*ends, size)) for ends in ((parent, child), (child, parent))),
+            key=_per_byte,
+        )
     return carried._replace(mean_s=mean, longest_s=mean)
 
 
@@ -212,7 +262,8 @@ def _per_byte(carried: Carried) -> float:
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
     kept = ranks - route.folded
-    stands = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])  # for each that takes part
+    # for each that takes part
+    stands = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])
     place = np.arange(kept)
     for stride, load in route.steps:
         match route.partner:
@@ -225,7 +276,10 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
                 dst = src + stride
             case _:
                 assert_never(route.partner)
-        yield terms._replace(n_alpha=1, n_beta=load), Sends(stands[src], stands[dst], np.full(len(src), load))
+        yield (
+            terms._replace(n_alpha=1, n_beta=load),
+            Sends(stands[src], stands[dst], np.full(len(src), load)),
+        )
 
 
 def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
@@ -239,14 +293,17 @@ def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
 
 
 def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:
-    """One message from the first rank over the outermost tier: α of the longest way, bytes over the narrowest."""
+    """One message from the first rank over the outermost tier: α of the longest way, bytes over the
+    narrowest."""
     others = np.arange(1, ranks)
     on = wired.on(0 * others, others)
     far = others[on == on.max()]
     first = 0 * far
     longest = float(wired.latency(first, far).max())
     narrowest = far[np.argmax(wired.alone(first, far))]
-    return _carried(wired, Sends(first[:1], np.array([narrowest]), np.array([size])))._replace(mean_s=longest, longest_s=longest)
+    return _carried(wired, Sends(first[:1], np.array([narrowest]), np.array([size])))._replace(
+        mean_s=longest, longest_s=longest
+    )
 
 
 def _carried(wired: WiredTiers, sent: Sends) -> Carried:
@@ -291,7 +348,9 @@ def _sum(steps: Sequence[Carried]) -> Carried:
 
 def _cost(terms: Terms, carried: Carried, wired: WiredTiers) -> LinkCost:
     """As a run of messages."""
-    cost = LinkCost.on(wired.numbers[carried.tier], terms.n_alpha, carried.longest_s, carried.per_byte_s)
+    cost = LinkCost.on(
+        wired.numbers[carried.tier], terms.n_alpha, carried.longest_s, carried.per_byte_s
+    )
     if carried.energy is None or not cost.n_beta:
         return cost
     return cost._replace(energy=carried.energy / (wired.ranks * cost.n_beta))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Curve(NamedTuple):
-    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not rounded."""
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not
+    rounded."""
 
     a: float
     b: float
@@ -31,7 +32,8 @@ class Curve(NamedTuple):
 
     @property
     def balance(self) -> float | None:
-        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None with a sqrt term.
+        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None
+        with a sqrt term.
 
         Without a launch overhead n_α·α·BW/n_β, and α·BW for one message.
 
@@ -59,7 +61,8 @@ class SoftwareTime(NamedTuple):
 
     Args:
         knots: interpolated linearly, constant outside.
-        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the sizes it was measured at).
+        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the
+            sizes it was measured at).
         what: the library and its schedule, for notes.
         beyond: a note on the measured rank counts if the group's is outside them, else empty.
     """
@@ -86,7 +89,9 @@ class SoftwareTime(NamedTuple):
 
             seconds = knots[0][1]
             for (low, before), (high, after) in pairwise(knots):
-                seconds = np.where(size < low, seconds, before + (after - before) * ((size - low) / (high - low)))
+                seconds = np.where(
+                    size < low, seconds, before + (after - before) * ((size - low) / (high - low))
+                )
             return np.where(size < knots[-1][0], seconds, knots[-1][1])
         at = bisect_right(knots, size, key=itemgetter(0))
         if at in (0, len(knots)):
@@ -95,8 +100,14 @@ class SoftwareTime(NamedTuple):
         return before + (after - before) * ((size - low) / (high - low))
 
     def pieces(self) -> Pieces:
-        bounds = [*(size for size, _ in self.knots), *((self.smallest, self.largest) if self.rise else ())]
-        return tuple((start, self._from(start)) for start in sorted({0.0, *(size for size in bounds if 0 < size < inf)}))
+        bounds = [
+            *(size for size, _ in self.knots),
+            *((self.smallest, self.largest) if self.rise else ()),
+        ]
+        return tuple(
+            (start, self._from(start))
+            for start in sorted({0.0, *(size for size in bounds if 0 < size < inf)})
+        )
 
     def _from(self, start: float) -> Curve:
         found = Curve(float(self.at(start)), 0.0)
@@ -109,12 +120,20 @@ class SoftwareTime(NamedTuple):
         return found
 
     def notes(self, size: Any) -> tuple[str, ...]:
-        low, high = (self.knots[0][0], self.knots[-1][0]) if len(self.knots) > 1 else (self.smallest, self.largest)
+        low, high = (
+            (self.knots[0][0], self.knots[-1][0])
+            if len(self.knots) > 1
+            else (self.smallest, self.largest)
+        )
         few, many = ends(size)
         outside = [f"below {format_bytes(low)}"] if few < low else []
         outside += [f"above {format_bytes(high)}"] if many > high else []
         outside += [self.beyond] if self.beyond else []
-        return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",) if outside else ()
+        return (
+            (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",)
+            if outside
+            else ()
+        )
 
 
 def mixed(first: Knots, second: Knots, share: Any) -> Knots:

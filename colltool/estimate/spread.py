@@ -1,8 +1,9 @@
 """How far measurements lie from a price: sigma of ln(measured / price), a sum of squared parts.
 
-``spread.csv`` has the size of each part and ``rows.csv`` what was measured: ``tests/benchmarks/bench_spread.py`` makes both. Each
-part is switched on by how far a question is from the measured rows; the distance is a least one over rows, so that taking rows
-away, or moving away from them, never narrows an interval.
+``spread.csv`` has the size of each part and ``rows.csv`` what was measured:
+``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a question is
+from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
+away from them, never narrows an interval.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class ErrorQuestion(NamedTuple):
         racks: it crosses domains that are racks.
         one_process: one process drives all GPUs of a node.
         moved: |ln(price / price without the dials)|.
-        foreign: nobody can have measured it: an announced machine, an algorithm that its library does not run.
+        foreign: nobody can have measured it: an announced machine, an algorithm that its library
+            does not run.
     """
 
     place: MeasuredPlace
@@ -82,7 +84,8 @@ class Distance(NamedTuple):
 
 
 class PriceSpread(NamedTuple):
-    """The parts of sigma that are not 0, largest first, and the nearest measured row; None without any."""
+    """The parts of sigma that are not 0, largest first, and the nearest measured row; None without
+    any."""
 
     parts: tuple[tuple[str, float], ...]
     nearest: Distance | None
@@ -114,15 +117,20 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
         sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
-        found.setdefault(place, []).append(MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"]))
+        found.setdefault(place, []).append(
+            MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
+        )
     return {place: tuple(several) for place, several in found.items()}
 
 
-def spread_of(asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None) -> PriceSpread:
+def spread_of(
+    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+) -> PriceSpread:
     """The parts of sigma for a question.
 
-    ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where it is less than distance and
-    racks leave open, it stands for these: rows of the machine itself say more than rows like it.
+    ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
+    it is less than distance and racks leave open, it stands for these: rows of the machine itself
+    say more than rows like it.
     """
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
     nearest = None if asked.foreign else nearest_row(asked, law, index)
@@ -131,15 +139,22 @@ def spread_of(asked: ErrorQuestion, law: Law, index: Index, posterior: float | N
     found["racks"] = law["racks"] if asked.racks and asked.place.across else 0.0
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
         found = {"machine": posterior} if posterior > base else {"base": base}
-    found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"]) if asked.amd and asked.place.across else 0.0
-    found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
+    found["amd"] = (
+        law["amd"] * _fading(at, _8MB, _KNOTS["128MB"]) if asked.amd and asked.place.across else 0.0
+    )
+    found["launch"] = (
+        law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
+    )
     found["dials"] = law[f"dials_{scope}"] * asked.moved
-    parts = sorted(((name, value) for name, value in found.items() if value > 0), key=lambda part: -part[1])
+    parts = sorted(
+        ((name, value) for name, value in found.items() if value > 0), key=lambda part: -part[1]
+    )
     return PriceSpread(tuple(parts), nearest)
 
 
 def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
-    """The measured row of the same place at the least distance; None where nothing was measured there."""
+    """The measured row of the same place at the least distance; None where nothing was measured
+    there."""
     at, ranks = log2(asked.size), log2(asked.ranks)
     best: Distance | None = None
     for series in index.get(asked.place, ()):
@@ -158,7 +173,8 @@ def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None
 
 
 def comparable(asked: ErrorQuestion, index: Index) -> int:
-    """Measured rows of the same place and collective within :data:`NEAR_RANKS` and :data:`NEAR_SIZE` doublings."""
+    """Measured rows of the same place and collective within :data:`NEAR_RANKS` and
+    :data:`NEAR_SIZE` doublings."""
     at, ranks = log2(asked.size), log2(asked.ranks)
     near = [
         series
@@ -176,7 +192,8 @@ def unmeasured(law: Law, scope: str, at: float) -> float:
 
 
 def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
-    """A part at a size: its square (``signed``: itself) straight in the logarithm between its knots, flat outside."""
+    """A part at a size: its square (``signed``: itself) straight in the logarithm between its
+    knots, flat outside."""
     power = 1 if signed else 2
     knots = [(where, law[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
     after = bisect_left([where for where, _ in knots], at)
@@ -206,5 +223,6 @@ def _beyond(doublings: float, near: float, most: float) -> float:
 
 
 def _fading(at: float, full: float, gone: float) -> float:
-    """1 up to one size, 0 from another on; its square falls straight in between, in the logarithm."""
+    """1 up to one size, 0 from another on; its square falls straight in between, in the
+    logarithm."""
     return sqrt(min(max((gone - at) / (gone - full), 0.0), 1.0))

@@ -1,4 +1,5 @@
-"""The link models of the tiers that a group spans: for proofs from the fabric as it is, for prices with contention."""
+"""The link models of the tiers that a group spans: for proofs from the fabric as it is, for prices
+with contention."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TierSeat:
-    """How a group sits on a tier; equal where it is so on the same tier object, as tiers are long to compare.
+    """How a group sits on a tier; equal where it is so on the same tier object, as tiers are long
+    to compare.
 
-    ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links; ``nics``: ports of each sender.
+    ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links;
+    ``nics``: ports of each sender.
     """
 
     tier: Tier
@@ -46,9 +49,12 @@ class TierSeat:
 
     @cached_property
     def wires(self) -> Wires | None:
-        """The wires of a routed tier that the group meets, a rank's part of what all behind an endpoint share; None elsewhere."""
+        """The wires of a routed tier that the group meets, a rank's part of what all behind an
+        endpoint share; None elsewhere."""
         stride = self.occupancy.stride
-        found = capabilities_of(self.tier).wires(self.endpoints if stride == 1 else self.tier.endpoints)
+        found = capabilities_of(self.tier).wires(
+            self.endpoints if stride == 1 else self.tier.endpoints
+        )
         return shared(found, self.occupancy.beside * self.nics / self.behind)
 
 
@@ -75,10 +81,14 @@ def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
     )
 
 
-def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True) -> LinkModel:
-    """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks.
+def links_on(
+    seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True
+) -> LinkModel:
+    """The links of a tier as the group's members use them; on the ``last`` tier with servers or
+    padding after the ranks.
 
-    η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less of the two (model, tiers).
+    η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less
+    of the two (model, tiers).
     """
     from colltool.schedules.links import LevelBoundary, links_of
 
@@ -87,7 +97,9 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
         members = who.members(below.group)
         ports = members * seat.inside * who.ports(below.group)
-        boundaries.append(LevelBoundary(below.name, members, ports * kind.rate_Bps / above.oversubscription))
+        boundaries.append(
+            LevelBoundary(below.name, members, ports * kind.rate_Bps / above.oversubscription)
+        )
     wires = shared(seat.wires, seat.inside)
     return links_of(
         kind.joined_by,
@@ -108,18 +120,22 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
 
 
 def places_of(domains: Sequence[int], nodes: int) -> int:
-    """Places that so many nodes need where each domain has as many as the largest; without domains, one for each."""
+    """Places that so many nodes need where each domain has as many as the largest; without domains,
+    one for each."""
     return nodes + sum(max(domains) - own for own in domains) if domains else nodes
 
 
 @lru_cache(maxsize=16)  # every step of a schedule asks again
 def place_of_each(domains: tuple[int, ...], nodes: int) -> Indices:
-    """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond the ranks stand last."""
+    """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond
+    the ranks stand last."""
     import numpy as np
 
     most, ranks = max(domains), sum(domains)
     shift = np.repeat(np.arange(len(domains)) * most - np.cumsum([0, *domains[:-1]]), domains)
-    return np.concatenate([np.arange(ranks) + shift, len(domains) * most + np.arange(nodes - ranks)])
+    return np.concatenate(
+        [np.arange(ranks) + shift, len(domains) * most + np.arange(nodes - ranks)]
+    )
 
 
 def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tuple[Step, ...]:
@@ -132,17 +148,22 @@ def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tup
 
 @dataclass(frozen=True, eq=False)
 class WiredTiers:
-    """The tiers of a group whose messages are put on links one by one, innermost first; links are built when a price needs them.
+    """The tiers of a group whose messages are put on links one by one, innermost first; links are
+    built when a price needs them.
 
-    One of the tiers is routed, or ``uneven`` lists the members of each domain of the innermost where these differ.
-    ``costs`` is for what was worked out on them: a schedule costs the same at any size and under most readings.
+    One of the tiers is routed, or ``uneven`` lists the members of each domain of the innermost
+    where these differ.
+    ``costs`` is for what was worked out on them: a schedule costs the same at any size and under
+    most readings.
     """
 
     seats: tuple[TierSeat, ...]
     ranks: int
     ideal: bool
     uneven: tuple[int, ...] = ()
-    costs: dict[Hashable, tuple[LinkCost, ...]] = field(default_factory=dict, init=False, repr=False)
+    costs: dict[Hashable, tuple[LinkCost, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @cached_property
     def domains(self) -> Sequence[int]:
@@ -152,11 +173,14 @@ class WiredTiers:
 
     @cached_property
     def posts_s(self) -> float:
-        """What a rank takes to post to all others, but for the last; seconds, of the rank that takes longest."""
+        """What a rank takes to post to all others, but for the last; seconds, of the rank that
+        takes longest."""
         each = [numbers.post_s * numbers.eta_alpha for numbers in self.numbers]
         if self.uneven:
             inner, outer = each
-            return max(inner * (own - 1) + outer * (self.ranks - own) for own in self.domains) - outer
+            return (
+                max(inner * (own - 1) + outer * (self.ranks - own) for own in self.domains) - outer
+            )
         inside, posts = 1, 0.0
         for seat, post_s in zip(self.seats, each, strict=True):
             posts += post_s * (inside * seat.endpoints - inside)
@@ -175,7 +199,9 @@ class WiredTiers:
         places = places_of(self.uneven, self.ranks)
         for seat, one in zip(self.seats, self.numbers, strict=True):
             last = seat is self.seats[-1]
-            made.append(links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last))
+            made.append(
+                links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last)
+            )
         return Network(*made)
 
     def _placed(self, ranks: Indices) -> Indices:
@@ -202,7 +228,8 @@ class WiredTiers:
                 yield number, use._replace(message=here[use.message])
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
-        """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
+        """Seconds a byte of each message were it the only one: of its narrowest port or link, η
+        included."""
         import numpy as np
 
         parts: dict[tuple[int, int], list[LinkUse]] = {}
@@ -221,7 +248,12 @@ class WiredTiers:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
+        on, took, src, dst = (
+            self.on(src, dst),
+            np.zeros(len(src)),
+            self._placed(src),
+            self._placed(dst),
+        )
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():
@@ -229,7 +261,8 @@ class WiredTiers:
         return took
 
     def to_all(self) -> list[float]:
-        """Seconds of the busiest port or link of each tier while every rank has a byte for every other, all at once.
+        """Seconds of the busiest port or link of each tier while every rank has a byte for every
+        other, all at once.
 
         By the nodes at which ranks stand; :func:`stands_at_nodes` says where.
         """
@@ -241,18 +274,29 @@ class WiredTiers:
             if seat is self.seats[-1]:
                 loads = tier.to_all()
             else:
-                src, place = np.repeat(np.arange(self.ranks), inside), np.tile(np.arange(inside), self.ranks)
+                src, place = (
+                    np.repeat(np.arange(self.ranks), inside),
+                    np.tile(np.arange(inside), self.ranks),
+                )
                 dst = src // inside * inside + place
                 apart = src // beside != dst // beside
                 loads = tier.loads(src[apart], dst[apart], np.ones(int(apart.sum())))
-            found.append(max(float(load.max()) / one.capacity_Bps for one, load in zip(tier.classes, loads, strict=True)))
+            found.append(
+                max(
+                    float(load.max()) / one.capacity_Bps
+                    for one, load in zip(tier.classes, loads, strict=True)
+                )
+            )
         return found
 
 
 def stands_at_nodes(seats: Sequence[TierSeat]) -> bool:
-    """Whether the ranks of a group fill ports of switches of its last tier, which is the only one routed."""
+    """Whether the ranks of a group fill ports of switches of its last tier, which is the only one
+    routed."""
     *inner, last = (seat.wires for seat in seats)
-    return last is not None and last.has_ports and seats[-1].occupancy.stride == 1 and not any(inner)
+    return (
+        last is not None and last.has_ports and seats[-1].occupancy.stride == 1 and not any(inner)
+    )
 
 
 def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
@@ -265,6 +309,9 @@ def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def wired_tiers(seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()) -> WiredTiers:
-    """The same for the same seats, so that what was worked out on its links is kept from one price to the next."""
+def wired_tiers(
+    seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
+) -> WiredTiers:
+    """The same for the same seats, so that what was worked out on its links is kept from one price
+    to the next."""
     return WiredTiers(seats, ranks, ideal, uneven)

@@ -1,8 +1,9 @@
 """A group as input of ASTRA-sim's analytical network: ``network.yml`` and ``system.json``.
 
-The network is a product of at most four dimensions, each with equal links of one latency and bandwidth. Bandwidths are in 2^30
-bytes/s one way, latencies in ns per link; a message through a Switch takes two links. The files are for the congestion-unaware
-binary, in which a message takes its links' latencies plus bytes over bandwidth, as in colltool.
+The network is a product of at most four dimensions, each with equal links of one latency and
+bandwidth. Bandwidths are in 2^30 bytes/s one way, latencies in ns per link; a message through a
+Switch takes two links. The files are for the congestion-unaware binary, in which a message takes
+its links' latencies plus bytes over bandwidth, as in colltool.
 """
 
 import json
@@ -31,11 +32,14 @@ MOST_DIMENSIONS = 4
 _COLLECTIVES = (AR, AG, RS, A2A)
 _GIB = 2**30
 _WIDTH = 120
-_NO_COPIES = 10**9  # local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's memory, which colltool's α and bandwidth contain
+# local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's memory, which colltool's α and
+# bandwidth contain
+_NO_COPIES = 10**9
 
 _Topology = Literal["Switch", "Ring", "FullyConnected"]
 _Algorithm = Literal["ring", "direct", "direct1", "halvingDoubling"]
-_LINKS: dict[_Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}  # links per message between neighbours
+# links per message between neighbours
+_LINKS: dict[_Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 
 
 class AstraDimension(NamedTuple):
@@ -48,7 +52,8 @@ class AstraDimension(NamedTuple):
 
 
 class GroupUnderProtocol(NamedTuple):
-    """A group under one protocol: its dimensions, and the cost of an all-reduce with launch overhead."""
+    """A group under one protocol: its dimensions, and the cost of an all-reduce with launch
+    overhead."""
 
     placed: PlacedGroup
     dimensions: Sequence[AstraDimension]
@@ -58,27 +63,37 @@ class GroupUnderProtocol(NamedTuple):
         return any(one.topology == topology for one in self.dimensions)
 
 
-def astra_sim(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> dict[str, str]:
-    """The two input files by name. ``group``: all of the fabric when None. ``ideal``: every η is 1. ``size``: M in bytes, for
-    comments on what to run. Raises ColltoolError for a group that does not fit or that ASTRA-sim cannot express."""
+def astra_sim(
+    fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
+) -> dict[str, str]:
+    """The two input files by name. ``group``: all of the fabric when None. ``ideal``: every η is 1.
+    ``size``: M in bytes, for comments on what to run. Raises ColltoolError for a group that does
+    not fit or that ASTRA-sim cannot express."""
     widest = _widest(_under_each(fabric, group, ideal))
     placed, dimensions, _ = widest
     title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
     about_system = (
-        "system.json: one chunk at a time, phase after phase, as colltool prices a hierarchy; 1 ns of endpoint-delay is the least"
-        " that ASTRA-sim takes; local-mem-bw is so large that copies in memory cost nothing, as in colltool"
+        "system.json: one chunk at a time, phase after phase, as colltool prices a hierarchy; 1 ns"
+        " of endpoint-delay is the least that ASTRA-sim takes; local-mem-bw is so large that copies"
+        " in memory cost nothing, as in colltool"
     )
     notes = [title, *_left_out(widest, ideal), *to_know(fabric, group, ideal, size), about_system]
     lists = (
         ("topology", "", [one.topology for one in dimensions]),
         ("npus_count", "", [str(one.npus) for one in dimensions]),
-        ("bandwidth", "  # 2^30 B/s per directed link", [f"{one.bandwidth_Bps / _GIB:.12g}" for one in dimensions]),
+        (
+            "bandwidth",
+            "  # 2^30 B/s per directed link",
+            [f"{one.bandwidth_Bps / _GIB:.12g}" for one in dimensions],
+        ),
         ("latency", "  # ns per link", [f"{one.latency_s * 1e9:.12g}" for one in dimensions]),
     )
     network = [f"# {line}" for note in notes for line in wrap(note, _WIDTH)]
     network += [f"{key}: [{', '.join(items)}]{unit}" for key, unit, items in lists]
     algorithms = {
-        f"{primitive.spoken}-implementation": [_runs(one.topology, primitive, one.npus) for one in dimensions]
+        f"{primitive.spoken}-implementation": [
+            _runs(one.topology, primitive, one.npus) for one in dimensions
+        ]
         for primitive in _COLLECTIVES
     }
     system = {
@@ -93,16 +108,21 @@ def astra_sim(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size:
     return {NETWORK: "\n".join(network) + "\n", SYSTEM: json.dumps(system, indent=2) + "\n"}
 
 
-def to_know(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> list[str]:
-    """What to know before the first run: which binary, what not to trust, which sizes to give. ASTRA-sim's collective size is
-    each NPU's input; colltool and nccl-tests count M."""
+def to_know(
+    fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
+) -> list[str]:
+    """What to know before the first run: which binary, what not to trust, which sizes to give.
+    ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
     several = _under_each(fabric, group, ideal)
     widest = _widest(several)
     each, shard = ("", "") if size is None else (_whole(size), _whole(size / widest.placed.ranks))
     return [
         *_misleads(widest, several),
         *_how_to_run(widest),
-        f"size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts in{each}",
+        (
+            "size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts"
+            f" in{each}"
+        ),
         f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard}",
     ]
 
@@ -111,21 +131,29 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
     check_even(fabric)
     several = []
     for placed in under_protocols(place(fabric, group), AR):
-        dimensions = [dimension for span in placed.spans for dimension in _dimensions(span, Readings(ideal=ideal))]
+        dimensions = [
+            dimension
+            for span in placed.spans
+            for dimension in _dimensions(span, Readings(ideal=ideal))
+        ]
         several.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
     if (count := len(several[0].dimensions)) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
-        raise ColltoolError(what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}")
+        raise ColltoolError(
+            what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}"
+        )
     return several
 
 
 def _widest(several: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
-    """ASTRA-sim has one set of numbers: the protocol with the most bandwidth, the last of equals."""
+    """ASTRA-sim has one set of numbers: the protocol with the most bandwidth, the last of
+    equals."""
     return min(reversed(several), key=lambda one: (one.curve.b, one.curve.a))
 
 
 def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
-    """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch overhead it ignores."""
+    """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch
+    overhead it ignores."""
     a, b, held = placed.overhead_s, 0.0, 1.0
     for one in dimensions:
         algorithm = _runs(one.topology, AR, one.npus)
@@ -152,8 +180,15 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
         case "pair_links":
             return [_dimension("FullyConnected", span.endpoints, _one_class(span, readings))]
         case "routes":
-            what = f"'{span.tier.name}' is routed link by link, which ASTRA-sim's dimensions cannot express"
-            raise ColltoolError(what, argument="fabric", fix="take a group inside the tiers below it, or a star of its bandwidth")
+            what = (
+                f"'{span.tier.name}' is routed link by link, which ASTRA-sim's dimensions cannot"
+                " express"
+            )
+            raise ColltoolError(
+                what,
+                argument="fabric",
+                fix="take a group inside the tiers below it, or a star of its bandwidth",
+            )
         case "tiers":
             raise AssertionError("a tier alone is not several")
         case _:
@@ -165,11 +200,17 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
     used = tier_paths(span.seat, readings).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
-        what, setting = f"'{name}' is oversubscribed {thinned:g}:1 within the group", "oversubscription=1"
+        what, setting = (
+            f"'{name}' is oversubscribed {thinned:g}:1 within the group",
+            "oversubscription=1",
+        )
         fix = f"take a group below that level with {given('ranks')}"
     elif len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
-        what, setting = f"the group spans levels of '{name}' with different alpha ({levels})", "alpha=TIME"
+        what, setting = (
+            f"the group spans levels of '{name}' with different alpha ({levels})",
+            "alpha=TIME",
+        )
         fix = f"take a group inside '{used[0].name}' with {given('ranks')}"
     else:
         return used[-1]
@@ -180,13 +221,28 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     tier, kind = span.tier, capabilities_of(span.tier)
-    axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
+    axes = [
+        axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1
+    ]
     if is_twisted(axes):
-        what = f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are rings along each axis"
-        raise ColltoolError(what, argument="fabric", fix=given("overrides", [f"{tier.name}.twist=false"]))
-    if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
-        what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
-        raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")
+        what = (
+            f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are"
+            " rings along each axis"
+        )
+        raise ColltoolError(
+            what, argument="fabric", fix=given("overrides", [f"{tier.name}.twist=false"])
+        )
+    # two ranks are a ring with and without
+    if any(axis.size > 2 and not axis.wrap for axis in axes):
+        what = (
+            f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and"
+            " ASTRA-sim has only rings"
+        )
+        raise ColltoolError(
+            what,
+            argument="fabric",
+            fix="take whole axes of a torus, or a slice that has wraparound",
+        )
     (level,) = tier_paths(span.seat, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
@@ -197,16 +253,20 @@ def _dimension(topology: _Topology, npus: int, level: PathClass) -> AstraDimensi
 
 
 def _runs(topology: _Topology, primitive: Primitive, npus: int) -> _Algorithm:
-    """The algorithm of a dimension: the fewest messages that send no more than a ring's bytes; only neighbours on a Ring."""
+    """The algorithm of a dimension: the fewest messages that send no more than a ring's bytes; only
+    neighbours on a Ring."""
     match topology:
         case "Ring":
             return "ring"
         case "FullyConnected":
             return "direct"
         case "Switch" if primitive is A2A:
-            return "direct1"  # one message at a time: in the congestion-unaware binary those of direct do not share a port
+            # one message at a time: in the congestion-unaware binary those of direct do not share a
+            # port
+            return "direct1"
         case "Switch":
-            return "ring" if npus & (npus - 1) else "halvingDoubling"  # a ring's bytes in fewer messages, for a power of two
+            # a ring's bytes in fewer messages, for a power of two
+            return "ring" if npus & (npus - 1) else "halvingDoubling"
         case _:
             assert_never(topology)
 
@@ -221,12 +281,17 @@ def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
     else:
         yield "bandwidth with eta.beta and latency with eta.alpha of the fabric"
     if placed.overhead_s:
-        yield f"left out: the launch overhead of {placed.overhead_s * 1e6:g} us, add it to every collective"
+        yield (
+            f"left out: the launch overhead of {placed.overhead_s * 1e6:g} us, add it to every"
+            " collective"
+        )
     if placed.local_copy_Bps is not None:
         yield "left out: the copy of a rank's own share"
     for span in placed.spans:
         if capabilities_of(span.tier).in_network is not None:
-            yield f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work"
+            yield (
+                f"left out: in-network operations of {span.tier.name}, ASTRA-sim's NPUs do all work"
+            )
 
 
 def _misleads(widest: GroupUnderProtocol, several: Sequence[GroupUnderProtocol]) -> Iterator[str]:
@@ -235,15 +300,27 @@ def _misleads(widest: GroupUnderProtocol, several: Sequence[GroupUnderProtocol])
     if not protocol:
         return
     tiers = [span.tier for span in widest.placed.spans]
-    differ = any(tier.protocols_for(primitive) != tier.protocols_for(AR) for tier in tiers for primitive in _COLLECTIVES)
-    listed = f" as listed for {AR.spoken}, other collectives have numbers of their own" if differ else ""
-    yield f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows none"
+    differ = any(
+        tier.protocols_for(primitive) != tier.protocols_for(AR)
+        for tier in tiers
+        for primitive in _COLLECTIVES
+    )
+    listed = (
+        f" as listed for {AR.spoken}, other collectives have numbers of their own" if differ else ""
+    )
+    yield (
+        f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows"
+        " none"
+    )
     curves = {one.placed.protocol: one.curve for one in several}
     *faster, (border, _) = lower_envelope(curves, 1.0)
     if faster:
         ratio = format_factor(widest.curve.at(1.0) / curves[faster[0][1]].at(1.0), 2)
         others = " and ".join(dict.fromkeys(name for _, name in reversed(faster)))
-        below = f"below {format_bytes(border, 3)} they mislead: an {AR.spoken} is faster there under {others}"
+        below = (
+            f"below {format_bytes(border, 3)} they mislead: an {AR.spoken} is faster there under"
+            f" {others}"
+        )
         yield f"{below}, for the smallest messages {ratio} as fast"
 
 
@@ -252,21 +329,32 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     first, *others = group.dimensions
     why = "these numbers are for it"
     if others or (first.topology == "Ring" and first.npus == 2):
-        why = f"the congestion-aware one ends with an error on {'more than one dimension' if others else 'a Ring of 2'}"
+        why = (
+            "the congestion-aware one ends with an error on"
+            f" {'more than one dimension' if others else 'a Ring of 2'}"
+        )
     elif first.topology == "Switch":
         off = "1.9 to 3.1 times off for all-reduce, all-gather and reduce-scatter on a Switch"
         why = f"the congestion-aware one is {off}"
     yield f"run AstraSim_Analytical_Congestion_Unaware: {why}"
     if group.has("Switch"):
-        yield "all-to-all on a Switch is direct1, one message after the other: that binary lets those of direct overlap on a port"
+        yield (
+            "all-to-all on a Switch is direct1, one message after the other: that binary lets those"
+            " of direct overlap on a port"
+        )
     rings = [one.npus for one in group.dimensions if one.topology == "Ring"]
     if any(npus > 2 for npus in rings):
-        # n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two; ASTRA-sim's has n(n-1)/2 messages
+        # n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two;
+        # ASTRA-sim's has n(n-1)/2 messages
         shortest = sum(npus * npus // 4 / (2 * npus) if npus > 2 else 0.5 for npus in rings)
-        ratio, relayed = sum((npus - 1) / 2 for npus in rings) / shortest, sum(npus * (npus - 1) // 2 for npus in rings)
+        ratio, relayed = (
+            sum((npus - 1) / 2 for npus in rings) / shortest,
+            sum(npus * (npus - 1) // 2 for npus in rings),
+        )
         yield (
-            f"do not trust an all-to-all on a Ring: ASTRA-sim relays every block one way, one message after the other; here its"
-            f" Rings move {format_factor(ratio, 2)} the bytes of dim-by-dim, and {relayed} messages follow each other"
+            "do not trust an all-to-all on a Ring: ASTRA-sim relays every block one way, one"
+            f" message after the other; here its Rings move {format_factor(ratio, 2)} the bytes of"
+            f" dim-by-dim, and {relayed} messages follow each other"
         )
 
 

@@ -1,7 +1,9 @@
-"""Chakra execution traces, to and from bytes: a stream of protobuf messages, each behind its length, the metadata first.
+"""Chakra execution traces, to and from bytes: a stream of protobuf messages, each behind its
+length, the metadata first.
 
-Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto; of the wire format, protobuf's encoding guide. It is read by hand
-because every length here is bounded before anything is made of it: no message, list or graph grows past the limits below.
+Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto; of the wire format, protobuf's
+encoding guide. It is read by hand because every length here is bounded before anything is made of
+it: no message, list or graph grows past the limits below.
 """
 
 from __future__ import annotations
@@ -21,17 +23,35 @@ MOST_ATTRIBUTES = 256  # of a node
 MOST_DEPENDENCIES = 65_536  # of a node
 
 NodeType = Literal[
-    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE", "COMM_RECV_NODE",
-    "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE", "CHECKPOINT_NODE",
-]  # fmt: skip
+    "INVALID_NODE",
+    "METADATA_NODE",
+    "MEM_LOAD_NODE",
+    "MEM_STORE_NODE",
+    "COMP_NODE",
+    "COMM_SEND_NODE",
+    "COMM_RECV_NODE",
+    "COMM_COLL_NODE",
+    "STORAGE_NODE",
+    "BATCH_NODE",
+    "CHECKPOINT_NODE",
+]
 NODE_TYPES: tuple[NodeType, ...] = get_args(NodeType)
 COLLECTIVES = (
-    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL", "REDUCE_SCATTER",
-    "REDUCE_SCATTER_BLOCK", "BARRIER",
-)  # fmt: skip
+    "ALL_REDUCE",
+    "REDUCE",
+    "ALL_GATHER",
+    "GATHER",
+    "SCATTER",
+    "BROADCAST",
+    "ALL_TO_ALL",
+    "REDUCE_SCATTER",
+    "REDUCE_SCATTER_BLOCK",
+    "BARRIER",
+)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE, _FLOAT, _INT32, _INT64, _UINT64, _SINT, _BOOL, _STRING = 3, 5, 7, 9, 13, (15, 17), 27, 29
-# what readers take an attribute from: Chakra's first feeder looks at one kind of integer for each name
+# what readers take an attribute from: Chakra's first feeder looks at one kind of integer for each
+# name
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
 _KEPT = 2**16
 
@@ -39,7 +59,8 @@ Value = bool | int | float | str
 
 
 class ChakraNode(NamedTuple):
-    """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the values of its inputs as text."""
+    """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the
+    values of its inputs as text."""
 
     id: int
     name: str
@@ -58,7 +79,9 @@ class Malformed(Exception):
 
 def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = None) -> bytes:
     """A file of one rank."""
-    head = _text(1, VERSION) + b"".join(_sized(2, _attribute(name, value)) for name, value in (metadata or {}).items())
+    head = _text(1, VERSION) + b"".join(
+        _sized(2, _attribute(name, value)) for name, value in (metadata or {}).items()
+    )
     return b"".join(_varint(len(one)) + one for one in (head, *map(_node, nodes)))
 
 
@@ -102,7 +125,12 @@ def _attribute(name: str, value: Value) -> bytes:
 
 
 def _node(node: ChakraNode) -> bytes:
-    numbers = ((1, node.id), (3, NODE_TYPES.index(node.type)), (6, node.start_us), (7, node.duration_us))
+    numbers = (
+        (1, node.id),
+        (3, NODE_TYPES.index(node.type)),
+        (6, node.start_us),
+        (7, node.duration_us),
+    )
     lists = ((4, node.ctrl_deps), (5, node.data_deps))
     return b"".join(
         (
@@ -121,14 +149,17 @@ class Decoded(NamedTuple):
 
 
 def decoded(stream: BinaryIO, where: str) -> Decoded:
-    """A file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a limit."""
+    """A file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a
+    limit."""
     message = _message(stream, where, "its metadata")
     if message is None:
         raise ColltoolError("is empty, not a Chakra trace", where=where, fix=_FIX)
     try:
         metadata = _attributes(value for number, value in _fields(message) if number == 2)
     except (Malformed, UnicodeDecodeError) as error:
-        raise ColltoolError(f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX) from error
+        raise ColltoolError(
+            f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX
+        ) from error
     return Decoded(metadata, _decoded_nodes(stream, where))
 
 
@@ -137,14 +168,20 @@ def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
     while (message := _message(stream, where, f"node {number + 1}")) is not None:
         number += 1
         if number > MOST_NODES:
-            raise ColltoolError(f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps")
+            raise ColltoolError(
+                f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps"
+            )
         try:
             yield _read_node(message)
         except (Malformed, UnicodeDecodeError) as error:
-            raise ColltoolError(f"node {number} is not one of Chakra's: {error}", where=where, fix=_FIX) from error
+            raise ColltoolError(
+                f"node {number} is not one of Chakra's: {error}", where=where, fix=_FIX
+            ) from error
 
 
-_FIX = "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
+_FIX = (
+    "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
+)
 
 
 def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
@@ -154,7 +191,11 @@ def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
         byte = stream.read(1)
         if not byte:
             if shift:
-                raise ColltoolError(f"ends within {what}", where=where, fix="write the trace again: this file is cut off")
+                raise ColltoolError(
+                    f"ends within {what}",
+                    where=where,
+                    fix="write the trace again: this file is cut off",
+                )
             return None
         size |= (byte[0] & 0x7F) << shift
         shift += 7
@@ -163,10 +204,14 @@ def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
         if shift > 28:
             raise ColltoolError("is not a Chakra trace", where=where, fix=_FIX)
     if size > MOST_MESSAGE:
-        raise ColltoolError(f"{what} has {size:,} bytes, more than {MOST_MESSAGE:,}", where=where, fix=_FIX)
+        raise ColltoolError(
+            f"{what} has {size:,} bytes, more than {MOST_MESSAGE:,}", where=where, fix=_FIX
+        )
     content = stream.read(size)
     if len(content) < size:
-        raise ColltoolError(f"ends within {what}", where=where, fix="write the trace again: this file is cut off")
+        raise ColltoolError(
+            f"ends within {what}", where=where, fix="write the trace again: this file is cut off"
+        )
     return content
 
 
@@ -218,7 +263,14 @@ def _read_node(data: bytes) -> ChakraNode:
         elif number == 2:
             name = value.decode()
         elif number == 8:
-            inputs = next((one.decode() for field, one in _fields(value) if field == 1 and isinstance(one, bytes)), "")
+            inputs = next(
+                (
+                    one.decode()
+                    for field, one in _fields(value)
+                    if field == 1 and isinstance(one, bytes)
+                ),
+                "",
+            )
         elif number == 10:
             attributes.append(value)
     kind = numbers.get(3, 0)

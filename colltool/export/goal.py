@@ -1,7 +1,10 @@
-"""A schedule as GOAL, the input of LogGOPSim: for each rank its sends and receives, and which of them wait for which.
+"""A schedule as GOAL, the input of LogGOPSim: for each rank its sends and receives, and which of
+them wait for which.
 
-Grammar: txt2bin.re of LogGOPSim (Hoefler, Schneider, Lumsdaine 2010). Times there are whole numbers of any unit: the unit is the
-power of ten seconds in which L just fits 31 bits, so that G, one over the bandwidth, keeps its digits.
+Grammar: txt2bin.re of LogGOPSim (Hoefler, Schneider, Lumsdaine 2010). Times there are whole numbers
+    of any unit: the unit is the
+power of ten seconds in which L just fits 31 bits, so that G, one over the bandwidth, keeps its
+digits.
 """
 
 from collections.abc import Iterator
@@ -18,7 +21,8 @@ _WIDTH = 120
 
 
 class LogGP(NamedTuple):
-    """What LogGOPSim is told of the network: L and G in units of ``unit_s``; o, g and O are 0, α is all in L."""
+    """What LogGOPSim is told of the network: L and G in units of ``unit_s``; o, g and O are 0, α is
+    all in L."""
 
     L: int
     G: int
@@ -30,7 +34,8 @@ class LogGP(NamedTuple):
 
 
 def log_gp(run: Scheduled) -> LogGP:
-    """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for all pairs."""
+    """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for
+    all pairs."""
     costs = [part.cost for part in run.costed.parts]
     alpha_s, rate = max(one.alpha_s for one in costs), min(one.effective_Bps for one in costs)
     unit_s = 10.0 ** ceil(log10(max(alpha_s, 1 / rate) / _MOST_INT))
@@ -40,7 +45,8 @@ def log_gp(run: Scheduled) -> LogGP:
 def goal(run: Scheduled, size: float) -> str:
     """The schedule for ``size`` bytes of M as GOAL; it is consumed.
 
-    A rank starts a step when its own part of the step before is done. ColltoolError as :meth:`Scheduled.steps`.
+    A rank starts a step when its own part of the step before is done. ColltoolError as
+    :meth:`Scheduled.steps`.
     """
     ranks = [_RankLabels() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
@@ -53,16 +59,28 @@ def goal(run: Scheduled, size: float) -> str:
 def about(run: Scheduled, size: float) -> Iterator[str]:
     """How to run the file, and what LogGOPSim makes of it."""
     net, placed = log_gp(run), run.placed
-    what = f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title}, {placed.placement.spoken}"
+    what = (
+        f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title},"
+        f" {placed.placement.spoken}"
+    )
     yield f"colltool export goal: {what} of {placed.fabric.name}"
     yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"
-    yield f"its times are in units of {net.unit_s:.0e} s; colltool's price is {format_time(run.wire_s(size))}, without launch"
+    yield (
+        f"its times are in units of {net.unit_s:.0e} s; colltool's price is"
+        f" {format_time(run.wire_s(size))}, without launch"
+    )
     if any(span.tier.library for span in placed.spans):
         yield "L and G are the tiers' own, of none of their protocols"
     if len({(part.cost.alpha_s, part.cost.effective_Bps) for part in run.costed.parts}) > 1:
-        yield "L and G are those of the slowest tier: LogGOPSim has one of each for all pairs, so it takes longer than the price"
+        yield (
+            "L and G are those of the slowest tier: LogGOPSim has one of each for all pairs, so it"
+            " takes longer than the price"
+        )
     if run.program.streamed:
-        yield "segments overlap: a rank of LogGOPSim does not send while it receives, as the price lets it: up to twice the time"
+        yield (
+            "segments overlap: a rank of LogGOPSim does not send while it receives, as the price"
+            " lets it: up to twice the time"
+        )
 
 
 class _RankLabels:
@@ -91,8 +109,12 @@ def _write(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
     waits = {rank: ranks[rank].wait() for one in step for rank in (one.src, one.dst)}
     done: dict[int, list[str]] = {rank: [] for rank in waits}
     for one in step:
-        done[one.src].append(ranks[one.src].add(f"send {one.bytes}b to {one.dst} tag {number}", waits[one.src]))
+        done[one.src].append(
+            ranks[one.src].add(f"send {one.bytes}b to {one.dst} tag {number}", waits[one.src])
+        )
     for one in step:
-        done[one.dst].append(ranks[one.dst].add(f"recv {one.bytes}b from {one.src} tag {number}", waits[one.dst]))
+        done[one.dst].append(
+            ranks[one.dst].add(f"recv {one.bytes}b from {one.src} tag {number}", waits[one.dst])
+        )
     for rank, labels in done.items():
         ranks[rank].before = labels

@@ -1,9 +1,12 @@
-"""A fabric as an infrastructure of InfraGraph 3, which ASTRA-sim 3 takes as its network: devices, instances, links and edges.
+"""A fabric as an infrastructure of InfraGraph 3, which ASTRA-sim 3 takes as its network: devices,
+instances, links and edges.
 
-Schema: infragraph 3.1.0 on PyPI, docs/openapi.yaml. The innermost tier is inside a device, ``node``; tiers around it join the
-instances of it, by a NIC of each accelerator. In a star or Clos one switch is in place of all that stand side by side; any other
-tier has its links one by one. Rates are those of the data sheet, without η. The latency of a path is alpha: half of it a link
-where pairs meet under one switch, the surplus of a higher level on the links that enter it.
+Schema: infragraph 3.1.0 on PyPI, docs/openapi.yaml. The innermost tier is inside a device,
+    ``node``; tiers around it join the
+instances of it, by a NIC of each accelerator. In a star or Clos one switch is in place of all that
+stand side by side; any other tier has its links one by one. Rates are those of the data sheet,
+without η. The latency of a path is alpha: half of it a link where pairs meet under one switch, the
+surplus of a higher level on the links that enter it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ from colltool.fabric.uneven import check_even
 Data = dict[str, Any]
 
 MAX_PORTS = MAX_EDGES = 100_000
-_LEFT_OUT = "By colltool export infragraph: rates and latencies without eta; no protocols, launches or in-network reduction"
+_LEFT_OUT = (
+    "By colltool export infragraph: rates and latencies without eta; no protocols, launches or"
+    " in-network reduction"
+)
 
 
 def infragraph(fabric: Fabric) -> str:
@@ -36,8 +42,17 @@ def infragraph(fabric: Fabric) -> str:
     check_even(fabric)
     inner, *outer = fabric.tiers
     node = _node(inner, fabric)
-    made: Data = {"name": fabric.name, "description": _LEFT_OUT, "devices": [node], "links": [], "instances": [], "edges": []}
-    made["instances"].append({"name": "node", "device": "node", "count": prod(tier.endpoints for tier in outer)})
+    made: Data = {
+        "name": fabric.name,
+        "description": _LEFT_OUT,
+        "devices": [node],
+        "links": [],
+        "instances": [],
+        "edges": [],
+    }
+    made["instances"].append(
+        {"name": "node", "device": "node", "count": prod(tier.endpoints for tier in outer)}
+    )
     nodes = 1  # in an endpoint of the tier
     for tier in outer:
         add = _add_tier if capabilities_of(tier).joined_by == "switches" else _add_links
@@ -47,23 +62,36 @@ def infragraph(fabric: Fabric) -> str:
 
 
 def _component(name: str, choice: str, count: int, description: str = "") -> Data:
-    return {"name": name, **({"description": description} if description else {}), "count": count, "choice": choice}
+    return {
+        "name": name,
+        **({"description": description} if description else {}),
+        "count": count,
+        "choice": choice,
+    }
 
 
 def _link(name: str, bandwidth_Bps: float | None = None, latency_s: float = 0.0) -> Data:
     if bandwidth_Bps is None:
         return {"name": name}
     rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": bandwidth_Bps / 1e9}
-    return {"name": name, "physical": {"bandwidth": rate, "latency": {"choice": "us", "us": latency_s * 1e6}}}
+    return {
+        "name": name,
+        "physical": {"bandwidth": rate, "latency": {"choice": "us", "us": latency_s * 1e6}},
+    }
 
 
 def _edge(one: str, other: str, link: str, scheme: str = "one2one") -> Data:
     return {"ep1": {"component": one}, "ep2": {"component": other}, "scheme": scheme, "link": link}
 
 
-def _between(one: tuple[str, str], other: tuple[str, str], link: str, scheme: str = "one2one") -> Data:
+def _between(
+    one: tuple[str, str], other: tuple[str, str], link: str, scheme: str = "one2one"
+) -> Data:
     """An edge between components of instances."""
-    ends = {name: {"instance": end[0], "component": end[1]} for name, end in (("ep1", one), ("ep2", other))}
+    ends = {
+        name: {"instance": end[0], "component": end[1]}
+        for name, end in (("ep1", one), ("ep2", other))
+    }
     return {**ends, "scheme": scheme, "link": link}
 
 
@@ -115,7 +143,11 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
 
 def _sliced(name: str, indices: range) -> str:
     step = f":{indices.step}" if indices.step > 1 else ""
-    return f"{name}[{indices.start}:{indices.stop}{step}]" if len(indices) > 1 else f"{name}[{indices.start}]"
+    return (
+        f"{name}[{indices.start}:{indices.stop}{step}]"
+        if len(indices) > 1
+        else f"{name}[{indices.start}]"
+    )
 
 
 def _scheme(joined: Joined) -> str:
@@ -125,15 +157,20 @@ def _scheme(joined: Joined) -> str:
 def _keep(edges: list[Data], more: Data, tier: Tier) -> None:
     if len(edges) >= MAX_EDGES:
         what = f"'{tier.name}' would take more than {MAX_EDGES} edges"
-        fix = f"take a smaller one: {given('overrides', [f'{tier.name}.KEY=VALUE'])}, of its size, shape or groups"
+        fix = (
+            f"take a smaller one: {given('overrides', [f'{tier.name}.KEY=VALUE'])}, of its size,"
+            " shape or groups"
+        )
         raise ColltoolError(what, argument="fabric", fix=fix)
     edges.append(more)
 
 
 def _add_links(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
-    """A tier that is no star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of its endpoints.
+    """A tier that is no star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of
+    its endpoints.
 
-    Between two endpoints each NIC has a link of its own to its counterpart; at a switch each has a port.
+    Between two endpoints each NIC has a link of its own to its counterpart; at a switch each has a
+    port.
     """
     count, switches, named = tier.endpoints, switch_count(tier), _LinkNames(tier)
     domains, ports = made["instances"][0]["count"] // (nodes * count), 1
@@ -160,7 +197,8 @@ def _add_links(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
 
 
 def _add_tier(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
-    """A star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of its endpoints, once for each of its domains."""
+    """A star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of its endpoints,
+    once for each of its domains."""
     kind = capabilities_of(tier)
     domains = made["instances"][0]["count"] // (nodes * tier.endpoints)
     classes = kind.reached
@@ -173,10 +211,18 @@ def _add_tier(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
             start = (domain * tier.endpoints + leaf[1] * first.group) * nodes
             switch = f"{tier.name}_{first.name}[{leaf[0]}]"
             below = f"node[{start}:{start + size * nodes}]", f"nic_{tier.name}"
-            made["edges"].append(_between(below, (switch, f"port[0:{size * ports}]"), f"{tier.name}_{first.name}"))
+            made["edges"].append(
+                _between(below, (switch, f"port[0:{size * ports}]"), f"{tier.name}_{first.name}")
+            )
     for below_class, above in pairwise(classes):
         share = below_class.group * ports / above.oversubscription
-        made["links"].append(_link(f"{tier.name}_{above.name}", each_Bps * share, (above.alpha_s - below_class.alpha_s) / 2))
+        made["links"].append(
+            _link(
+                f"{tier.name}_{above.name}",
+                each_Bps * share,
+                (above.alpha_s - below_class.alpha_s) / 2,
+            )
+        )
         held = ceil(above.group / below_class.group)
         count = ceil(tier.endpoints / below_class.group)
         _add_level(made, tier, above, min(held, count), domains)
@@ -189,21 +235,34 @@ def _add_tier(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
 
 
 def _groups(count: int, group: int, domain: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Each group of a domain by its index among all and in the domain, with its size; the last may be smaller."""
+    """Each group of a domain by its index among all and in the domain, with its size; the last may
+    be smaller."""
     several = ceil(count / group)
     for one in range(several):
         yield (domain * several + one, one), min(group, count - one * group)
 
 
 def _add_level(made: Data, tier: Tier, level: DistanceClass, ports: int, domains: int) -> None:
-    _add_switch(made, f"{tier.name}_{level.name}", ports, domains * ceil(tier.endpoints / level.group), tier)
+    _add_switch(
+        made, f"{tier.name}_{level.name}", ports, domains * ceil(tier.endpoints / level.group), tier
+    )
 
 
 def _add_switch(made: Data, name: str, ports: int, count: int, tier: Tier) -> None:
     if ports > MAX_PORTS:
         what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
-        raise ColltoolError(what, argument="fabric", fix=f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}")
-    parts = [_component("asic", "switch", 1), _component("port", "port", ports), _component("uplink", "port", 1)]
+        raise ColltoolError(
+            what,
+            argument="fabric",
+            fix=f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}",
+        )
+    parts = [
+        _component("asic", "switch", 1),
+        _component("port", "port", ports),
+        _component("uplink", "port", 1),
+    ]
     edges = [_edge("asic", part, "ic", "many2many") for part in ("port", "uplink")]
-    made["devices"].append({"name": name, "components": parts, "links": [_link("ic")], "edges": edges})
+    made["devices"].append(
+        {"name": name, "components": parts, "links": [_link("ic")], "edges": edges}
+    )
     made["instances"].append({"name": name, "device": name, "count": count})

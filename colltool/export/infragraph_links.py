@@ -1,6 +1,8 @@
-"""The links of a tier between its endpoints and the switches that are known one by one; those that are alike stand together.
+"""The links of a tier between its endpoints and the switches that are known one by one; those that
+are alike stand together.
 
-Endpoints are numbered from 0, and switches follow them: as the prices have them, so that rank and number are the same.
+Endpoints are numbered from 0, and switches follow them: as the prices have them, so that rank and
+number are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from colltool.fabric.topology import capabilities_of
 
 
 class Joined(NamedTuple):
-    """Links of nodes to their counterparts or, with ``all_pairs``, of all to all others; bytes/s and seconds of each."""
+    """Links of nodes to their counterparts or, with ``all_pairs``, of all to all others; bytes/s
+    and seconds of each."""
 
     one: range
     other: range
@@ -28,7 +31,11 @@ class Joined(NamedTuple):
 
     def each(self) -> Iterator[Joined]:
         """Link by link."""
-        pairs = product(self.one, self.other) if self.all_pairs else zip(self.one, self.other, strict=True)
+        pairs = (
+            product(self.one, self.other)
+            if self.all_pairs
+            else zip(self.one, self.other, strict=True)
+        )
         for a, b in pairs:
             if a < b or self.one != self.other:
                 yield Joined(range(a, a + 1), range(b, b + 1), self.Bps, self.alpha_s)
@@ -72,10 +79,13 @@ def joined_by_links(tier: Tier) -> Iterator[Joined]:
 
 
 def _ports(count: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[Joined]:
-    """Endpoints stand ``hosts`` to a switch; α is of two at one of them, half of it on the way in."""
+    """Endpoints stand ``hosts`` to a switch; α is of two at one of them, half of it on the way
+    in."""
     for at in range(count // hosts):
         switch = range(count + at, count + at + 1)
-        yield Joined(range(at * hosts, (at + 1) * hosts), switch, rate_Bps, alpha_s / 2, all_pairs=True)
+        yield Joined(
+            range(at * hosts, (at + 1) * hosts), switch, rate_Bps, alpha_s / 2, all_pairs=True
+        )
 
 
 def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
@@ -136,7 +146,18 @@ def _dragonfly(wires: DragonflyWires, first: int) -> Iterator[Joined]:
         if spines or len(own) > 1:
             yield Joined(own, spines or own, wires.local_Bps, wires.local_alpha_s, all_pairs=True)
         for other in range(group + 1, wires.groups):
-            ends = ((wires.gateway(group, other, cable), wires.gateway(other, group, cable)) for cable in range(wires.cables))
+            ends = (
+                (wires.gateway(group, other, cable), wires.gateway(other, group, cable))
+                for cable in range(wires.cables)
+            )
             for (here, there), cables in Counter(ends).items():
-                a, b = gateways + group * wires.gateways + here, gateways + other * wires.gateways + there
-                yield Joined(range(a, a + 1), range(b, b + 1), cables * wires.global_Bps, wires.global_alpha_s)
+                a, b = (
+                    gateways + group * wires.gateways + here,
+                    gateways + other * wires.gateways + there,
+                )
+                yield Joined(
+                    range(a, a + 1),
+                    range(b, b + 1),
+                    cables * wires.global_Bps,
+                    wires.global_alpha_s,
+                )

@@ -1,11 +1,13 @@
-"""A schedule as MSCCL's XML, which the MSCCL runtime and RCCL run, and :mod:`colltool.schedules.msccl_file` reads back.
+"""A schedule as MSCCL's XML, which the MSCCL runtime and RCCL run, and
+:mod:`colltool.schedules.msccl_file` reads back.
 
-Every rank has a threadblock for each peer that it sends to and each that it receives from, and one more channel for each further
-run of chunks of the same message. A step waits for whatever wrote or read its chunks before, and a send for the rank's step
-before it; of several such dependencies all but the last are no-ops, as the format has room for one.
+Every rank has a threadblock for each peer that it sends to and each that it receives from, and one
+more channel for each further run of chunks of the same message. A step waits for whatever wrote or
+read its chunks before, and a send for the rank's step before it; of several such dependencies all
+but the last are no-ops, as the format has room for one.
 
-All-reduce, all-gather, reduce-scatter, broadcast and reduction are in place; an all-to-all has its input, its output, and scratch
-for chunks on their way.
+All-reduce, all-gather, reduce-scatter, broadcast and reduction are in place; an all-to-all has its
+input, its output, and scratch for chunks on their way.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Step
 
-MOST_CHANNELS = 32  # of a peer, as MSCCL's runtime has them; further runs of chunks follow each other
+# of a peer, as MSCCL's runtime has them; further runs of chunks follow each other
+MOST_CHANNELS = 32
 _NAMES = {
     Primitive.ALL_REDUCE: "allreduce",
     Primitive.ALL_GATHER: "allgather",
@@ -47,7 +50,8 @@ class _Line:
 class _Rank:
     """What a rank has done so far."""
 
-    blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)  # (send, recv, channel) -> number
+    # (send, recv, channel) -> number
+    blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     lines: list[list[_Line]] = field(default_factory=list)
     wrote: dict[Spot, Wait] = field(default_factory=dict)
     read: dict[Spot, list[Wait]] = field(default_factory=dict)
@@ -90,14 +94,19 @@ class _Run(NamedTuple):
 
 
 def msccl_xml(schedule: OwnSchedule) -> str:
-    """The text of an XML file; ColltoolError where chunks wait in a place that only a file of its own knows."""
+    """The text of an XML file; ColltoolError where chunks wait in a place that only a file of its
+    own knows."""
     if schedule.root:
         raise ColltoolError("MSCCL has rank 0 as the root", fix="a schedule with root 0")
     ranks = [_Rank() for _ in range(schedule.ranks)]
     if schedule.primitive is A2A:
         own = schedule.chunks // schedule.ranks
         for rank, state in enumerate(ranks):
-            state.do(state.block(-1, -1, 0), _Line("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own), [])
+            state.do(
+                state.block(-1, -1, 0),
+                _Line("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own),
+                [],
+            )
     for batch in schedule.batches:
         channels: dict[tuple[int, int], int] = {}
         runs = [run for one in batch for run in _runs(schedule, one, ranks, channels)]
@@ -113,8 +122,12 @@ def msccl_xml(schedule: OwnSchedule) -> str:
 
 def _send(state: _Rank, run: _Run) -> Wait:
     spots = _spots(run.source, run.chunks)
-    waits = [state.wrote[spot] for spot in spots if spot in state.wrote] + ([state.before] if state.before else [])
-    wait = state.do(state.block(run.dst, -1, run.channel), _Line("s", run.source, run.target, run.chunks), waits)
+    waits = [state.wrote[spot] for spot in spots if spot in state.wrote] + (
+        [state.before] if state.before else []
+    )
+    wait = state.do(
+        state.block(run.dst, -1, run.channel), _Line("s", run.source, run.target, run.chunks), waits
+    )
     for spot in spots:
         state.read.setdefault(spot, []).append(wait)
     return wait
@@ -124,7 +137,9 @@ def _receive(state: _Rank, run: _Run) -> Wait:
     spots = _spots(run.target, run.chunks)
     waits = [state.wrote[spot] for spot in spots if spot in state.wrote]
     waits += [wait for spot in spots for wait in state.read.pop(spot, ())]
-    line = _Line("rrc" if run.add else "r", run.target if run.add else run.source, run.target, run.chunks)
+    line = _Line(
+        "rrc" if run.add else "r", run.target if run.add else run.source, run.target, run.chunks
+    )
     wait = state.do(state.block(-1, run.src, run.channel), line, waits)
     state.wrote.update(dict.fromkeys(spots, wait))
     return wait
@@ -134,17 +149,26 @@ def _spots(first: Spot, count: int) -> list[Spot]:
     return [(first[0], first[1] + at) for at in range(count)]
 
 
-def _runs(schedule: OwnSchedule, step: Step, ranks: list[_Rank], channels: dict[tuple[int, int], int]) -> list[_Run]:
+def _runs(
+    schedule: OwnSchedule, step: Step, ranks: list[_Rank], channels: dict[tuple[int, int], int]
+) -> list[_Run]:
     """The chunks of each message of a step as runs that are consecutive at both ends."""
     found: list[_Run] = []
-    for src, dst, chunk in sorted(zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)):
+    for src, dst, chunk in sorted(
+        zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)
+    ):
         source, target = _place(schedule, ranks, src, chunk), _place(schedule, ranks, dst, chunk)
         last = found[-1] if found and found[-1][:2] == (src, dst) else None
-        if last is not None and (_beyond(last.source, last.chunks), _beyond(last.target, last.chunks)) == (source, target):
+        if last is not None and (
+            _beyond(last.source, last.chunks),
+            _beyond(last.target, last.chunks),
+        ) == (source, target):
             found[-1] = last._replace(chunks=last.chunks + 1)
             continue
         channel = channels[src, dst] = channels.get((src, dst), -1) + 1
-        found.append(_Run(src, dst, channel % MOST_CHANNELS, source, target, chunks=1, add=step.add))
+        found.append(
+            _Run(src, dst, channel % MOST_CHANNELS, source, target, chunks=1, add=step.add)
+        )
     return found
 
 
@@ -167,17 +191,23 @@ def _place(schedule: OwnSchedule, ranks: list[_Rank], rank: int, chunk: int) -> 
 
 def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
     own = schedule.chunks // schedule.ranks
-    sizes = {AG: (own, schedule.chunks), RS: (schedule.chunks, own)}.get(schedule.primitive, (schedule.chunks, schedule.chunks))
+    sizes = {AG: (own, schedule.chunks), RS: (schedule.chunks, own)}.get(
+        schedule.primitive, (schedule.chunks, schedule.chunks)
+    )
     channels = 1 + max(channel for state in ranks for _, _, channel in state.blocks)
     in_place = schedule.primitive is not A2A
     name = "".join(one if one.isalnum() or one in "-_." else "-" for one in schedule.name)
     collective = _NAMES.get(schedule.primitive, str(schedule.primitive))
     lines = [
-        f'<algo name="{name}" proto="Simple" nchannels="{channels}" nchunksperloop="{schedule.chunks}" ngpus="{schedule.ranks}"'
-        f' coll="{collective}" inplace="{int(in_place)}" outofplace="{int(not in_place)}">'
+        f'<algo name="{name}" proto="Simple" nchannels="{channels}"'
+        f' nchunksperloop="{schedule.chunks}" ngpus="{schedule.ranks}" coll="{collective}"'
+        f' inplace="{int(in_place)}" outofplace="{int(not in_place)}">'
     ]
     for rank, state in enumerate(ranks):
-        lines.append(f'  <gpu id="{rank}" i_chunks="{sizes[0]}" o_chunks="{sizes[1]}" s_chunks="{len(state.scratch)}">')
+        lines.append(
+            f'  <gpu id="{rank}" i_chunks="{sizes[0]}" o_chunks="{sizes[1]}"'
+            f' s_chunks="{len(state.scratch)}">'
+        )
         for (send, recv, channel), number in state.blocks.items():
             lines.append(f'    <tb id="{number}" send="{send}" recv="{recv}" chan="{channel}">')
             lines += [_step(at, one) for at, one in enumerate(state.lines[number])]
@@ -189,7 +219,7 @@ def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
 def _step(number: int, line: _Line) -> str:
     block, step = line.after or (-1, -1)
     return (
-        f'      <step s="{number}" type="{line.kind}" srcbuf="{line.source[0]}" srcoff="{line.source[1]}"'
-        f' dstbuf="{line.target[0]}" dstoff="{line.target[1]}" cnt="{line.chunks}" depid="{block}" deps="{step}"'
-        f' hasdep="{int(line.awaited)}"/>'
+        f'      <step s="{number}" type="{line.kind}" srcbuf="{line.source[0]}"'
+        f' srcoff="{line.source[1]}" dstbuf="{line.target[0]}" dstoff="{line.target[1]}"'
+        f' cnt="{line.chunks}" depid="{block}" deps="{step}" hasdep="{int(line.awaited)}"/>'
     )

@@ -14,13 +14,22 @@ SEGMENTS = 4  # of a pipelined algorithm, unless asked otherwise: short enough t
 
 
 def shipped_schedule(
-    fabric: Fabric, group: AnyGroup, primitive: Primitive, algorithm: str, segments: int | None = None
+    fabric: Fabric,
+    group: AnyGroup,
+    primitive: Primitive,
+    algorithm: str,
+    segments: int | None = None,
 ) -> OwnSchedule:
-    """The schedule that ``verify`` executes; ColltoolError where there is none, it is none among ranks, or no file holds it."""
-    run = scheduled(fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES)
+    """The schedule that ``verify`` executes; ColltoolError where there is none, it is none among
+    ranks, or no file holds it."""
+    run = scheduled(
+        fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
+    )
     schedule = own_from_program(parse_choice(algorithm).spec, run.program)
     promise_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
-        what = f"{schedule.name} moves {schedule.messages:,} chunks, and a file holds {MOST_MOVES:,}"
+        what = (
+            f"{schedule.name} moves {schedule.messages:,} chunks, and a file holds {MOST_MOVES:,}"
+        )
         raise ColltoolError(what, argument="ranks", fix=f"take {given('ranks', 64)}")
     return schedule

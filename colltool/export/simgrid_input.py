@@ -1,6 +1,8 @@
-"""A schedule for SimGrid: links, a route and a latency for each pair that sends, and the messages step by step.
+"""A schedule for SimGrid: links, a route and a latency for each pair that sends, and the messages
+step by step.
 
-Links and latencies are those that colltool executes on; which messages share them when, and at what rates, is SimGrid's to say.
+Links and latencies are those that colltool executes on; which messages share them when, and at what
+rates, is SimGrid's to say.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from colltool.estimate.wired import WiredTiers, wired_tiers
 from colltool.schedules.links import Indices, LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
-MOST_SIMULATED = 20_000  # messages: SimGrid keeps those that are on their way from Python, one by one
+# messages: SimGrid keeps those that are on their way from Python, one by one
+MOST_SIMULATED = 20_000
 _ROUNDING = 1e-9
 Route = tuple[int, int, float, list[int]]
 """Sender, receiver, latency in seconds, and the number of each link on the way."""
@@ -22,15 +25,17 @@ Route = tuple[int, int, float, list[int]]
 def simgrid_input(run: Scheduled, size: float) -> str:
     """What ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
 
-    ColltoolError as :meth:`Scheduled.steps`, for more than :data:`MOST_SIMULATED` messages, and where a message is spread over
-    several ways: SimGrid has one route for a pair.
+    ColltoolError as :meth:`Scheduled.steps`, for more than :data:`MOST_SIMULATED` messages, and
+    where a message is spread over several ways: SimGrid has one route for a pair.
     """
     import numpy as np
 
     steps = list(_limited(run.steps(size)))
     pairs = sorted({(one.src, one.dst) for step in steps for one in step})
     placed = run.placed
-    wired = wired_tiers(tuple(span.seat for span in placed.spans), placed.ranks, True, placed.domains)
+    wired = wired_tiers(
+        tuple(span.seat for span in placed.spans), placed.ranks, True, placed.domains
+    )
     links: dict[tuple[int, int, int], int] = {}
     src, dst = (np.array(ends, dtype=np.int64) for ends in zip(*pairs, strict=True))
     routes = list(_routes(wired, src, dst, links))
@@ -47,11 +52,16 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
         yield step
 
 
-def _routes(wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]) -> Iterator[Route]:
-    """The route of each pair; ``links`` gets the number of every link met, by its tier, class and place there."""
+def _routes(
+    wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
+) -> Iterator[Route]:
+    """The route of each pair; ``links`` gets the number of every link met, by its tier, class and
+    place there."""
     used: list[list[int]] = [[] for _ in src]
     for tier, use in wired.uses(src, dst):
-        _refuse_spread((use.share / wired.network.tiers[tier].slowness(use.number, use.resource)).tolist())
+        _refuse_spread(
+            (use.share / wired.network.tiers[tier].slowness(use.number, use.resource)).tolist()
+        )
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             used[message].append(links.setdefault((tier, use.number, place), len(links)))
     yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)
@@ -65,5 +75,9 @@ def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:
 
 def _refuse_spread(shares: Sequence[float]) -> None:
     if any(abs(share - 1) > _ROUNDING for share in shares):
-        what = "simgrid has one route for a pair of ranks, and messages here are spread over several"
-        raise ColltoolError(what, argument="simulator", fix="take a schedule between neighbours, such as a ring")
+        what = (
+            "simgrid has one route for a pair of ranks, and messages here are spread over several"
+        )
+        raise ColltoolError(
+            what, argument="simulator", fix="take a schedule between neighbours, such as a ring"
+        )

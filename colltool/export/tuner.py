@@ -1,8 +1,9 @@
 """The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
 
-The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255 characters or more are split; -1
-channels, or no matching row, mean one channel. So every row is explicit, and every collective has rows for all sizes, ending with
-rings under LL or Simple, which NCCL never switches off.
+The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255
+characters or more are split; -1 channels, or no matching row, mean one channel. So every row is
+explicit, and every collective has rows for all sizes, ending with rings under LL or Simple, which
+NCCL never switches off.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
-from colltool.export.tuner_curves import COLLECTIVES, Advice, Cluster, Curves, advised, clusters_of, curves, needs
+from colltool.export.tuner_curves import (
+    COLLECTIVES,
+    Advice,
+    Cluster,
+    Curves,
+    advised,
+    clusters_of,
+    curves,
+    needs,
+)
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
@@ -43,34 +53,58 @@ class _TunerSection(NamedTuple):
     rows: tuple[Advice, ...]
 
 
-def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None) -> str:
+def tuner_config(
+    fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None
+) -> str:
     """The CSV file of NCCL's example tuner plugin.
 
-    ``fabric`` is of stars and Closes only, with the facts of NCCL's model under ``library``. ``groups``: all of the fabric when
-    empty. ``channels``: for all rows (NVLS rows at most what NCCL has for it), NCCL's own numbers when None. Raises ColltoolError
-    where NCCL does not run on the fabric, facts or protocol names are missing, or ranks or channels are out of range.
+    ``fabric`` is of stars and Closes only, with the facts of NCCL's model under ``library``.
+    ``groups``: all of the fabric when empty. ``channels``: for all rows (NVLS rows at most what
+    NCCL has for it), NCCL's own numbers when None. Raises ColltoolError where NCCL does not run on
+    the fabric, facts or protocol names are missing, or ranks or channels are out of range.
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
-        raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
+        raise ColltoolError(
+            f"{channels} channels are out of range",
+            argument="channels",
+            fix=f"NCCL takes 1 to {MOST_CHANNELS}",
+        )
     sections = _sections(fabric, groups)
     clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
-    lines = [f"# colltool export nccl-tuner: {fabric.name}\n", *(f"#   {cluster.spoken}\n" for cluster in clusters), _LOAD]
+    lines = [
+        f"# colltool export nccl-tuner: {fabric.name}\n",
+        *(f"#   {cluster.spoken}\n" for cluster in clusters),
+        _LOAD,
+    ]
     lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
     return "".join([*lines, _COLUMNS, *(line for one in sections for line in _body(one, channels))])
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
-    """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among which NCCL chooses."""
+    """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among
+    which NCCL chooses."""
     lines = [
-        f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.\n",
-        "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
-        "# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it describes a host's PCIe and NVLink,\n"
-        "# which a fabric does not; NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.\n",
+        (
+            f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows:"
+            " NCCL_ALGO cannot depend on sizes.\n"
+        ),
+        (
+            "# Each list holds ring, which NCCL can always run: it refuses a collective for which"
+            " all that is listed is disabled.\n"
+        ),
+        (
+            "# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it"
+            " describes a host's PCIe and NVLink,\n# which a fabric does not;"
+            " NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.\n"
+        ),
     ]
     for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
         # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree
         own = list(sections)
-        each = [(one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows)) for one in own]
+        each = [
+            (one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows))
+            for one in own
+        ]
         listed = ";".join(f"{collective}:{','.join(names)}" for collective, names in each)
         under = [(one.collective, dict.fromkeys(row.protocol for row in one.rows)) for one in own]
         protocols = ";".join(f"{collective}:{','.join(names)}" for collective, names in under)
@@ -83,29 +117,48 @@ def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]
     for cluster in clusters_of(fabric, groups):
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
-            rows = advised(answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own)
+            rows = advised(
+                answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own
+            )
             found.append(_TunerSection(cluster, collective, answer, rows))
     return found
 
 
-def _notes(sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None) -> Iterator[str]:
+def _notes(
+    sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None
+) -> Iterator[str]:
     yield from (_machine(one.hardware) for one in clusters)
     first = clusters[0].hardware
     most = f"at most {_nvls_channels(first)} for NVLS"
-    each = ", ".join(dict.fromkeys(f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}" for one in clusters))
+    each = ", ".join(
+        dict.fromkeys(
+            f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}"
+            for one in clusters
+        )
+    )
     other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
-    asked = f"as NCCL takes on such nodes ({each}, {most}); {other}" if channels is None else f"{channels} as asked for, {most}"
+    asked = (
+        f"as NCCL takes on such nodes ({each}, {most}); {other}"
+        if channels is None
+        else f"{channels} as asked for, {most}"
+    )
     yield f"channels: {asked}."
     for cluster in clusters:
         for span in cluster.placed.spans:
             used = tier_paths(span.seat, Readings()).used[-1]
             share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
             if share > 1:
-                yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, which NCCL's model ignores."
+                yield (
+                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
+                    " which NCCL's model ignores."
+                )
     own = [one.answer.own for one in sections]
     if not all(own):
         where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
-        what = f"rows are what NCCL {first.version} picks by its own model: they change little of what it does without this file."
+        what = (
+            f"rows are what NCCL {first.version} picks by its own model: they change little of what"
+            " it does without this file."
+        )
         yield f"{where} {what} colltool calibrate fits a fabric to your logs."
 
 
@@ -131,11 +184,19 @@ def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
     needed: dict[str, None] = {}
     for depth, rows in groupby(section.rows, key=lambda row: row.depth):
         if depth:
-            yield _comment(f"  behind them, without {' or '.join(needed)}:" if needed else "  behind them, rings:")
+            yield _comment(
+                f"  behind them, without {' or '.join(needed)}:"
+                if needed
+                else "  behind them, rings:"
+            )
         for row in rows:
             needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
             used = channels or cluster.hardware.channels
-            used = min(used, _nvls_channels(cluster.hardware)) if row.algorithm.startswith("nvls") else used
+            used = (
+                min(used, _nvls_channels(cluster.hardware))
+                if row.algorithm.startswith("nvls")
+                else used
+            )
             sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
             yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
 
@@ -143,4 +204,7 @@ def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
 def _comment(text: str) -> str:
     """Wrapped long before the plugin splits the line, whose rest it would read as a row."""
     indent = " " * (len(text) - len(text.lstrip()))
-    return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False))
+    return "".join(
+        f"# {line}\n"
+        for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    )

@@ -14,23 +14,38 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
-_KEPT = ("name", "alpha", "bandwidth", "eta", "ports", "cable", "energy", "post", "protocols", "source", "notes")
+_KEPT = (
+    "name",
+    "alpha",
+    "bandwidth",
+    "eta",
+    "ports",
+    "cable",
+    "energy",
+    "post",
+    "protocols",
+    "source",
+    "notes",
+)
 """Keys of a tier that mean the same on a graph."""
 
-Links = dict[tuple[int, int], tuple[float, float]]  # two ranks -> bytes/s and seconds of what joins them
+# two ranks -> bytes/s and seconds of what joins them
+Links = dict[tuple[int, int], tuple[float, float]]
 
 
 def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
-    """The data of a fabric whose single tier is a graph of what is left; ranks after a failed one move up.
+    """The data of a fabric whose single tier is a graph of what is left; ranks after a failed one
+    move up.
 
     Args:
         failed: ranks such as ``3``, and links such as ``0-1``.
 
     Raises:
-        ColltoolError: not written so, not there, several tiers, or ranks at switches, which have no links of their own.
+        ColltoolError: not written so, not there, several tiers, or ranks at switches, which have no
+            links of their own.
     """
     ranks, links = _parts(failed)
-    (tier, *others) = load_fabric(data).tiers
+    tier, *others = load_fabric(data).tiers
     if others:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
         raise ColltoolError(what, argument="without", fix="start from a fabric of that tier alone")
@@ -43,14 +58,19 @@ def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
         if link not in found:
             beside = sorted(b if a == link[0] else a for a, b in found if link[0] in (a, b))
             raise _not_there(
-                f"link {link[0]}-{link[1]}", f"rank {link[0]} has links to {', '.join(map(str, beside)) or 'nobody'}"
+                f"link {link[0]}-{link[1]}",
+                f"rank {link[0]} has links to {', '.join(map(str, beside)) or 'nobody'}",
             )
     left = [rank for rank in range(tier.endpoints) if rank not in ranks]
     if len(left) < 2:
         what = f"{len(left)} of {tier.endpoints} ranks would be left"
         raise ColltoolError(what, argument="without", fix="leave two ranks or more")
     number = {rank: place for place, rank in enumerate(left)}
-    kept = {(number[a], number[b]): own for (a, b), own in found.items() if (a, b) not in links and a in number and b in number}
+    kept = {
+        (number[a], number[b]): own
+        for (a, b), own in found.items()
+        if (a, b) not in links and a in number and b in number
+    }
     alone = set(number.values()) - {end for ends in kept for end in ends}
     if alone:
         what = f"rank {left[min(alone)]} is left without any link"
@@ -68,7 +88,9 @@ def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
         part = _PART.fullmatch(text.strip())
         if part is None:
             raise ColltoolError(
-                f"'{clipped(text)}' is no rank or link", argument="without", fix="write a rank, 3, or a link, 0-1"
+                f"'{clipped(text)}' is no rank or link",
+                argument="without",
+                fix="write a rank, 3, or a link, 0-1",
             )
         if part[2] is None:
             ranks.add(int(part[1]))
@@ -89,7 +111,9 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
             ends = [(a, b) for b in range(tier.endpoints) for a in range(b)]
             return dict.fromkeys(ends, (tier.bandwidth * tier.ports, kind.classes[0].alpha_s))
         case "neighbour_links":
-            return dict.fromkeys(_neighbours(kind, tier), (tier.bandwidth * tier.ports, kind.classes[0].alpha_s))
+            return dict.fromkeys(
+                _neighbours(kind, tier), (tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
+            )
         case "routes":
             wires = kind.wires(tier.endpoints)
             graph = wires and wires.between_ranks
@@ -116,7 +140,11 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     found, stride = [], 1
     if any(axis.twist for axis in kind.axes):
         fix = given("overrides", [f"{tier.name}.twist=false"])
-        raise ColltoolError(f"the links of a twisted torus, '{tier.name}', are not written out", argument="without", fix=fix)
+        raise ColltoolError(
+            f"the links of a twisted torus, '{tier.name}', are not written out",
+            argument="without",
+            fix=fix,
+        )
     for axis in kind.axes:
         for rank in range(tier.endpoints):
             place = rank // stride % axis.size
@@ -130,7 +158,9 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
 
 def _at_switches(tier: Tier) -> ColltoolError:
     fix = f"a rank less is {given('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
-    return ColltoolError(f"ranks of '{tier.name}' have ports at a switch, not links", argument="without", fix=fix)
+    return ColltoolError(
+        f"ranks of '{tier.name}' have ports at a switch, not links", argument="without", fix=fix
+    )
 
 
 def _edge(ends: tuple[int, int], numbers: tuple[float, float], plain: tuple[float, float]) -> Any:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """Devices by their name, the bundled fabric of the usual machine around them, and what differs."""
+    """Devices by their name, the bundled fabric of the usual machine around them, and what
+    differs."""
 
     pattern: str
     fabric: str

@@ -1,4 +1,5 @@
-"""What a tier can do, whatever its topology: the questions that placement, prices, drawings and counts ask of it."""
+"""What a tier can do, whatever its topology: the questions that placement, prices, drawings and
+counts ask of it."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ def cable_s(metres: float) -> float:
 class DistanceClass(NamedTuple):
     """Pairs of endpoints that are equally far apart.
 
-    ``name``: of the level where they meet, or the tier. ``group``: endpoints in one domain of this class. ``alpha_s``: α without
-    η, cable delay included. ``oversubscription``: of the uplinks from the class below. ``cable_m``: metres.
+    ``name``: of the level where they meet, or the tier. ``group``: endpoints in one domain of this
+    class. ``alpha_s``: α without η, cable delay included. ``oversubscription``: of the uplinks from
+    the class below. ``cable_m``: metres.
     """
 
     name: str
@@ -38,7 +40,8 @@ class DistanceClass(NamedTuple):
 
 
 class LinkKind(NamedTuple):
-    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of each."""
+    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of
+    each."""
 
     name: str
     others: int
@@ -58,7 +61,8 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def joins(self) -> Literal["accelerators", "hosts", "either"]:
-        """What its endpoints are as the innermost tier: accelerators of one host, hosts of one rank each, or either."""
+        """What its endpoints are as the innermost tier: accelerators of one host, hosts of one rank
+        each, or either."""
 
     @property
     def extent(self) -> str:
@@ -73,12 +77,14 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def cube(self) -> int:
-        """Endpoints of a block that optical switches can put in the place of another; 0 where none do."""
+        """Endpoints of a block that optical switches can put in the place of another; 0 where none
+        do."""
         return 0
 
     @property
     def most(self) -> int:
-        """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
+        """The largest ``size`` the file accepts, all else equal; 0 where the tier has no
+        ``size``."""
         return MAX_RANKS
 
     @property
@@ -87,7 +93,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return ()
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """The axes of a group that fills the tier axis by axis, a partial axis open; None where it fills one in part.
+        """The axes of a group that fills the tier axis by axis, a partial axis open; None where it
+        fills one in part.
 
         With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
@@ -103,7 +110,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
-        """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
+        """The tier as a group sees it: of a lattice the best box of that many endpoints, or this
+        shape; None where none fits."""
         return self.tier if self.part(endpoints) is not None else None
 
     def cut_apart(self, endpoints: int) -> bool:  # noqa: ARG002
@@ -130,7 +138,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return None
 
     def takes_stride(self, stride: int) -> bool:
-        """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never two; whole axes."""
+        """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never
+        two; whole axes."""
         even = all(one.group % stride == 0 or stride > one.group for one in self.reached[:-1])
         size = self.tier.endpoints
         return size % stride == 0 and even and self.part(size // stride, stride) is not None
@@ -143,7 +152,11 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def operations(self) -> frozenset[str]:
         """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
-        return frozenset(name for name in ("reduce", "multicast", "all_to_all") if getattr(self.in_network, name, False))
+        return frozenset(
+            name
+            for name in ("reduce", "multicast", "all_to_all")
+            if getattr(self.in_network, name, False)
+        )
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """Tier fields that replace its in-network hardware; empty where it has none."""
@@ -161,7 +174,8 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def trunk_Bps(self) -> float | None:
-        """What all ranks of an endpoint share on their way out, bytes/s, one direction; None where nothing is shared."""
+        """What all ranks of an endpoint share on their way out, bytes/s, one direction; None where
+        nothing is shared."""
         return None
 
     @property
@@ -176,12 +190,14 @@ class TierCapabilities(ABC, Generic[Of]):
         return self.levels[0].alpha if self.levels else self.tier.alpha
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add theirs."""
+        """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add
+        theirs."""
         return {"alpha": alpha_s}
 
     @property
     def neighbours(self) -> int:
-        """Endpoints or switches an endpoint has a link to; parallel ports count once, the rim of a mesh is ignored."""
+        """Endpoints or switches an endpoint has a link to; parallel ports count once, the rim of a
+        mesh is ignored."""
         return 1
 
     @property
@@ -192,7 +208,8 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def bisection_Bps(self) -> float:
-        """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
+        """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and
+        ceil of an odd number)."""
 
     @property
     def bisection_note(self) -> str:
@@ -209,7 +226,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return self.sigma_of(1)
 
     def sigma_of(self, planes: int) -> float | None:
-        """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
+        """Injection of half the endpoints over the bisection: 1 is full bisection; None for a
+        single endpoint."""
         across = self.bisection_of(planes)
         return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
 
@@ -242,7 +260,8 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def rate_Bps(self) -> float:
-        """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that work."""
+        """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that
+        work."""
         whole = self.tier.bandwidth * self.tier.ports
         return whole if self.planes is None else whole * self.planes.share
 
@@ -251,7 +270,9 @@ class TierCapabilities(ABC, Generic[Of]):
         """Of that rate, what one message gets."""
         return 1.0 if self.planes is None else self.planes.share_of(1) / self.planes.share
 
-    def _class(self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None) -> DistanceClass:
+    def _class(
+        self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None
+    ) -> DistanceClass:
         """With the delay of a cable in α: the level's ``own``, else the tier's."""
         metres = own or self.tier.cable or 0.0
         return DistanceClass(name, group, alpha_s + cable_s(metres), ratio, metres)

@@ -1,4 +1,5 @@
-"""A dragonfly, dragonfly+ or HyperX that was sized without a fabric, with its bill, its failures and a Clos beside it."""
+"""A dragonfly, dragonfly+ or HyperX that was sized without a fabric, with its bill, its failures
+and a Clos beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from colltool.sizing.size_direct import DirectPlan
 class DirectSized(Result):
     """A dragonfly, dragonfly+ or HyperX sized for so many endpoints of so many ports.
 
-    ``clos``: with the same ports, switches and oversubscription, and its ``clos_bill``; None where three levels do not join them.
+    ``clos``: with the same ports, switches and oversubscription, and its ``clos_bill``; None where
+    three levels do not join them.
     """
 
     subject: ClassVar[str] = "direct"
@@ -35,9 +37,26 @@ class DirectSized(Result):
 
 
 def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
-    """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between switches have detours."""
+    """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between
+    switches have detours."""
     first, lost = plan.levels[0], min(plan.hosts, plan.ports // ports)
     nics, cut_off = lost * ports // plan.rails, lost if plan.rails == 1 else 0
     of = partial(Failure, tier="", level=first.name)
-    yield of(part="NIC", count=plan.ports, nics=1, endpoints=1, ranks=1, share=1 / ports, cut_off=1 if ports == 1 else 0)
-    yield of(part="switch", count=first.switches, nics=nics, endpoints=lost, ranks=lost, share=1 / plan.rails, cut_off=cut_off)
+    yield of(
+        part="NIC",
+        count=plan.ports,
+        nics=1,
+        endpoints=1,
+        ranks=1,
+        share=1 / ports,
+        cut_off=1 if ports == 1 else 0,
+    )
+    yield of(
+        part="switch",
+        count=first.switches,
+        nics=nics,
+        endpoints=lost,
+        ranks=lost,
+        share=1 / plan.rails,
+        cut_off=cut_off,
+    )

@@ -1,6 +1,8 @@
-"""Layer 3 on a fabric: what the library in force adds on each tier, by device and medium, or as a file of schema /1 has it.
+"""Layer 3 on a fabric: what the library in force adds on each tier, by device and medium, or as a
+file of schema /1 has it.
 
-The numbers are private to the fabric's tiers: a file keeps wires and contention alone, and each of its keys acts on every price.
+The numbers are private to the fabric's tiers: a file keeps wires and contention alone, and each of
+its keys acts on every price.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ from colltool.machines.shipped import machine_for
 def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     """The medium of each tier, innermost first; None where nothing tells.
 
-    Between hosts NCCL's and RCCL's usual network is taken, InfiniBand, where a tier's name says nothing and the inside is known.
+    Between hosts NCCL's and RCCL's usual network is taken, InfiniBand, where a tier's name says
+    nothing and the inside is known.
     """
     found: list[Medium | None] = []
     for number, tier in enumerate(fabric.tiers):
         # a fabric of one Clos tier joins hosts, and what is inside of these is in no tier
         inside = number == 0 and (len(fabric.tiers) > 1 or capabilities_of(tier).joins != "hosts")
-        medium = medium_of(tier.medium, tier.name, tier.bandwidth, fabric.device if inside else None)
+        medium = medium_of(
+            tier.medium, tier.name, tier.bandwidth, fabric.device if inside else None
+        )
         if medium is None and number and any(found) and fabric.library_name in ("nccl", "rccl"):
             medium = Medium("ib", "default")
         found.append(medium)
@@ -47,8 +52,8 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
 def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     """The fabric with what its library adds on each tier.
 
-    ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host sets, are shares of *its*
-    numbers, so that an override acts by ratio.
+    ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host
+    sets, are shares of *its* numbers, so that an override acts by ratio.
     """
     filed = fabric if as_filed is None or len(as_filed.tiers) != len(fabric.tiers) else as_filed
     facts = fabric.library_facts
@@ -58,7 +63,8 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     tiers = []
     for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
         known = None
-        # where messages are routed link by link α is of links, and a library's time a step adds to no pair's
+        # where messages are routed link by link α is of links, and a library's time a step adds to
+        # no pair's
         if layered and capabilities_of(tier).joined_by != "routes":
             known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
         if known is not None and medium in NETWORKS and not has_gpudirect(fabric):
@@ -69,12 +75,15 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     # what such a file lists was measured of it as a whole: a machine's factor would count it twice
     if not layered or _has_own(fabric):
         return found.with_reached(()).with_machine(fabric.own_machine if layered else None)
-    machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
+    machine = fabric.own_machine or machine_for(
+        fabric.device, media[0] or "", media[-1] if len(media) > 1 else None
+    )
     return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
 
 
 def has_gpudirect(fabric: Fabric) -> bool:
-    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP sockets."""
+    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP
+    sockets."""
     facts = fabric.library_facts
     if facts is not None and facts.gpudirect is not None:
         return facts.gpudirect
@@ -82,9 +91,11 @@ def has_gpudirect(fabric: Fabric) -> bool:
 
 
 def p2p_unknown(fabric: Fabric) -> bool:
-    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory (``library.p2p``).
+    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory
+    (``library.p2p``).
 
-    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of what they reach with it.
+    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of
+    what they reach with it.
     """
     facts, medium = fabric.library_facts, media_of(fabric)[0]
     slots = medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
@@ -97,21 +108,27 @@ def with_p2p(fabric: Fabric, works: bool) -> Fabric:
     def made() -> Fabric:
         facts = fabric.library_facts
         assert facts is not None  # of a library that has numbers for both
-        return on_ground(fabric.model_copy(update={"library": facts.model_copy(update={"p2p": works})}))
+        return on_ground(
+            fabric.model_copy(update={"library": facts.model_copy(update={"p2p": works})})
+        )
 
     return fabric.view(f"p2p {works}", made)
 
 
 _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
-"""What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search has it."""
+"""What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source:
+as NCCL's search has it."""
 
 
 def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
-    """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128, and half a slot at most."""
+    """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128,
+    and half a slot at most."""
     most_Bps = next((_STAGED_BPS[gpu] for gpu in gpus if gpu in _STAGED_BPS), None)
     most = 1.0 if most_Bps is None else most_Bps / (tier.bandwidth * tier.eta.beta)
     # NCCL switches LL128 off where a NIC may tear its 128 bytes on the way through the host
-    kept = tuple(row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128")
+    kept = tuple(
+        row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128"
+    )
     return numbers._replace(protocols=kept)
 
 
@@ -139,14 +156,19 @@ def _joined(own: TierLibrary | None, known: TierLibrary | None) -> TierLibrary |
     mine = {primitive for primitive in Primitive if own.protocols_for(primitive)}
     rest = []
     for row in known.protocols:
-        primitives = tuple(primitive for primitive in row.primitives or Primitive if primitive not in mine)
+        primitives = tuple(
+            primitive for primitive in row.primitives or Primitive if primitive not in mine
+        )
         if primitives:
             rest.append(row._replace(primitives=primitives))
-    return TierLibrary((*own.protocols, *rest), own.switch or known.switch, {**known.runs, **own.runs}, own.source)
+    return TierLibrary(
+        (*own.protocols, *rest), own.switch or known.switch, {**known.runs, **own.runs}, own.source
+    )
 
 
 def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
-    """The protocols of a file of schema /1, as shares of and times beside the tier's numbers ``before`` overrides."""
+    """The protocols of a file of schema /1, as shares of and times beside the tier's numbers
+    ``before`` overrides."""
     if not tier.protocols and not tier.algorithms:
         return None
     switch = tier.switches
@@ -160,7 +182,8 @@ def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
 
 
 def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
-    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers that stand on them at the same price."""
+    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers that stand on
+    them at the same price."""
     eta = protocol.eta or tier.eta
     nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
@@ -176,7 +199,11 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
         share=eta.beta / tier.eta.beta,
         line=bandwidth / tier.bandwidth,
         copy_Bps=protocol.local_copy,
-        measured=None if measured is None else MeasuredAt(measured.smallest, measured.largest, measured.ranks),
+        measured=(
+            None
+            if measured is None
+            else MeasuredAt(measured.smallest, measured.largest, measured.ranks)
+        ),
     )
 
 
@@ -186,33 +213,47 @@ def _reached(library: str, gpus: tuple[str, ...], medium: str | None) -> tuple[E
 
 
 def _efficiency(row: Mapping[str, Any]) -> Efficiency:
-    fields: dict[str, Any] = {key: value for key, value in row.items() if key not in ("media", "gpus")}
+    fields: dict[str, Any] = {
+        key: value for key, value in row.items() if key not in ("media", "gpus")
+    }
     if "software" in row:
         fields["software"] = [
-            {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": f"{entry['time'] * 1e6:.9g}us"}
+            {
+                "ranks": entry["ranks"],
+                "size": f"{entry['size']}B",
+                "time": f"{entry['time'] * 1e6:.9g}us",
+            }
             for entry in row["software"]
         ]
     return Efficiency.model_validate(fields)
 
 
 def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    """Tiers that a library's numbers were put on by their name or their device, with the medium; stated ones are left out."""
+    """Tiers that a library's numbers were put on by their name or their device, with the medium;
+    stated ones are left out."""
     found = zip(fabric.tiers, media_of(fabric), strict=True)
     return tuple(
         (tier.name, medium.name)
         for tier, medium in found
-        if medium is not None and medium.how != "stated" and tier.library is not None and medium.name != tier.name
+        if medium is not None
+        and medium.how != "stated"
+        and tier.library is not None
+        and medium.name != tier.name
     )
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
-    """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library.
+    """The fabric with another library, keeping what its own says of the hardware, not what was
+    measured of that library.
 
-    ``version``: of its cost model; what was measured stays, as versions of one library share their kernels.
+    ``version``: of its cost model; what was measured stays, as versions of one library share their
+    kernels.
     """
     facts = fabric.library_facts
     if library != fabric.library_name:
-        return fabric.view(f"under {library} {version}", lambda: _with_library(fabric, library, version))
+        return fabric.view(
+            f"under {library} {version}", lambda: _with_library(fabric, library, version)
+        )
     if facts is None or not version or facts.version == version:
         return fabric
     return fabric.model_copy(update={"library": facts.model_copy(update={"version": version})})
@@ -222,20 +263,28 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     facts = fabric.library_facts
     # what a file says was reached is of the library that it names
     other = {"name": library, "version": version or None, "reached": ()}
-    named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
+    named = (
+        facts.model_copy(update=other)
+        if facts
+        else LibraryFacts(name=library, version=version or None)
+    )
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
     return on_ground(kept.model_copy(update={"library": named}))
 
 
 def launch_of(fabric: Fabric) -> float:
-    """Seconds that a call takes to start: what the file states, else the least of its library's protocols; 0 where unknown."""
-    listed = [row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols]
+    """Seconds that a call takes to start: what the file states, else the least of its library's
+    protocols; 0 where unknown."""
+    listed = [
+        row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols
+    ]
     known = [launch_s for launch_s in listed if launch_s is not None]
     return fabric.launch_overhead if fabric.states_launch or not known else min(known)
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
-    """The fabric before some of its overrides, under the same library; None where it was not loaded with any of these."""
+    """The fabric before some of its overrides, under the same library; None where it was not loaded
+    with any of these."""
     kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
     if fabric.again is None or len(kept) == len(fabric.overrides):
         return None
@@ -244,7 +293,8 @@ def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Where a group's rows were measured: inside, or the outermost medium that it crosses; empty where that is not known."""
+    """Where a group's rows were measured: inside, or the outermost medium that it crosses; empty
+    where that is not known."""
     if tiers == [fabric.tiers[0].name]:
         return INSIDE
     names = [tier.name for tier in fabric.tiers]

@@ -12,9 +12,25 @@ from pydantic import Field
 from colltool.base.errors import ColltoolError
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.definitions.field_types import Accepted, AlgorithmName, Count, Label, Part, PrimitiveName, Size, Words
+from colltool.definitions.field_types import (
+    Accepted,
+    AlgorithmName,
+    Count,
+    Label,
+    Part,
+    PrimitiveName,
+    Size,
+    Words,
+)
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
-from colltool.fabric.load import SUFFIX, exists, find_file, load_fabric, shipped_fabrics, shipped_folder
+from colltool.fabric.load import (
+    SUFFIX,
+    exists,
+    find_file,
+    load_fabric,
+    shipped_fabrics,
+    shipped_folder,
+)
 from colltool.fabric.model import Fabric
 
 MOST_RUNGS = 10_000
@@ -26,7 +42,11 @@ class RungFile(Part):
     """One line of a ladder file."""
 
     primitive: PrimitiveName
-    fabric: Annotated[str, Field(min_length=1), Accepted("a shipped fabric or a file beside the ladder, such as star512", "text")]
+    fabric: Annotated[
+        str,
+        Field(min_length=1),
+        Accepted("a shipped fabric or a file beside the ladder, such as star512", "text"),
+    ]
     algorithm: AlgorithmName | None = None
     ranks: Count | None = None
     size: Size | None = None
@@ -35,19 +55,30 @@ class RungFile(Part):
 class LadderFile(Part):
     """A ladder file."""
 
-    schema_: Annotated[Literal["colltool.ladder-file/1"], Field(alias="schema")] = "colltool.ladder-file/1"
+    schema_: Annotated[Literal["colltool.ladder-file/1"], Field(alias="schema")] = (
+        "colltool.ladder-file/1"
+    )
     name: Label = ""
     description: Words = ""
     size: Size
     rungs: Annotated[
-        tuple[Annotated[RungFile, Accepted("a rung, such as {primitive: ar, fabric: star512, algorithm: ring}")], ...],
+        tuple[
+            Annotated[
+                RungFile,
+                Accepted("a rung, such as {primitive: ar, fabric: star512, algorithm: ring}"),
+            ],
+            ...,
+        ],
         Field(min_length=1, max_length=MOST_RUNGS),
-        Accepted(f"a list of 1 to {MOST_RUNGS} rungs, such as - {{primitive: ar, fabric: star512}}"),
+        Accepted(
+            f"a list of 1 to {MOST_RUNGS} rungs, such as - {{primitive: ar, fabric: star512}}"
+        ),
     ]
 
 
 class RungDefinition(NamedTuple):
-    """What to price where; default: the fastest algorithm, the ladder's size. ``where``: place in the file, for errors."""
+    """What to price where; default: the fastest algorithm, the ladder's size. ``where``: place in
+    the file, for errors."""
 
     primitive: Primitive
     fabric: Fabric
@@ -67,7 +98,9 @@ class LadderDefinition(NamedTuple):
     overrides: tuple[tuple[str, str], ...] = ()
 
 
-def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
+def load_ladder(
+    ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()
+) -> LadderDefinition:
     """A ladder from a file or a mapping, or a shipped one by name."""
     if isinstance(ladder, Mapping):
         return read_ladder(ladder, "", Path(), overrides)
@@ -75,12 +108,16 @@ def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", ove
     return read_ladder(read_text(path, "definition"), name, Path(path).parent, overrides)
 
 
-def read_ladder(content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
+def read_ladder(
+    content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()
+) -> LadderDefinition:
     reading = read(LadderFile, content, name, overrides, _SHORT)
     fabrics, file = _fabrics(reading, folder), reading.result()
     places = [reading.source.at(("rungs", index)) for index in range(len(file.rungs))]
     rungs = tuple(
-        RungDefinition(one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where)
+        RungDefinition(
+            one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where
+        )
         for one, where in zip(file.rungs, places, strict=True)
     )
     return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
@@ -93,7 +130,12 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     listed = reading.data.get("rungs")
     for index, rung in enumerate(listed if isinstance(listed, list) else ()):
         path = ("rungs", index, "fabric")
-        if not isinstance(rung, dict) or "fabric" not in rung or not reading.sound(path) or rung["fabric"] in tried:
+        if (
+            not isinstance(rung, dict)
+            or "fabric" not in rung
+            or not reading.sound(path)
+            or rung["fabric"] in tried
+        ):
             continue
         if reading.enough:
             break
@@ -101,7 +143,11 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
         tried.add(name)
         beside = str(folder / os.path.basename(name))
         try:
-            found[name] = load_fabric(beside if name.removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside) else name)
+            found[name] = load_fabric(
+                beside
+                if name.removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside)
+                else name
+            )
         except ColltoolError as error:
             if error.where or hasattr(error, "problems"):
                 reading.pass_on(path, error)

@@ -1,5 +1,5 @@
-"""The keys ``library``, ``device`` and ``prices`` of a fabric: what runs on it and what its cost model needs of the hardware,
-what stands at its ends, and what its parts cost and draw.
+"""The keys ``library``, ``device`` and ``prices`` of a fabric: what runs on it and what its cost
+model needs of the hardware, what stands at its ends, and what its parts cost and draw.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ _TOOK = Accepted("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
 _MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
-_EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
+_EACH = Accepted(
+    "a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price"
+)
 _PROTOCOLS = Accepted("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
 
-ChannelCount = Annotated[int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")]
-VERSION = r"^\d{1,4}\.\d{1,4}(\.\d{1,4})?([-+a-z][-+.a-z0-9]{0,20})?$"  # 2.30, 2.31.2, 2.31.0a7, 2.30.7-1
+ChannelCount = Annotated[
+    int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")
+]
+# 2.30, 2.31.2, 2.31.0a7, 2.30.7-1
+VERSION = r"^\d{1,4}\.\d{1,4}(\.\d{1,4})?([-+a-z][-+.a-z0-9]{0,20})?$"
 Version = Annotated[
     str,
     Field(pattern=VERSION),
@@ -40,7 +45,8 @@ Version = Annotated[
 
 
 class LibraryGraph(Part):
-    """The channels of one pattern, as NCCL prints them: their number and the rate of one inside and between nodes."""
+    """The channels of one pattern, as NCCL prints them: their number and the rate of one inside and
+    between nodes."""
 
     channels: ChannelCount
     inside: ft.Bandwidth
@@ -65,7 +71,8 @@ class EfficiencyAt(Part):
 
 
 class MeasuredTime(Part):
-    """Measured time of a call beyond its bytes, latencies and launch, at a size on a number of ranks."""
+    """Measured time of a call beyond its bytes, latencies and launch, at a size on a number of
+    ranks."""
 
     ranks: ft.Count
     size: ft.Size
@@ -73,14 +80,19 @@ class MeasuredTime(Part):
 
 
 class Efficiency(Part):
-    """What a library's schedule reaches of its modelled bandwidth, as published or measured; nothing under the ideal reading.
+    """What a library's schedule reaches of its modelled bandwidth, as published or measured;
+    nothing under the ideal reading.
 
-    ``algorithm`` as ``--algorithm`` takes it, or several; that of one tier also counts inside a composition, on the innermost.
-    ``share`` is a number, or one by nodes: between two of them by the logarithm, beyond them the nearest. Beside its bytes a call
-    of M takes ``startup``, ``startup_per_rank`` for each rank, and for each ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise
-    of a bandwidth with size; inside the sizes and ranks of ``measured``, held beyond them. ``software`` lists measured times
-    instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them. ``protocols``: under
-    which it was measured; default: all. Of several figures that fit, the first with a share and the first with times count.
+    ``algorithm`` as ``--algorithm`` takes it, or several; that of one tier also counts inside a
+    composition, on the innermost.
+    ``share`` is a number, or one by nodes: between two of them by the logarithm, beyond them the
+    nearest. Beside its bytes a call of M takes ``startup``, ``startup_per_rank`` for each rank, and
+    for each ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise of a bandwidth with size; inside
+    the sizes and ranks of ``measured``, held beyond them. ``software`` lists measured times
+    instead: straight between two sizes, by the logarithm between two rank counts, the nearest
+        beyond them. ``protocols``: under
+    which it was measured; default: all. Of several figures that fit, the first with a share and the
+    first with times count.
     """
 
     algorithm: Annotated[
@@ -90,8 +102,15 @@ class Efficiency(Part):
     primitives: ft.PrimitiveNames
     protocols: Annotated[tuple[ft.Name, ...] | None, _NAMES, _PROTOCOLS] = None
     share: Annotated[
-        ft.Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=ft.MAX_LISTED)],
-        Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),
+        ft.Fraction
+        | Annotated[
+            tuple[Annotated[EfficiencyAt, _REACHED_ON], ...],
+            Field(min_length=1, max_length=ft.MAX_LISTED),
+        ],
+        Accepted(
+            "a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64,"
+            " share: 0.8}]"
+        ),
     ] = 1.0
     startup: ft.Overhead | None = None
     startup_per_rank: ft.Overhead | None = None
@@ -137,7 +156,12 @@ class Efficiency(Part):
     def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
         """Measured (bytes, seconds) by rank count, both ascending."""
         counts = sorted({one.ranks for one in self.software})
-        return {count: tuple(sorted((one.size, one.time) for one in self.software if one.ranks == count)) for count in counts}
+        return {
+            count: tuple(
+                sorted((one.size, one.time) for one in self.software if one.ranks == count)
+            )
+            for count in counts
+        }
 
     def share_on(self, nodes: int) -> float:
         if isinstance(self.share, float):
@@ -153,10 +177,14 @@ class Efficiency(Part):
 class LibraryFacts(Part):
     """A library by name, with the facts that its cost model needs.
 
-    ``version``: its numbers and rules, default 2.30 for NCCL. ``nics`` of a node, default: one per GPU; ``collnet``:
-    NCCL_COLLNET_ENABLE with a plugin, default: off; ``nvls``: NCCL_NVLS_ENABLE, default: on; ``link`` between the GPUs of a node,
-    default: NVLink. ``gpudirect``: NICs read and write the GPUs' memory, default: they do but over TCP sockets; ``p2p``: cards in
-    PCIe slots read each other's memory. ``reached``: published or measured shares of the modelled bandwidth.
+    ``version``: its numbers and rules, default 2.30 for NCCL. ``nics`` of a node, default: one per
+    GPU; ``collnet``:
+    NCCL_COLLNET_ENABLE with a plugin, default: off; ``nvls``: NCCL_NVLS_ENABLE, default: on;
+    ``link`` between the GPUs of a node,
+    default: NVLink. ``gpudirect``: NICs read and write the GPUs' memory, default: they do but over
+        TCP sockets; ``p2p``: cards in
+    PCIe slots read each other's memory. ``reached``: published or measured shares of the modelled
+    bandwidth.
     """
 
     name: LibraryName
@@ -179,13 +207,40 @@ class LibraryFacts(Part):
 
 FabricLibrary = Annotated[
     LibraryName | LibraryFacts | None,
-    Accepted('nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl, version: "2.30", gpu: hopper, cpu: intel}'),
+    Accepted(
+        'nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl, version: "2.30",'
+        " gpu: hopper, cpu: intel}"
+    ),
 ]
 
 DEVICES = (
-    "a100-40gb", "a100-80gb", "a800", "b200", "b300", "gb10", "gb200", "gb300", "gh200", "h100", "h20", "h200", "h800", "l40s",
-    "mi300x", "mi325x", "mi355x", "mi455x", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x", "trainium2", "trainium3", "vr200",
-)  # fmt: skip
+    "a100-40gb",
+    "a100-80gb",
+    "a800",
+    "b200",
+    "b300",
+    "gb10",
+    "gb200",
+    "gb300",
+    "gh200",
+    "h100",
+    "h20",
+    "h200",
+    "h800",
+    "l40s",
+    "mi300x",
+    "mi325x",
+    "mi355x",
+    "mi455x",
+    "tpu-v4",
+    "tpu-v5e",
+    "tpu-v5p",
+    "tpu-v6e",
+    "tpu7x",
+    "trainium2",
+    "trainium3",
+    "vr200",
+)
 WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "trainium3", "vr200")
 """Of these colltool does not know the FLOP/s."""
 
@@ -210,9 +265,10 @@ class PartPrice(Part):
 class Prices(Part):
     """What the parts of a network cost; no prices ship with colltool.
 
-    ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but for those that enter the levels
-    (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; without it all but the innermost, which is inside
-    a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
+    ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but
+    for those that enter the levels (or tiers) of ``copper``. ``tiers`` are those that are bought by
+    the piece; without it all but the innermost, which is inside a node or rack. ``power`` is what
+    energy costs, ``years`` how long it runs.
     """
 
     currency: ft.Currency
@@ -221,18 +277,33 @@ class Prices(Part):
     optic: Annotated[ft.Money | PartPrice | None, _EACH] = None
     nic: Annotated[ft.Money | PartPrice | None, _EACH] = None
     power: ft.EnergyPrice | None = None
-    years: Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")] | None = None
-    copper: Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")] | None = None
-    tiers: Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
+    years: (
+        Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")]
+        | None
+    ) = None
+    copper: (
+        Annotated[
+            tuple[ft.Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")
+        ]
+        | None
+    ) = None
+    tiers: (
+        Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None
+    ) = None
 
     def of(self, part: str) -> PartPrice | None:
-        given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]
+        given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[
+            part
+        ]
         return PartPrice(price=given) if isinstance(given, float) else given
 
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
         """``tiers`` and ``copper`` must name what the fabric has."""
         slips = []
-        for key, given, names in (("tiers", self.tiers, tiers), ("copper", self.copper, [*tiers, *levels])):
+        for key, given, names in (
+            ("tiers", self.tiers, tiers),
+            ("copper", self.copper, [*tiers, *levels]),
+        ):
             for index, name in enumerate(given or ()):
                 if name not in names:
                     fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()

@@ -1,4 +1,5 @@
-"""A fabric by path, shipped name or mapping, with what-if overrides, validated once: every error in one report."""
+"""A fabric by path, shipped name or mapping, with what-if overrides, validated once: every error in
+one report."""
 
 from __future__ import annotations
 
@@ -38,23 +39,38 @@ def shipped_fabrics() -> list[str]:
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     """The path that ``--fabric`` means and its name for errors."""
-    return find_file(path_or_name, "fabric", shipped_folder(), "list the shipped ones: colltool fabric list")
+    return find_file(
+        path_or_name, "fabric", shipped_folder(), "list the shipped ones: colltool fabric list"
+    )
 
 
-def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, listing: str = "") -> tuple[str, str]:
-    """An existing file, else a shipped one of a folder by file name or stem: its path and its name for errors."""
+def find_file(
+    path_or_name: str | os.PathLike[str], noun: str, folder: Path, listing: str = ""
+) -> tuple[str, str]:
+    """An existing file, else a shipped one of a folder by file name or stem: its path and its name
+    for errors."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
-    shipped, stem = sorted(file.stem for file in folder.glob(f"*{SUFFIX}")), typed.removesuffix(SUFFIX)
+    shipped, stem = (
+        sorted(file.stem for file in folder.glob(f"*{SUFFIX}")),
+        typed.removesuffix(SUFFIX),
+    )
     if stem in shipped:
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if os.path.dirname(typed) or os.path.splitext(typed)[1]:
         confine(typed, printable(typed))
     if exists(typed):
-        raise ColltoolError(f"is a directory, expected a {noun} file", where=printable(typed), fix="give a file in it")
+        raise ColltoolError(
+            f"is a directory, expected a {noun} file",
+            where=printable(typed),
+            fix="give a file in it",
+        )
     if (merged := stem.removesuffix("-measured")) != stem and merged in shipped:
-        fix = f"{merged} holds the measured numbers now: type {merged}, and {given('numbers', 'datasheet')} for the datasheet's"
+        fix = (
+            f"{merged} holds the measured numbers now: type {merged}, and"
+            f" {given('numbers', 'datasheet')} for the datasheet's"
+        )
         raise ColltoolError(f"no {noun} is called {shown(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, shipped)
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
@@ -69,13 +85,16 @@ def exists(typed: str) -> bool:
         return False
 
 
-def load_fabric(fabric: FabricSource, overrides: Overrides = (), machine: OwnMachine | None = None) -> Fabric:
+def load_fabric(
+    fabric: FabricSource, overrides: Overrides = (), machine: OwnMachine | None = None
+) -> Fabric:
     """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
-    ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``, ``torus.shape=[8,8,4]``,
-    ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
-    ``machine``: a file of measured rows, as :func:`colltool.calibrate` writes; default: ``NAME.machine.yaml`` beside a
-    ``NAME.yaml``.
+    ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
+    ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key.
+    Raises ManyErrors with everything wrong in the content.
+    ``machine``: a file of measured rows, as :func:`colltool.calibrate` writes; default:
+    ``NAME.machine.yaml`` beside a ``NAME.yaml``.
     """
     loaded = _load(fabric, overrides)
     own = machine if machine is not None else _beside(fabric)
@@ -108,7 +127,8 @@ def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric
 
 @lru_cache(maxsize=32)
 def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
-    """One object for the same text: fabrics are immutable, and what was worked out on their tiers is found by these."""
+    """One object for the same text: fabrics are immutable, and what was worked out on their tiers
+    is found by these."""
     return read_fabric(text, name, overrides)
 
 
@@ -125,13 +145,20 @@ def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
-    """Read as :func:`load_fabric` does, with the places of everything in the file, and errors not yet raised."""
+    """Read as :func:`load_fabric` does, with the places of everything in the file, and errors not
+    yet raised."""
     if isinstance(fabric, Mapping):
         return _reading(fabric, "", "", overrides)
     if not isinstance(fabric, str | os.PathLike):
-        loaded = "; one that is loaded takes other numbers where it is loaded" if isinstance(fabric, Fabric) else ""
+        loaded = (
+            "; one that is loaded takes other numbers where it is loaded"
+            if isinstance(fabric, Fabric)
+            else ""
+        )
         fix = f'give a path, the name of a shipped fabric ("nvl72"), or a mapping{loaded}'
-        raise ColltoolError(f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix)
+        raise ColltoolError(
+            f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix
+        )
     file, name = find_fabric(fabric)
     return _of_text(read_text(file, "definition", name), file, name, overrides)
 
@@ -141,7 +168,11 @@ def _of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[F
 
 
 def _reading(
-    content: str | Mapping[str, Any], name: str, folder: str, overrides: Overrides, seen: tuple[str, ...] = ()
+    content: str | Mapping[str, Any],
+    name: str,
+    folder: str,
+    overrides: Overrides,
+    seen: tuple[str, ...] = (),
 ) -> Reading[Fabric]:
     source, problems = sourced(content, name)
     kept: list[tuple[str, str, Any]] = []
@@ -154,28 +185,47 @@ _OF_THE_OTHER = frozenset({"name", "description", "notes"})
 """What is said of the fabric that another one is like, not of that one."""
 
 
-def _like_another(source: Source, folder: str, seen: tuple[str, ...]) -> tuple[Source, list[tuple[str, str, Any]]]:
-    """The data of a fabric that is another one but for its own keys, and what it sets, to be applied to them."""
+def _like_another(
+    source: Source, folder: str, seen: tuple[str, ...]
+) -> tuple[Source, list[tuple[str, str, Any]]]:
+    """The data of a fabric that is another one but for its own keys, and what it sets, to be
+    applied to them."""
     data = dict(source.data)
     like, changes = data.pop("like"), data.pop("set", {})
     if not isinstance(like, str) or not like:
-        raise ColltoolError("expected the name of a shipped fabric, or a file", where=source.at(("like",)), fix="like: dgx-h100")
+        raise ColltoolError(
+            "expected the name of a shipped fabric, or a file",
+            where=source.at(("like",)),
+            fix="like: dgx-h100",
+        )
     if not isinstance(changes, dict):
         fix = "set: {ib.bandwidth: 100GB/s}"
-        raise ColltoolError(f"expected values by key, got {shown(changes)}", where=source.at(("set",)), fix=fix)
+        raise ColltoolError(
+            f"expected values by key, got {shown(changes)}", where=source.at(("set",)), fix=fix
+        )
     beside = os.path.join(folder, like)
     try:
         file, name = find_fabric(beside if os.path.isfile(beside) else like)
     except ColltoolError as error:
         raise ColltoolError(error.what, where=source.at(("like",)), fix=error.fix) from None
     if os.path.realpath(file) in seen:
-        raise ColltoolError("is like itself", where=source.at(("like",)), fix="name the fabric that it differs from")
-    reading = _reading(read_text(file, "definition", name), name, os.path.dirname(file), (), (*seen, os.path.realpath(file)))
+        raise ColltoolError(
+            "is like itself", where=source.at(("like",)), fix="name the fabric that it differs from"
+        )
+    reading = _reading(
+        read_text(file, "definition", name),
+        name,
+        os.path.dirname(file),
+        (),
+        (*seen, os.path.realpath(file)),
+    )
     reading.result()
     other = reading.data
     kept = {key: value for key, value in other.items() if key not in _OF_THE_OTHER}
     whole = {**kept, **data}
-    if isinstance(own := data.get("source"), dict) and isinstance(theirs := other.get("source"), dict):
+    if isinstance(own := data.get("source"), dict) and isinstance(
+        theirs := other.get("source"), dict
+    ):
         whole["source"] = {**theirs, **own}
     if {"device", "tiers"} & set(data) or any(not key.endswith(".size") for key in changes):
         whole.setdefault("measured_on", other["name"])
@@ -190,11 +240,19 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
     if own is inner:
         return source
     if not isinstance(own, list):
-        raise ColltoolError("expected a list of tiers", where=source.at(("tiers",)), fix="leave tiers out, or list further ones")
+        raise ColltoolError(
+            "expected a list of tiers",
+            where=source.at(("tiers",)),
+            fix="leave tiers out, or list further ones",
+        )
 
     def moved(places: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
         return {
-            (("tiers", int(path[1]) + len(inner), *path[2:]) if path[:1] == ("tiers",) and len(path) > 1 else path): place
+            (
+                ("tiers", int(path[1]) + len(inner), *path[2:])
+                if path[:1] == ("tiers",) and len(path) > 1
+                else path
+            ): place
             for path, place in places.items()
         }
 
@@ -204,21 +262,33 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
 
 def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
     """A tier's source of a value does not speak for another value."""
-    sourced_tiers = [one for one in data["tiers"] if isinstance(one, dict) and isinstance(one.get("source"), dict)]
+    sourced_tiers = [
+        one
+        for one in data["tiers"]
+        if isinstance(one, dict) and isinstance(one.get("source"), dict)
+    ]
     for tier in sourced_tiers:
         for key in changes:
             owner, _, name = key.partition(".")
             if owner == tier.get("name"):
-                tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
+                tier["source"] = {
+                    what: said
+                    for what, said in tier["source"].items()
+                    if what != name.partition(".")[0]
+                }
 
 
-def _finished(reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None) -> Fabric:
-    """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on what the file itself says."""
+def _finished(
+    reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None
+) -> Fabric:
+    """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on
+    what the file itself says."""
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.variants import parameter_ranges
 
         for key, how in reading.model.uncertainty.items():
-            if ".protocols." in key:  # of a file of schema /1: a library's numbers are none of the fabric's
+            # of a file of schema /1: a library's numbers are none of the fabric's
+            if ".protocols." in key:
                 continue
             try:
                 parameter_ranges(reading.model, [f"{key}={how}"])
@@ -239,7 +309,8 @@ _EACH = given("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
-    """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the overrides only."""
+    """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the
+    overrides only."""
     content: str | Mapping[str, Any] = {}
     name = ""
     if isinstance(prices, Mapping):
@@ -251,7 +322,10 @@ def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Price
         if not problems and (inner := _inner(source.data, name, prices)) is not source.data:
             content = inner
     elif prices is not None:
-        what, fix = f"expected prices, got a {type(prices).__name__}", 'a mapping such as {"currency": "USD", "switch": 30000}'
+        what, fix = (
+            f"expected prices, got a {type(prices).__name__}",
+            'a mapping such as {"currency": "USD", "switch": 30000}',
+        )
         raise ColltoolError(what, argument="prices", fix=f"give a file, or {fix}")
     return read(Prices, content, name, overrides, _SHORT).result()
 
@@ -265,5 +339,9 @@ def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:
-        raise ColltoolError("is a fabric without prices", where=name, fix=f"give a file with prices, or {_EACH} and more")
+        raise ColltoolError(
+            "is a fabric without prices",
+            where=name,
+            fix=f"give a file with prices, or {_EACH} and more",
+        )
     return found

@@ -1,7 +1,7 @@
 """The fabric file as pydantic models: its YAML schema, bounds and units.
 
-Numbers are SI once validated. ``source`` and ``notes`` are text for people and never priced. Class docstrings go into the JSON
-Schema.
+Numbers are SI once validated. ``source`` and ``notes`` are text for people and never priced. Class
+docstrings go into the JSON Schema.
 """
 
 from __future__ import annotations
@@ -26,43 +26,67 @@ from colltool.fabric.uneven import domain_slips
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.used import Applied, MachineUsed
 
-_PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
+_PRICES = Accepted(
+    "a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}"
+)
 
 
 Tier = Annotated[
-    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier | DragonflyTier | DragonflyPlusTier,
+    StarTier
+    | FullMeshTier
+    | LatticeTier
+    | ClosTier
+    | GraphTier
+    | HyperXTier
+    | DragonflyTier
+    | DragonflyPlusTier,
     Field(discriminator="topology"),
     Accepted("a tier: a mapping with name, topology, bandwidth ..."),
 ]
 
 
-_NOT_IN_2 = "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and medium"
-_IN_2 = "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your own: colltool calibrate"
+_NOT_IN_2 = (
+    "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and"
+    " medium"
+)
+_IN_2 = (
+    "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your"
+    " own: colltool calibrate"
+)
 MPI_POST_S = 0.43e-6
-"""LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov), tests/benchmarks/fit_mpi.py."""
+"""LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
+tests/benchmarks/fit_mpi.py."""
 
 
 def _or_like(schema: dict[str, Any]) -> None:
     """A file may name another fabric instead of its own tiers, and what it sets."""
     like = (
-        "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given here stand outside of its own."
+        "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given"
+        " here stand outside of its own."
     )
     set_ = "Values by key that differ from that fabric, such as ib.bandwidth: 100GB/s."
-    schema["properties"] |= {"like": {"type": "string", "description": like}, "set": {"type": "object", "description": set_}}
+    schema["properties"] |= {
+        "like": {"type": "string", "description": like},
+        "set": {"type": "object", "description": set_},
+    }
     schema["required"] = [key for key in schema["required"] if key != "tiers"]
     schema["anyOf"] = [{"required": ["tiers"]}, {"required": ["like"]}]
 
 
 class Fabric(Part):
-    """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on.
+    """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``:
+    what a job computes on.
 
-    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from. ``numbers``:
+    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were
+    taken over from. ``numbers``:
     ``datasheet`` keeps what was measured of a library off it.
     """
 
     model_config = ConfigDict(json_schema_extra=_or_like)
 
-    schema_: Annotated[Literal["colltool.fabric/2", "colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/2"
+    schema_: Annotated[Literal["colltool.fabric/2", "colltool.fabric/1"], Field(alias="schema")] = (
+        "colltool.fabric/2"
+    )
     name: ft.Name
     description: ft.Words = ""
     tiers: Annotated[
@@ -78,7 +102,8 @@ class Fabric(Part):
     numbers: Literal["measured", "datasheet"] = "measured"
     device: DeviceName | None = None
     uncertainty: Annotated[
-        dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")
+        dict[str, str] | None,
+        Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
@@ -92,7 +117,8 @@ class Fabric(Part):
 
     @property
     def domains(self) -> tuple[int, ...]:
-        """Ranks of each domain that the outermost tier joins, where they differ; empty where all are alike."""
+        """Ranks of each domain that the outermost tier joins, where they differ; empty where all
+        are alike."""
         return self.tiers[-1].uneven
 
     @property
@@ -112,7 +138,8 @@ class Fabric(Part):
 
     @property
     def efficiencies(self) -> tuple[Efficiency, ...]:
-        """Published or measured figures of its library's schedules; none where any library may run."""
+        """Published or measured figures of its library's schedules; none where any library may
+        run."""
         facts = self.library_facts
         own = facts.reached if facts and facts.name != "all" else ()
         return own or self._reached
@@ -129,24 +156,34 @@ class Fabric(Part):
             return self
         told = {"post": MPI_POST_S}
         return self.model_copy(
-            update={"tiers": tuple(t if t.post is not None else t.model_copy(update=told) for t in self.tiers)}
+            update={
+                "tiers": tuple(
+                    t if t.post is not None else t.model_copy(update=told) for t in self.tiers
+                )
+            }
         )
 
     def on_datasheet(self) -> Fabric:
-        """Wires and contention (layers 1 and 2), with a launch that the file states, without what a library adds."""
+        """Wires and contention (layers 1 and 2), with a launch that the file states, without what a
+        library adds."""
         return self.view("datasheet", self._without_library)
 
     def on_wires(self) -> Fabric:
-        """Wires alone, without a launch: what ``--ideal`` prices. What the library runs is no number, and stays."""
+        """Wires alone, without a launch: what ``--ideal`` prices. What the library runs is no
+        number, and stays."""
         return self.view("wires", self._wires)
 
     def _wires(self) -> Fabric:
         bare = self._without_library()
-        tiers = (wires.with_library(tier.choices) for wires, tier in zip(bare.tiers, self.tiers, strict=True))
+        tiers = (
+            wires.with_library(tier.choices)
+            for wires, tier in zip(bare.tiers, self.tiers, strict=True)
+        )
         return bare.model_copy(update={"tiers": tuple(tiers), "launch_overhead": 0.0})
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
-        """A variant of the fabric, made once for a name: what was worked out on a fabric is found by identity."""
+        """A variant of the fabric, made once for a name: what was worked out on a fabric is found
+        by identity."""
         if name not in self._views:
             self._views[name] = make()
         return self._views[name]
@@ -155,11 +192,14 @@ class Fabric(Part):
         facts = self.library_facts
         library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
         tiers = tuple(tier.on_datasheet() for tier in self.tiers)
-        return self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
+        return (
+            self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
+        )
 
     @property
     def machine(self) -> MeasuredMachine | None:
-        """What was measured of this machine beyond its library (layer 4); None where nothing was."""
+        """What was measured of this machine beyond its library (layer 4); None where nothing
+        was."""
         return self._machine
 
     def with_machine(self, machine: MeasuredMachine | None) -> Fabric:
@@ -170,7 +210,8 @@ class Fabric(Part):
 
     @property
     def own_machine(self) -> MeasuredMachine | None:
-        """The machine of its owner's rows, which stands before those that ship; None without any."""
+        """The machine of its owner's rows, which stands before those that ship; None without
+        any."""
         return self._own_machine
 
     def with_own_machine(self, machine: MeasuredMachine) -> Fabric:
@@ -182,27 +223,36 @@ class Fabric(Part):
 
     @property
     def home(self) -> Fabric | None:
-        """The fabric that its own machine was put on, as its file has it, whatever was changed since."""
+        """The fabric that its own machine was put on, as its file has it, whatever was changed
+        since."""
         return self._home
 
     def without_machine(self) -> Fabric:
         """By wires, contention and library alone, as ``numbers="library"`` prices it."""
-        return self if self._machine is None else self.view("no machine", lambda: self.with_machine(None))
+        return (
+            self
+            if self._machine is None
+            else self.view("no machine", lambda: self.with_machine(None))
+        )
 
     @property
     def states_launch(self) -> bool:
-        """Whether a launch of the user's own takes the place of the library's: stated in the file, or set for this call.
+        """Whether a launch of the user's own takes the place of the library's: stated in the file,
+        or set for this call.
 
         Files of schema /1 whose protocols state launches mean the others with the fabric's.
         """
         if "launch_overhead" not in self.model_fields_set:
             return False
-        listed = any(one.launch_overhead is not None for tier in self.tiers for one in tier.protocols or ())
+        listed = any(
+            one.launch_overhead is not None for tier in self.tiers for one in tier.protocols or ()
+        )
         return not listed or any(key == "launch_overhead" for key, _ in self._overrides)
 
     @property
     def overrides(self) -> Applied:
-        """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data or equality."""
+        """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data
+        or equality."""
         return Applied(self._overrides, MachineUsed.of(self._machine))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -221,7 +271,10 @@ class Fabric(Part):
         """A list of equal domains is the size of the tier inside, and no list."""
         if self.domains and len(set(self.domains)) == 1:
             inner, outer = self.tiers
-            sizes = inner.model_copy(update={"size": self.domains[0]}), outer.model_copy(update={"domains": None})
+            sizes = (
+                inner.model_copy(update={"size": self.domains[0]}),
+                outer.model_copy(update={"domains": None}),
+            )
             self.__dict__["tiers"] = sizes
 
     @property
@@ -240,7 +293,8 @@ class Fabric(Part):
         filed: Fabric | None = None,
         again: Callable[[list[str]], Fabric] | None = None,
     ) -> Fabric:
-        """The fabric with overrides as given; ``filed``: without them, ``again`` loads it with others."""
+        """The fabric with overrides as given; ``filed``: without them, ``again`` loads it with
+        others."""
         fabric = self.model_copy()
         fabric._overrides = overrides
         fabric._filed = filed
@@ -255,7 +309,8 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _form_agrees(self) -> Fabric:
-        """A file of schema /2 keeps what a library takes out: it is data of the library's, or a machine file of one's own."""
+        """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
+        machine file of one's own."""
         if self.schema_ == "colltool.fabric/1":
             return self
         slips = []
@@ -264,7 +319,13 @@ class Fabric(Part):
                 if given is not None:
                     slips.append(Slip(_NOT_IN_2.format(key=key), _IN_2, ("tiers", number, key)))
             if tier.switches is not None and tier.switches.protocols is not None:
-                slips.append(Slip(_NOT_IN_2.format(key="protocols"), _IN_2, ("tiers", number, "in_network", "protocols")))
+                slips.append(
+                    Slip(
+                        _NOT_IN_2.format(key="protocols"),
+                        _IN_2,
+                        ("tiers", number, "in_network", "protocols"),
+                    )
+                )
         parts.refuse(slips)
         return self
 
@@ -273,7 +334,13 @@ class Fabric(Part):
         parts.refuse(domain_slips(self.tiers))
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
-            raise Slips(Slip(f"{self.ranks} ranks are more than {ft.MAX_RANKS}", "make a tier smaller", ("tiers",)))
+            raise Slips(
+                Slip(
+                    f"{self.ranks} ranks are more than {ft.MAX_RANKS}",
+                    "make a tier smaller",
+                    ("tiers",),
+                )
+            )
         names = [tier.name for tier in self.tiers]
         if (second := parts.first_repeated(names)) is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
@@ -281,15 +348,26 @@ class Fabric(Part):
         if self.tiers[0].rail_only:
             fix = "put the tier that a node has inside before it, or leave rails out"
             raise Slips(
-                Slip("rails that never meet need a tier inside, over which messages change rails", fix, ("tiers", 0, "rails"))
+                Slip(
+                    "rails that never meet need a tier inside, over which messages change rails",
+                    fix,
+                    ("tiers", 0, "rails"),
+                )
             )
         # a collective runs under one protocol throughout, so tiers that list any need one in common
         for primitive in Primitive:
-            lists = {tier.name: own for tier in self.tiers if (own := tier.stated_protocols(primitive))}
+            lists = {
+                tier.name: own for tier in self.tiers if (own := tier.stated_protocols(primitive))
+            }
             if lists and not set.intersection(*map(set, lists.values())):
                 listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
-                what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"
+                what = (
+                    f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs"
+                    " under one throughout"
+                )
                 raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
         if self.prices is not None:
-            self.prices.check_names(names, [name for tier in self.tiers for name in tier.level_names])
+            self.prices.check_names(
+                names, [name for tier in self.tiers for name in tier.level_names]
+            )
         return self._nested()

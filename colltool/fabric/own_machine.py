@@ -1,4 +1,5 @@
-"""A fabric on the measured rows of its owner's machine (layer 4): those of a machine file in place of a shipped machine.
+"""A fabric on the measured rows of its owner's machine (layer 4): those of a machine file in place
+of a shipped machine.
 
 The file is one that is named, or ``NAME.machine.yaml`` beside the fabric's ``NAME.yaml``.
 """
@@ -25,7 +26,8 @@ OwnMachine = MeasuredMachine | str | os.PathLike[str]
 
 
 def beside(fabric_file: str) -> str | None:
-    """The machine file of a fabric's file: ``cluster.machine.yaml`` of ``cluster.yaml``; None where there is none."""
+    """The machine file of a fabric's file: ``cluster.machine.yaml`` of ``cluster.yaml``; None where
+    there is none."""
     found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
     return found if found != fabric_file and os.path.isfile(found) else None
 
@@ -34,21 +36,25 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
     """The fabric priced with a machine's own rows.
 
     Raises:
-        ColltoolError: a file that cannot be read, or one of another device or other media; names both.
+        ColltoolError: a file that cannot be read, or one of another device or other media; names
+            both.
     """
     if isinstance(machine, MeasuredMachine):
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
         return _with(fabric, machine)
     if not isinstance(machine, str | os.PathLike):
         fix = f"write {given('machine', 'cluster.machine.yaml')}"
-        raise ColltoolError(f"expected a machine file, got a {type(machine).__name__}", argument="machine", fix=fix)
+        raise ColltoolError(
+            f"expected a machine file, got a {type(machine).__name__}", argument="machine", fix=fix
+        )
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
     return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
 
 
 def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
-    """The same machine before overrides and under others: d is of the machine, not of what is asked about it."""
+    """The same machine before overrides and under others: d is of the machine, not of what is asked
+    about it."""
     filed, again = fabric.filed, fabric.again
     found = fabric.with_own_machine(machine)
     if filed is None and again is None:
@@ -59,7 +65,9 @@ def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 
 
-def _with_others(load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]) -> Fabric:
+def _with_others(
+    load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]
+) -> Fabric:
     return load(overrides).with_own_machine(machine)
 
 
@@ -71,7 +79,11 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
     kept = _applying(fabric, file, path)
     base = None if fabric.machine is None or fabric.machine.file else fabric.machine
     machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
-    idle = tuple(scope for scope in dict.fromkeys(row.scope for row in file.rows) if scope not in {row.scope for row in kept})
+    idle = tuple(
+        scope
+        for scope in dict.fromkeys(row.scope for row in file.rows)
+        if scope not in {row.scope for row in kept}
+    )
     return replace(machine, idle=idle)
 
 
@@ -86,17 +98,33 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
     """The rows whose medium the fabric has."""
     inner, *outer = [medium.name if medium else "" for medium in media_of(fabric)]
     if file.media.inside != inner:
-        what = f"was measured inside {file.media.inside}, and {fabric.name} has {inner or 'no known medium'} there"
-        raise ColltoolError(what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric))
+        what = (
+            f"was measured inside {file.media.inside}, and {fabric.name} has"
+            f" {inner or 'no known medium'} there"
+        )
+        raise ColltoolError(
+            what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric)
+        )
     scopes = [INSIDE, *outer]
     kept = tuple(row for row in file.rows if row.scope in scopes)
     if not kept:
         measured = ", ".join(dict.fromkeys(row.scope for row in file.rows))
         hint = nearest(file.rows[0].scope, scopes)
-        what = f"was measured across {measured}, and {fabric.name} has {', '.join(filter(None, scopes))}"
-        raise ColltoolError(what, where=f"{path}: rows", argument="machine", fix=f"{hint} {_another(fabric)}".strip())
+        what = (
+            f"was measured across {measured}, and {fabric.name} has"
+            f" {', '.join(filter(None, scopes))}"
+        )
+        raise ColltoolError(
+            what,
+            where=f"{path}: rows",
+            argument="machine",
+            fix=f"{hint} {_another(fabric)}".strip(),
+        )
     return kept
 
 
 def _another(fabric: Fabric) -> str:
-    return f"measure {fabric.name} and write {given('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or leave this file out"
+    return (
+        f"measure {fabric.name} and write {given('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or"
+        " leave this file out"
+    )

@@ -33,7 +33,8 @@ class GraphTopology(TierCapabilities[GraphTier]):
         return self._wires.of_first(endpoints)
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        whole = stride > 1 or endpoints == self.tier.endpoints  # the file was refused if its ranks were not joined
+        # the file was refused if its ranks were not joined
+        whole = stride > 1 or endpoints == self.tier.endpoints
         return () if whole or not self.cut_apart(endpoints) else None
 
     def cut_apart(self, endpoints: int) -> bool:
@@ -42,7 +43,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
     @property
     def neighbours(self) -> int:
         """The most of any rank."""
-        ends = Counter(end for one in {frozenset(one.between) for one in self.tier.links} for end in one)
+        ends = Counter(
+            end for one in {frozenset(one.between) for one in self.tier.links} for end in one
+        )
         return max(count for end, count in ends.items() if isinstance(end, int))
 
     @property
@@ -60,9 +63,12 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """Between the first half of the ranks and the rest, each switch on the side where it cuts less."""
+        """Between the first half of the ranks and the rest, each switch on the side where it cuts
+        less."""
         half = self.tier.endpoints // 2
-        return next((one.Bps for one in self._wires.cuts() if (one.first, one.after) == (0, half)), 0.0)
+        return next(
+            (one.Bps for one in self._wires.cuts() if (one.first, one.after) == (0, half)), 0.0
+        )
 
     @property
     def _injection_Bps(self) -> float:
@@ -71,7 +77,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
         return sum(edge.Bps for edge in self._wires.edges if edge.a in ends) / len(ends)
 
     def links(self, copies: int) -> int:
-        return copies // self.tier.ports * self.tier.ports * sum(one.links for one in self.tier.links)
+        return (
+            copies // self.tier.ports * self.tier.ports * sum(one.links for one in self.tier.links)
+        )
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         return len(self.tier.switch_names)
@@ -89,7 +97,9 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
             endpoints=tier.endpoints,
             hosts=tier.hosts or 0,
             shape=tuple(tier.shape),
-            Bps=tuple((one.bandwidth or tier.bandwidth) * one.links * tier.ports for one in tier.each_axis),
+            Bps=tuple(
+                (one.bandwidth or tier.bandwidth) * one.links * tier.ports for one in tier.each_axis
+            ),
             alpha_s=tuple(alone if one.alpha is None else one.alpha for one in tier.each_axis),
         )
 
@@ -105,7 +115,10 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
         each = zip(self._wires.shape, self._wires.Bps, self._wires.alpha_s, strict=True)
-        return tuple(LinkKind(f"axis {axis}", size - 1, *own) for axis, (size, *own) in enumerate(each, start=1))
+        return tuple(
+            LinkKind(f"axis {axis}", size - 1, *own)
+            for axis, (size, *own) in enumerate(each, start=1)
+        )
 
     def wires(self, endpoints: int) -> HyperXWires:
         return self._wires._replace(endpoints=endpoints)
@@ -135,13 +148,19 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         return self.bisection_of(1)
 
     def bisection_of(self, planes: int) -> float:
-        """Across the middle of the axis where that cuts least; of an odd axis between places, not halves.
+        """Across the middle of the axis where that cuts least; of an odd axis between places, not
+        halves.
 
-        Of hosts at most what their ports carry; the cables between switches are the same for all planes.
+        Of hosts at most what their ports carry; the cables between switches are the same for all
+        planes.
         """
         wires, hosts = self._wires, self.tier.hosts
         nodes, axes = prod(wires.shape), zip(wires.shape, wires.Bps, strict=True)
-        halves = [nodes // size * (size // 2) * (size - size // 2) * rate for size, rate in axes if size > 1]
+        halves = [
+            nodes // size * (size // 2) * (size - size // 2) * rate
+            for size, rate in axes
+            if size > 1
+        ]
         if hosts:
             return min([self.tier.endpoints // 2 * self.rate_Bps * planes, *halves])
         return planes * min(halves, default=0.0)
@@ -158,7 +177,10 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     def links(self, copies: int) -> int:
         """Ports of every copy; cables between switches are shared by all."""
         tier, nodes = self.tier, prod(self.tier.shape)
-        between = sum(nodes * (size - 1) // 2 * one.links for size, one in zip(tier.shape, tier.each_axis, strict=True))
+        between = sum(
+            nodes * (size - 1) // 2 * one.links
+            for size, one in zip(tier.shape, tier.each_axis, strict=True)
+        )
         return between * tier.ports + copies * tier.endpoints if tier.hosts else between * copies
 
     def switches(self, planes: int) -> int:  # noqa: ARG002

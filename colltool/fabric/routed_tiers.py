@@ -16,17 +16,23 @@ from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
 
 # What errors say is due in the place of each.
-_EDGE = Accepted("the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}")
+_EDGE = Accepted(
+    "the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}"
+)
 _EDGES = Accepted("a list of links, such as [[0, 1], {between: [1, 2], links: 2}]")
 _LINKS = Accepted("a mapping such as {bandwidth: 25GB/s, alpha: 0.3us, links: 2}")
 _ROUTING = Accepted("minimal, valiant or adaptive")
-_AXES = Accepted("a list, one for each axis, such as [{bandwidth: 50GB/s}, {bandwidth: 25GB/s, links: 2, alpha: 1us}]")
+_AXES = Accepted(
+    "a list, one for each axis, such as [{bandwidth: 50GB/s}, {bandwidth: 25GB/s, links: 2, alpha:"
+    " 1us}]"
+)
 _AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
 MOST_EDGES, MOST_NODES = 20_000, 1024
 MOST_AXES = 5
 MOST_ROUTES = 10_000_000
-"""Of a dragonfly: switches of a group times groups times the cables of one; more take too long to follow."""
+"""Of a dragonfly: switches of a group times groups times the cables of one; more take too long to
+follow."""
 
 
 def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:
@@ -35,15 +41,24 @@ def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLin
 
 
 class GraphTier(TierBase):
-    """An explicit graph: ``edges`` join ranks, numbered from 0, and switches by name; ``alpha``, ``bandwidth`` are one link's.
+    """An explicit graph: ``edges`` join ranks, numbered from 0, and switches by name; ``alpha``,
+    ``bandwidth`` are one link's.
 
-    Messages take shortest paths, over ranks of the group and switches, spread evenly over equal ones.
+    Messages take shortest paths, over ranks of the group and switches, spread evenly over equal
+    ones.
     """
 
     topology: Literal["graph"]
     alpha: ft.Alpha
     edges: Annotated[
-        tuple[Annotated[Annotated[tuple[parts.Node, parts.Node], _EDGE] | parts.GraphLink, AfterValidator(_link), _EDGE], ...],
+        tuple[
+            Annotated[
+                Annotated[tuple[parts.Node, parts.Node], _EDGE] | parts.GraphLink,
+                AfterValidator(_link),
+                _EDGE,
+            ],
+            ...,
+        ],
         Field(min_length=1, max_length=MOST_EDGES),
         _EDGES,
     ]
@@ -60,25 +75,48 @@ class GraphTier(TierBase):
     @property
     def switch_names(self) -> tuple[str, ...]:
         """In the order in which the file names them."""
-        return tuple(dict.fromkeys(end for one in self.links for end in one.between if isinstance(end, str)))
+        return tuple(
+            dict.fromkeys(end for one in self.links for end in one.between if isinstance(end, str))
+        )
 
     @model_validator(mode="after")
     def _edges_agree(self) -> GraphTier:
-        """Ends differ, every rank up to the last has a link, all are joined, and the graph is not too large."""
+        """Ends differ, every rank up to the last has a link, all are joined, and the graph is not
+        too large."""
         slips = []
         for index, one in enumerate(self.links):
             if one.between[0] == one.between[1]:
-                slips.append(Slip(f"joins {one.between[0]} to itself", "two ends that differ", ("edges", index)))
+                slips.append(
+                    Slip(
+                        f"joins {one.between[0]} to itself",
+                        "two ends that differ",
+                        ("edges", index),
+                    )
+                )
             if any(isinstance(end, int) and end < 0 for end in one.between):
-                slips.append(Slip("ranks are numbered from 0", "a rank from 0 on", ("edges", index)))
+                slips.append(
+                    Slip("ranks are numbered from 0", "a rank from 0 on", ("edges", index))
+                )
         parts.refuse(slips)
         ranks = {end for one in self.links for end in one.between if isinstance(end, int)}
         nodes = len(ranks) + len(self.switch_names)
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
-            raise Slips(Slip(f"rank {missing} has no link", "number the ranks from 0 without gaps", ("edges",)))
+            raise Slips(
+                Slip(
+                    f"rank {missing} has no link",
+                    "number the ranks from 0 without gaps",
+                    ("edges",),
+                )
+            )
         if nodes > MOST_NODES:
-            raise Slips(Slip(f"{nodes} ranks and switches are more than {MOST_NODES}", "a smaller graph", ("edges",)))
+            raise Slips(
+                Slip(
+                    f"{nodes} ranks and switches are more than {MOST_NODES}",
+                    "a smaller graph",
+                    ("edges",),
+                )
+            )
         beside: dict[int | str, set[int | str]] = {}
         for one in self.links:
             for a, b in (one.between, one.between[::-1]):
@@ -86,12 +124,15 @@ class GraphTier(TierBase):
         seen = hops_from(0, beside)
         if len(seen) < nodes:
             apart = next(end for end in beside if end not in seen)
-            raise Slips(Slip(f"{apart} cannot be reached from rank 0", "join it by a link", ("edges",)))
+            raise Slips(
+                Slip(f"{apart} cannot be reached from rank 0", "join it by a link", ("edges",))
+            )
         return self
 
 
 class _GroupedTier(TierBase):
-    """What dragonflies have in common; ``bandwidth`` is a rank's port, ``alpha`` of two endpoints at one switch."""
+    """What dragonflies have in common; ``bandwidth`` is a rank's port, ``alpha`` of two endpoints
+    at one switch."""
 
     alpha: ft.Alpha
     hosts: ft.Count
@@ -113,30 +154,45 @@ class _GroupedTier(TierBase):
     @model_validator(mode="after")
     def _not_too_large(self) -> Self:
         if self.endpoints > ft.MAX_RANKS:
-            raise Slips(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "fewer groups", ("groups",)))
+            raise Slips(
+                Slip(
+                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
+                    "fewer groups",
+                    ("groups",),
+                )
+            )
         gateways = self.spine_count or self.switches_
         routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
         if routes > MOST_ROUTES:
-            what = f"{self.groups} groups of {gateways} switches and {self.global_.links} links to each other group "
+            what = (
+                f"{self.groups} groups of {gateways} switches and {self.global_.links} links to"
+                " each other group "
+            )
             what += f"have {routes} routes to follow, more than {MOST_ROUTES}"
-            raise Slips(Slip(what, "fewer groups, or fewer links of a higher bandwidth", ("groups",)))
+            raise Slips(
+                Slip(what, "fewer groups, or fewer links of a higher bandwidth", ("groups",))
+            )
         return self
 
 
 class DragonflyTier(_GroupedTier):
-    """Groups of ``switches`` with ``hosts`` endpoints each; ``local`` links join the switches of a group, ``global`` ones groups.
+    """Groups of ``switches`` with ``hosts`` endpoints each; ``local`` links join the switches of a
+    group, ``global`` ones groups.
 
-    ``bandwidth`` is a rank's port, ``alpha`` that of two endpoints at one switch. ``routing``: minimal; valiant, by way of a
-    random other group; adaptive, whichever of the two loads the busiest link less.
+    ``bandwidth`` is a rank's port, ``alpha`` that of two endpoints at one switch. ``routing``:
+    minimal; valiant, by way of a random other group; adaptive, whichever of the two loads the
+    busiest link less.
     """
 
     topology: Literal["dragonfly"]
 
 
 class DragonflyPlusTier(_GroupedTier):
-    """A dragonfly of leaves and spines: ``switches`` leaves a group, with ``hosts`` endpoints each, all joined to ``spines``.
+    """A dragonfly of leaves and spines: ``switches`` leaves a group, with ``hosts`` endpoints each,
+    all joined to ``spines``.
 
-    ``local`` links join every leaf to every spine of a group, ``global`` ones spines of every two groups.
+    ``local`` links join every leaf to every spine of a group, ``global`` ones spines of every two
+    groups.
     """
 
     topology: Literal["dragonfly_plus"]
@@ -148,20 +204,28 @@ class DragonflyPlusTier(_GroupedTier):
 
 
 class HyperXTier(TierBase):
-    """A HyperX: along each axis of ``shape`` a link between every two nodes that differ there alone.
+    """A HyperX: along each axis of ``shape`` a link between every two nodes that differ there
+    alone.
 
-    ``hosts``: endpoints with a port at each node, a switch; ``bandwidth`` is a port's, ``alpha`` that of two at one switch.
-    Without, the nodes are the endpoints, as in nested full meshes; both are then of a link. ``links``: of each axis, where they
-    differ. Messages take shortest paths, spread over the orders of axes.
+    ``hosts``: endpoints with a port at each node, a switch; ``bandwidth`` is a port's, ``alpha``
+    that of two at one switch.
+    Without, the nodes are the endpoints, as in nested full meshes; both are then of a link.
+    ``links``: of each axis, where they differ. Messages take shortest paths, spread over the orders
+    of axes.
     """
 
     topology: Literal["hyperx"]
     alpha: ft.Alpha
     shape: Shape
     hosts: ft.Count | None = None
-    links: Annotated[tuple[Annotated[parts.AxisLinks, _AXIS], ...], Field(min_length=1, max_length=MOST_AXES), _AXES] | None = (
-        None
-    )
+    links: (
+        Annotated[
+            tuple[Annotated[parts.AxisLinks, _AXIS], ...],
+            Field(min_length=1, max_length=MOST_AXES),
+            _AXES,
+        ]
+        | None
+    ) = None
 
     @property
     def endpoints(self) -> int:
@@ -175,9 +239,17 @@ class HyperXTier(TierBase):
     def _axes_agree(self) -> HyperXTier:
         slips = []
         if self.endpoints > ft.MAX_RANKS:
-            slips.append(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "shorten an axis", ("shape",)))
+            slips.append(
+                Slip(
+                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
+                    "shorten an axis",
+                    ("shape",),
+                )
+            )
         if len(self.shape) > MOST_AXES:
-            slips.append(Slip(f"{len(self.shape)} axes are more than {MOST_AXES}", "fewer axes", ("shape",)))
+            slips.append(
+                Slip(f"{len(self.shape)} axes are more than {MOST_AXES}", "fewer axes", ("shape",))
+            )
         if self.links is not None and len(self.links) != len(self.shape):
             what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
             slips.append(Slip(what, "give one for each axis", ("links",)))

@@ -1,5 +1,5 @@
-"""A fabric file to start from, with a comment beside each key (of a template, tiers typed on a line, or another fabric), and any
-fabric as YAML text that loads again.
+"""A fabric file to start from, with a comment beside each key (of a template, tiers typed on a
+line, or another fabric), and any fabric as YAML text that loads again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.media import medium_of
 from colltool.sizing.size_clos import LEVELS
 
-TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"  # as the shipped dgx-h100, whose file has the sources
+# as the shipped dgx-h100, whose file has the sources
+TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
-ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
+ETAS = {
+    "star": (1.0, 0.8),
+    "full_mesh": (1.0, 0.8),
+    "torus": (1.2, 0.6),
+    "mesh": (1.2, 0.6),
+    "clos": (1.2, 0.8),
+}
 """Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
@@ -33,7 +40,9 @@ COMMENTS = {
     "name": "for titles; any letters, digits, - and _",
     "tiers": "innermost first",
     "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
-    "tiers.topology": "star, full_mesh, torus, mesh, clos, graph, hyperx, dragonfly or dragonfly_plus",
+    "tiers.topology": (
+        "star, full_mesh, torus, mesh, clos, graph, hyperx, dragonfly or dragonfly_plus"
+    ),
     "tiers.0.size": "ranks that it joins",
     "tiers.size": "domains of the tier before that it joins",
     "tiers.shape": "endpoints along each axis",
@@ -46,11 +55,17 @@ COMMENTS = {
     "tiers.energy": "per bit that goes over it",
     "tiers.eta": "contention: times latency, share of bandwidth reached; measure it",
     "tiers.levels": "bottom up; group: endpoints below, alpha: of a pair that meets there",
-    "tiers.levels.oversubscription": "oversubscription: a number is of all endpoints below, {uplinks: 2} of the switches below",
+    "tiers.levels.oversubscription": (
+        "oversubscription: a number is of all endpoints below, {uplinks: 2} of the switches below"
+    ),
     "tiers.in_network": "what its switches compute: NVLS, SHARP",
     "tiers.algorithms": "what the library runs on groups that end here",
-    "tiers.sizing": "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch",
-    "launch_overhead": "of a call, before its first byte; without it the library's, where that was measured",
+    "tiers.sizing": (
+        "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch"
+    ),
+    "launch_overhead": (
+        "of a call, before its first byte; without it the library's, where that was measured"
+    ),
     "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
     "numbers": "datasheet: without what was measured",
     "hypothetical": "no such hardware: nobody launches anything on it",
@@ -65,7 +80,10 @@ MORE = {
     "device": "h100",
     "library": "{name: nccl, gpu: hopper, cpu: intel}",
     "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
-    "prices": "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500, power: 0.10/kWh}",
+    "prices": (
+        "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500,"
+        " power: 0.10/kWh}"
+    ),
 }
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _SHORT = 110  # characters of what stands on one line
@@ -74,7 +92,8 @@ _CUT_LINE = 100  # bytes of the line that says what is left out
 
 
 def schema_line(kind: str) -> str:
-    """What editors take the schema of a kind of files from, on their first line: ``fabric.schema.json`` beside them."""
+    """What editors take the schema of a kind of files from, on their first line:
+    ``fabric.schema.json`` beside them."""
     return f"yaml-language-server: $schema={kind}.schema.json"
 
 
@@ -85,30 +104,46 @@ def start_lines(kind: str) -> tuple[str, ...]:
     return (schema_line(kind), next_, f"All keys: colltool guide {kind}s; {editors}")
 
 
-def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "",
-                 failed: Sequence[str] = ()) -> str:  # fmt: skip
+def fabric_start(
+    source: FabricSource | None = None,
+    tiers: str | None = None,
+    overrides: Overrides = (),
+    name: str = "",
+    failed: Sequence[str] = (),
+) -> str:
     """The text of a commented fabric file, from another fabric, tiers on one line, or a template.
 
-    ``name``: of the new fabric; default: the source's, or ``my-cluster``. ``failed``: ranks and links that it is left without.
+    ``name``: of the new fabric; default: the source's, or ``my-cluster``. ``failed``: ranks and
+    links that it is left without.
     """
     if source is not None and tiers is not None:
         fix = f"leave out {given('source')} or {given('tiers')}"
-        raise ColltoolError("a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix)
+        raise ColltoolError(
+            "a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix
+        )
     if source is None:
         drafted = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
         if tiers is None:
             drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
         # tiers alone have no library whose launch is known
-        rest = {"device": "h100", "library": "nccl"} if tiers is None else {"launch_overhead": "5us"}
+        rest = (
+            {"device": "h100", "library": "nccl"} if tiers is None else {"launch_overhead": "5us"}
+        )
         source = {"name": "my-cluster", "tiers": drafted} | rest
     if failed:
         from colltool.fabric.broken import without
 
         source, overrides = without(fabric_data(source, overrides), failed), ()
     called = valid_name(name)
-    data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides), **({"name": called} if called else {})}
+    data = {
+        "schema": "colltool.fabric/2",
+        **fabric_data(source, overrides),
+        **({"name": called} if called else {}),
+    }
     load_fabric(data)
-    return _commented(data, start_lines("fabric"), {key: text for key, text in MORE.items() if key not in data})
+    return _commented(
+        data, start_lines("fabric"), {key: text for key, text in MORE.items() if key not in data}
+    )
 
 
 def valid_name(text: str) -> str:
@@ -118,12 +153,20 @@ def valid_name(text: str) -> str:
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
     """A fabric with its overrides as a file that loads to the same."""
-    made = [f"with {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"] if overrides else []
+    made = (
+        [
+            "with"
+            f" {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"
+        ]
+        if overrides
+        else []
+    )
     return fabric_text({"schema": "colltool.fabric/2", **fabric_data(source, overrides)}, made)
 
 
 def _tier(text: str) -> dict[str, Any]:
-    """A tier of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks come later."""
+    """A tier of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks
+    come later."""
     fields = [field.strip() for field in text.split(":")]
     if len(fields) < len(_FIELDS) or not all(fields):
         missing = _FIELDS[next((i for i, field in enumerate(fields) if not field), len(fields)) :]
@@ -145,11 +188,19 @@ def _tier(text: str) -> dict[str, Any]:
     if topology in ("torus", "mesh"):
         tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
     else:
-        groups = _counts(size, "/", "a whole number such as 8" if topology != "clos" else "8, or groups of levels 8/32", text)
+        groups = _counts(
+            size,
+            "/",
+            "a whole number such as 8" if topology != "clos" else "8, or groups of levels 8/32",
+            text,
+        )
         tier["size"] = groups[-1]
     levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
     if not levels and len(alphas) > 1:
-        raise _refused(f"'{clipped(alpha)}' gives several alphas", "one, such as 0.8us; a clos with levels has one for each")
+        raise _refused(
+            f"'{clipped(alpha)}' gives several alphas",
+            "one, such as 0.8us; a clos with levels has one for each",
+        )
     tier |= {} if levels else {"alpha": alpha}
     tier |= {"bandwidth": rate, "eta": dict(zip(("alpha", "beta"), ETAS[topology], strict=True))}
     tier |= {key: value for key, value in more.items() if key != "s"}
@@ -161,12 +212,16 @@ def _tier(text: str) -> dict[str, Any]:
     return tier
 
 
-def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str) -> list[dict[str, Any]]:
+def _levels(
+    groups: list[int], alphas: list[str], ratios: list[float], text: str
+) -> list[dict[str, Any]]:
     if len(groups) != len(alphas):
         what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
         raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
     if len(ratios) > len(groups) - 1:
-        what = f"'{clipped(text)}' has {len(ratios)} ratios for {len(groups) - 1} boundaries of levels"
+        what = (
+            f"'{clipped(text)}' has {len(ratios)} ratios for {len(groups) - 1} boundaries of levels"
+        )
         raise _refused(what, "one for each level above the first: s=2, s=2/1.5")
     levels = []
     for index, (group, alpha) in enumerate(zip(groups, alphas, strict=True)):
@@ -175,7 +230,8 @@ def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str
         if index:
             ratio = ratios[index - 1] if index <= len(ratios) else 1.0
             plain = int(ratio) if ratio == int(ratio) else ratio
-            level["oversubscription"] = plain if len(groups) == 2 else {"uplinks": plain}  # of two levels both say the same
+            # of two levels both say the same
+            level["oversubscription"] = plain if len(groups) == 2 else {"uplinks": plain}
         levels.append(level)
     return levels
 
@@ -192,13 +248,20 @@ def _option(field: str, text: str) -> tuple[str, Any]:
             return key, numbers
         if len(numbers) == 2:
             return key, {"alpha": numbers[0], "beta": numbers[1]}
-    raise _refused(f"'{clipped(field)}' is not understood in '{clipped(text)}'", "s=2, eta=1.2/0.8 or ports=4 may follow")
+    raise _refused(
+        f"'{clipped(field)}' is not understood in '{clipped(text)}'",
+        "s=2, eta=1.2/0.8 or ports=4 may follow",
+    )
 
 
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     parts = [part.strip() for part in text.split(between)]
-    if not all(_WHOLE.fullmatch(part) for part in parts) or (wanted.endswith("such as 8") and len(parts) > 1):
-        raise _refused(f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}")
+    if not all(_WHOLE.fullmatch(part) for part in parts) or (
+        wanted.endswith("such as 8") and len(parts) > 1
+    ):
+        raise _refused(
+            f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}"
+        )
     return [int(part) for part in parts]
 
 
@@ -208,7 +271,10 @@ def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
     except ColltoolError as error:
         raise _refused(f"{error.what}, in '{clipped(tier)}'", error.fix) from error
     if parse is parse_rate and not value[-1].isalpha():
-        raise _refused(f"'{clipped(value)}' has no unit, in '{clipped(tier)}'", "write 450GB/s (bytes) or 400Gbps (bits)")
+        raise _refused(
+            f"'{clipped(value)}' has no unit, in '{clipped(tier)}'",
+            "write 450GB/s (bytes) or 400Gbps (bits)",
+        )
 
 
 def _refused(what: str, fix: str) -> ColltoolError:
@@ -229,10 +295,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_Dumper.add_representer(OneLine, lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", line, flow_style=True))
+_Dumper.add_representer(
+    OneLine,
+    lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", line, flow_style=True),
+)
 
 # Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789"))
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789")
+)
 
 
 class _Drafter(_Dumper):
@@ -248,16 +319,21 @@ class _Drafter(_Dumper):
 
 
 def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str]) -> str:
-    """A fabric file with a comment at the first occurrence of each kind of key; without them beyond the reader's size limit.
+    """A fabric file with a comment at the first occurrence of each kind of key; without them beyond
+    the reader's size limit.
 
-    ``head``: comment lines on top. ``more``: keys that are missing, with examples, as comments below.
+    ``head``: comment lines on top. ``more``: keys that are missing, with examples, as comments
+    below.
     """
     body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
     lines = body.splitlines()
     told: set[str] = set()
     taken: set[int] = set()
     for path, number in _keys(yaml.compose(body), ()):
-        exact, plain = ".".join(map(str, path)), ".".join(step for step in path if isinstance(step, str))
+        exact, plain = (
+            ".".join(map(str, path)),
+            ".".join(step for step in path if isinstance(step, str)),
+        )
         name = exact if exact in COMMENTS else plain
         if name not in COMMENTS or name in told or number in taken:
             continue
@@ -265,9 +341,15 @@ def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str
         taken.add(number)
         line, said = lines[number], f"# {COMMENTS[name]}"
         indent = line[: len(line) - len(line.lstrip())]
-        lines[number] = f"{line:<{_COLUMN}}  {said}" if len(line) <= _COLUMN else f"{indent}{said}\n{line}"
+        lines[number] = (
+            f"{line:<{_COLUMN}}  {said}" if len(line) <= _COLUMN else f"{indent}{said}\n{line}"
+        )
     below = ["", "# More that a file may say:"] if more else []
-    below += [line for key, example in more.items() for line in (f"#   {COMMENTS[key]}:", f"# {key}: {example}")]
+    below += [
+        line
+        for key, example in more.items()
+        for line in (f"#   {COMMENTS[key]}:", f"# {key}: {example}")
+    ]
     text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
     return text if len(text.encode()) <= BOUNDS["definition"].limit else fabric_text(data, head)
 
@@ -276,7 +358,9 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)
-            if value.start_mark.line == value.end_mark.line or not isinstance(value, yaml.ScalarNode):
+            if value.start_mark.line == value.end_mark.line or not isinstance(
+                value, yaml.ScalarNode
+            ):
                 yield inner, key.start_mark.line
             yield from _keys(value, inner)
     elif isinstance(node, yaml.SequenceNode):
@@ -284,16 +368,31 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
             yield from _keys(value, (*path, index))
 
 
-def fabric_text(data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False) -> str:
-    """A fabric file under as many comment lines as the reader's size limit allows; ``compact``: short mappings on one line."""
+def fabric_text(
+    data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False
+) -> str:
+    """A fabric file under as many comment lines as the reader's size limit allows; ``compact``:
+    short mappings on one line."""
     limit = BOUNDS["definition"].limit
-    body = yaml.dump(data, Dumper=_Drafter if compact else _Dumper, sort_keys=False, allow_unicode=True, width=120)
+    body = yaml.dump(
+        data,
+        Dumper=_Drafter if compact else _Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=120,
+    )
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
         fix = "use fewer logs, protocols or texts"
-        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix)
+        raise ColltoolError(
+            f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix
+        )
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     kept = bisect_right(list(accumulate(len(line.encode()) for line in lines)), room)
     left = len(lines) - kept
-    cut = f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n" if left else ""
+    cut = (
+        f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n"
+        if left
+        else ""
+    )
     return "".join(lines[:kept]) + cut + body

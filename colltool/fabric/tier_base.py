@@ -6,7 +6,13 @@ from abc import abstractmethod
 from itertools import combinations
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -25,20 +31,29 @@ _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, ba
 class TierBase(Part):
     """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing.
 
-    ``medium``: what the wires are, by which a library's numbers are found; default: by the name and the device. ``protocols`` and
-    ``algorithms`` are of schema colltool.fabric/1.
+    ``medium``: what the wires are, by which a library's numbers are found; default: by the name and
+    the device. ``protocols`` and ``algorithms`` are of schema colltool.fabric/1.
     """
 
     name: ft.Name
     bandwidth: ft.Bandwidth
     eta: Annotated[Eta, Field(default_factory=lambda: Eta()), parts.ETA]
-    ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
+    ports: Annotated[
+        int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")
+    ] = 1
     max_size: ft.Count | None = None
     cable: ft.Cable | None = None
     energy: ft.BitEnergy | None = None
     post: ft.Overhead | None = None
     medium: MediumName | None = None
-    protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
+    protocols: (
+        Annotated[
+            tuple[Annotated[Protocol, _PROTOCOL], ...],
+            Field(min_length=1, max_length=64),
+            _PROTOCOLS,
+        ]
+        | None
+    ) = None
     algorithms: Annotated[
         dict[
             ft.PrimitiveName,
@@ -107,7 +122,11 @@ class TierBase(Part):
     @property
     def choices(self) -> TierLibrary | None:
         """What the library runs here, without its numbers; None for anything."""
-        return TierLibrary(runs=self._library.runs) if self._library is not None and self._library.runs else None
+        return (
+            TierLibrary(runs=self._library.runs)
+            if self._library is not None and self._library.runs
+            else None
+        )
 
     def stated_protocols(self, primitive: Primitive) -> list[str]:
         """Names of the protocols that the file itself lists for a primitive."""
@@ -141,13 +160,20 @@ class TierBase(Part):
         for (_, other), (index, one) in combinations(enumerate(self.protocols or ()), 2):
             both = set(one.primitives or ()) & set(other.primitives or ())
             if one.name == other.name and (both or one.primitives is other.primitives is None):
-                what = f"two protocols are called '{one.name}' {f'for {min(both)}' if both else 'for all primitives'}"
+                what = (
+                    f"two protocols are called '{one.name}'"
+                    f" {f'for {min(both)}' if both else 'for all primitives'}"
+                )
                 fix = "give each a name of its own, or primitives that differ"
                 slips.setdefault(index, Slip(what, fix, ("protocols", index)))
         parts.refuse([slips[index] for index in sorted(slips)])
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
-            raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
+            raise Slips(
+                Slip(
+                    what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)
+                )
+            )
         return self
 
     @property
@@ -162,7 +188,11 @@ class TierBase(Part):
 
     def on_datasheet(self) -> Self:
         """The tier by its own numbers, without what a library adds."""
-        switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
+        switch = (
+            {"in_network": one.model_copy(update={"protocols": None})}
+            if (one := self.switches)
+            else {}
+        )
         tier = self.model_copy(update={"protocols": None, "algorithms": None, **switch})
         tier._library = None
         return tier
@@ -172,17 +202,26 @@ _DOMAINS = Accepted("a list of the ranks in each domain that it joins, such as [
 
 
 class SizedTier(TierBase):
-    """``domains``: ranks in each domain of the tier below, where these differ; their number is the ``size``."""
+    """``domains``: ranks in each domain of the tier below, where these differ; their number is the
+    ``size``."""
 
     size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
-    domains: Annotated[tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS] = None
+    domains: Annotated[
+        tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS
+    ] = None
 
     @field_validator("size", mode="before")
     @classmethod
     def _is_one_size(cls, given: Any) -> Any:
         if isinstance(given, list):
             what = "is one number, and this is a list"
-            raise Slips(Slip(what, "size is that of the largest domain; the tier that joins them lists each: domains: [64, 72]"))
+            raise Slips(
+                Slip(
+                    what,
+                    "size is that of the largest domain; the tier that joins them lists each:"
+                    " domains: [64, 72]",
+                )
+            )
         return given
 
     @property

@@ -20,7 +20,8 @@ from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 
 
 def check_algorithm(primitive: Primitive, name: str) -> None:
-    """It is a name that ``--algorithm`` takes for a primitive; a composition may carry its choices."""
+    """It is a name that ``--algorithm`` takes for a primitive; a composition may carry its
+    choices."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import every_algorithm, find, on_request
@@ -28,20 +29,32 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
     composed = [row.name for row in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
-        row = find(primitive, base if base in {one.name for one in on_request()} else name, composed)
+        row = find(
+            primitive, base if base in {one.name for one in on_request()} else name, composed
+        )
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
-            raise ColltoolError(f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8")
+            raise ColltoolError(
+                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
+            )
         return
     known = sorted({row.name for row in every_algorithm()})
     for part in choice.split("/") if colon else ():
         if part not in known:
-            raise ColltoolError(f"no algorithm '{part}' in '{name}'", fix=nearest(part, known) or f"known: {', '.join(known)}")
+            raise ColltoolError(
+                f"no algorithm '{part}' in '{name}'",
+                fix=nearest(part, known) or f"known: {', '.join(known)}",
+            )
 
 
 def check_named_once(keys: Sequence[str]) -> None:
     """A mapping by primitive names each once, whatever the spelling."""
     words = [key.lower().replace("-", "_") for key in keys]
-    names = [primitive for word in words for primitive, short in SHORT.items() if word in (short, primitive)]
+    names = [
+        primitive
+        for word in words
+        for primitive, short in SHORT.items()
+        if word in (short, primitive)
+    ]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
@@ -60,16 +73,23 @@ def refuse(slips: Sequence[Slip]) -> None:
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 
-_OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
+_OWN_ETA = Accepted(
+    "a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}"
+)
 
 
 _LISTED = Field(min_length=1, max_length=ft.MAX_LISTED)
 
 
-_OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
+_OVERSUBSCRIPTION = Accepted(
+    "a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}"
+)
 
 
-_LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
+_LIMITS = Accepted(
+    "a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B,"
+    " groups: 64}"
+)
 
 
 Shape = Annotated[
@@ -80,7 +100,8 @@ Shape = Annotated[
 
 
 class Eta(Part):
-    """Contention: ``alpha`` >= 1 multiplies latency, ``beta`` in (0, 1] is the share of bandwidth reached."""
+    """Contention: ``alpha`` >= 1 multiplies latency, ``beta`` in (0, 1] is the share of bandwidth
+    reached."""
 
     alpha: ft.Ratio = 1.0
     beta: ft.Fraction = 1.0
@@ -89,20 +110,28 @@ class Eta(Part):
 class Limits(Part):
     """What the switch hardware can handle; what is not listed is not limited.
 
-    ``groups``: how many at a time; further collectives cannot run there. The others are printed beside prices, which do not know
-    what is reduced.
+    ``groups``: how many at a time; further collectives cannot run there. The others are printed
+    beside prices, which do not know what is reduced.
     """
 
-    operations: Annotated[tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of reductions, such as [sum, min, max]")] = None
-    types: Annotated[tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of types, such as [bf16, fp16, fp32]")] = None
+    operations: Annotated[
+        tuple[ft.Name, ...] | None,
+        _LISTED,
+        Accepted("a list of reductions, such as [sum, min, max]"),
+    ] = None
+    types: Annotated[
+        tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of types, such as [bf16, fp16, fp32]")
+    ] = None
     alignment: ft.Size | None = None
     groups: ft.Count | None = None
 
 
 class InNetwork(Part):
-    """What a tier's switches compute: NVLS, SHARP, hardware all-to-all; ``protocols``: under which, default: all.
+    """What a tier's switches compute: NVLS, SHARP, hardware all-to-all; ``protocols``: under which,
+    default: all.
 
-    ``eta_beta``: the share of bandwidth reached in them, a number for all-reduce or one by primitive; default: the tier's.
+    ``eta_beta``: the share of bandwidth reached in them, a number for all-reduce or one by
+    primitive; default: the tier's.
     """
 
     reduce: ft.Flag = False
@@ -110,11 +139,18 @@ class InNetwork(Part):
     all_to_all: ft.Flag = False
     alpha_switch: ft.Alpha
     levels: Annotated[
-        int | None, Field(ge=1, le=ft.MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}")
+        int | None,
+        Field(ge=1, le=ft.MAX_DEPTH, strict=True),
+        Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}"),
     ] = None
     eta_beta: Annotated[ft.Fraction | dict[ft.PrimitiveName, ft.Fraction] | None, _OWN_ETA] = None
     protocols: (
-        Annotated[tuple[ft.Name, ...], _LISTED, Accepted("a list of names of the tier's protocols, such as [Simple]")] | None
+        Annotated[
+            tuple[ft.Name, ...],
+            _LISTED,
+            Accepted("a list of names of the tier's protocols, such as [Simple]"),
+        ]
+        | None
     ) = None
     limits: Annotated[Limits | None, _LIMITS] = None
 
@@ -123,7 +159,11 @@ class InNetwork(Part):
         """``eta_beta`` by primitive; empty where the tier's holds for everything."""
         if self.eta_beta is None:
             return {}
-        return self.eta_beta if isinstance(self.eta_beta, dict) else {Primitive.ALL_REDUCE: self.eta_beta}
+        return (
+            self.eta_beta
+            if isinstance(self.eta_beta, dict)
+            else {Primitive.ALL_REDUCE: self.eta_beta}
+        )
 
     @field_validator("eta_beta", mode="before")
     @classmethod
@@ -134,23 +174,37 @@ class InNetwork(Part):
 
 
 class Planes(Part):
-    """Separate networks over which the links of every port are split evenly, such as eight of 100G for a NIC of 800G.
+    """Separate networks over which the links of every port are split evenly, such as eight of 100G
+    for a NIC of 800G.
 
-    ``failed``: of them, everywhere. ``spread``: ``spray`` sends every message over all planes that work, packet by packet;
-    ``ecmp`` keeps each flow on one, so that a message has as many as it is striped over ``flows``, evenly at best.
+    ``failed``: of them, everywhere. ``spread``: ``spray`` sends every message over all planes that
+    work, packet by packet; ``ecmp`` keeps each flow on one, so that a message has as many as it is
+    striped over ``flows``, evenly at best.
     """
 
     count: Annotated[int, Field(ge=2, le=64, strict=True), Accepted("a whole number from 2 to 64")]
-    failed: Annotated[int, Field(ge=0, le=63, strict=True), Accepted("a whole number of planes, such as 1")] = 0
+    failed: Annotated[
+        int, Field(ge=0, le=63, strict=True), Accepted("a whole number of planes, such as 1")
+    ] = 0
     spread: Literal["spray", "ecmp"] = "spray"
-    flows: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
+    flows: Annotated[
+        int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")
+    ] = 1
 
     @model_validator(mode="after")
     def _some_work(self) -> Planes:
         if self.failed >= self.count:
-            raise Slips(Slip(f"all {self.count} planes failed", f"at most {self.count - 1}", ("failed",)))
+            raise Slips(
+                Slip(f"all {self.count} planes failed", f"at most {self.count - 1}", ("failed",))
+            )
         if self.flows > 1 and self.spread == "spray":
-            raise Slips(Slip("packets are sprayed over all planes, whatever the flows", "write spread: ecmp", ("flows",)))
+            raise Slips(
+                Slip(
+                    "packets are sprayed over all planes, whatever the flows",
+                    "write spread: ecmp",
+                    ("flows",),
+                )
+            )
         return self
 
     @property
@@ -163,7 +217,8 @@ class Planes(Part):
         return self.working / self.count
 
     def share_of(self, messages: float) -> float:
-        """Of a port's bandwidth, what so many messages at once get: their flows spread evenly, the fullest plane is the last."""
+        """Of a port's bandwidth, what so many messages at once get: their flows spread evenly, the
+        fullest plane is the last."""
         if self.spread == "spray":
             return self.share
         flows = ceil(messages) * self.flows
@@ -174,7 +229,8 @@ PLANES = Accepted("a mapping such as {count: 8, failed: 1, spread: spray}")
 
 
 class HopByHop(Part):
-    """Oversubscription of one hop: of the switches below a boundary, the capacity of all downlinks over that of all uplinks.
+    """Oversubscription of one hop: of the switches below a boundary, the capacity of all downlinks
+    over that of all uplinks.
 
     The total against the endpoints, which a plain number gives, is the product of the hops below.
     """
@@ -183,11 +239,13 @@ class HopByHop(Part):
 
 
 class Level(Part):
-    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that meets here.
+    """One level of a Clos: ``group`` endpoints under one switch or pod, ``alpha`` of a pair that
+    meets here.
 
-    ``oversubscription`` of the boundary below it: a number is the bandwidth of all endpoints below over that of the uplinks that
-    enter the level; ``{uplinks: 2}`` is the downlinks of the switches below over their uplinks, so that hops multiply. ``cable``
-    in metres, in the place of the tier's.
+    ``oversubscription`` of the boundary below it: a number is the bandwidth of all endpoints below
+    over that of the uplinks that enter the level; ``{uplinks: 2}`` is the downlinks of the switches
+    below over their uplinks, so that hops multiply. ``cable`` in metres, in the place of the
+    tier's.
     """
 
     name: ft.Name
@@ -207,7 +265,8 @@ _BETWEEN = Accepted("the two ends, such as [0, 1] or [0, s1]")
 
 
 class GraphLink(Part):
-    """A cable of a graph: ``between`` two ranks or switches, ``links`` of them in parallel; default: the tier's numbers."""
+    """A cable of a graph: ``between`` two ranks or switches, ``links`` of them in parallel;
+    default: the tier's numbers."""
 
     between: Annotated[tuple[Node, Node], _BETWEEN]
     links: ft.Count = 1
@@ -216,7 +275,8 @@ class GraphLink(Part):
 
 
 class GroupLinks(Part):
-    """Cables of a dragonfly: ``bandwidth`` of one, shared by all ranks; ``alpha`` that passing one adds.
+    """Cables of a dragonfly: ``bandwidth`` of one, shared by all ranks; ``alpha`` that passing one
+    adds.
 
     ``links``: in parallel between two switches (``local``) or between two groups (``global``).
     """
@@ -227,7 +287,8 @@ class GroupLinks(Part):
 
 
 class AxisLinks(Part):
-    """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the tier's numbers.
+    """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the
+    tier's numbers.
 
     ``alpha``: what passing it adds where nodes are switches; else a message's over one.
     """
@@ -242,7 +303,10 @@ class MeasuredRange(Part):
 
     smallest: ft.Size
     largest: ft.Size
-    ranks: Annotated[tuple[ft.Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")] | None = None
+    ranks: (
+        Annotated[tuple[ft.Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")]
+        | None
+    ) = None
 
     @model_validator(mode="after")
     def _ordered(self) -> MeasuredRange:
@@ -252,10 +316,12 @@ class MeasuredRange(Part):
 
 
 class Protocol(Part):
-    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple; default: the tier's numbers.
+    """One way in which a library moves bytes on a tier, such as NCCL's LL, LL128 and Simple;
+    default: the tier's numbers.
 
-    ``local_copy``: the rate at which a rank moves its own M/N bytes, which cross no link. ``primitives`` restricts it: a
-    primitive that some entries name uses only those. ``measured`` is never priced.
+    ``local_copy``: the rate at which a rank moves its own M/N bytes, which cross no link.
+    ``primitives`` restricts it: a primitive that some entries name uses only those. ``measured`` is
+    never priced.
     """
 
     name: ft.Name
@@ -264,12 +330,15 @@ class Protocol(Part):
     bandwidth: ft.Bandwidth | None = None
     eta: Annotated[Eta | None, ETA] = None
     local_copy: ft.Bandwidth | None = None
-    measured: Annotated[MeasuredRange | None, Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")] = None
+    measured: Annotated[
+        MeasuredRange | None, Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
+    ] = None
     primitives: ft.PrimitiveNames | None = None
 
 
 class Sizing(Part):
-    """For ``fabric show`` to size a Clos of equal switches with ``radix`` ports, on separate ``rails``."""
+    """For ``fabric show`` to size a Clos of equal switches with ``radix`` ports, on separate
+    ``rails``."""
 
     rails: ft.Count
     nics_per_rail: ft.Count
@@ -277,7 +346,8 @@ class Sizing(Part):
 
 
 def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
-    """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}`` multiplies, a plain number is the total.
+    """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
+    multiplies, a plain number is the total.
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """
@@ -293,19 +363,41 @@ def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
     names = [one.name for one in listed]
     named = enumerate((switch.protocols or ()) if switch else ())
     what, fix = f"protocols lists {', '.join(names) or 'none'}", "name a protocol of this tier"
-    refuse([Slip(f"names '{name}', {what}", fix, ("in_network", "protocols", at)) for at, name in named if name not in names])
+    refuse(
+        [
+            Slip(f"names '{name}', {what}", fix, ("in_network", "protocols", at))
+            for at, name in named
+            if name not in names
+        ]
+    )
 
 
-def twist_slips(shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool) -> list[Slip]:
+def twist_slips(
+    shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool
+) -> list[Slip]:
     """Why a lattice of this shape cannot be twisted; empty where it can."""
     if not torus:
-        return [Slip("a mesh has no wraparound to twist", "write topology: torus, or leave out twist", ("twist",))]
+        return [
+            Slip(
+                "a mesh has no wraparound to twist",
+                "write topology: torus, or leave out twist",
+                ("twist",),
+            )
+        ]
     if wrap is not None:
-        return [Slip("a twisted torus is closed along every axis", "leave out wrap, or twist", ("wrap",))]
+        return [
+            Slip(
+                "a twisted torus is closed along every axis", "leave out wrap, or twist", ("wrap",)
+            )
+        ]
     if twisted_axes(shape) is None:
         fix = f"write a shape of {TWISTED_SHAPES}, or leave out twist"
         return [Slip(f"no twist is defined for {shape_text(shape)}", fix, ("twist",))]
     if cube is not None and any(size % cube for size in shape):
         what = f"{shape_text(shape)} is not whole cubes of {cube}, which alone have wraparound"
-        return [Slip(what, f"write multiples of {cube} along every axis, or leave out twist", ("twist",))]
+        return [
+            Slip(
+                what, f"write multiples of {cube} along every axis, or leave out twist", ("twist",)
+            )
+        ]
     return []

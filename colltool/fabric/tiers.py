@@ -1,4 +1,5 @@
-"""The tiers of a fabric file whose shape is a number or axes: star, full mesh, mesh, torus, k-D mesh and Clos."""
+"""The tiers of a fabric file whose shape is a number or axes: star, full mesh, mesh, torus, k-D
+mesh and Clos."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
 _UPLINKS = Accepted("a number from 1 to 1000, such as 3")
 
 
-_LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
+_LEVELS = Accepted(
+    f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha:"
+    " 2us}]"
+)
 
 
 _TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
@@ -69,18 +73,25 @@ class FullMeshTier(SizedTier):
 
 
 class LatticeTier(TierBase):
-    """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction; ``wrap``: which axes are closed.
+    """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction; ``wrap``:
+    which axes are closed.
 
-    ``twist``: the wraparound of each short axis lands half way round every axis of twice its length, as TPU v4 offers it.
+    ``twist``: the wraparound of each short axis lands half way round every axis of twice its
+    length, as TPU v4 offers it.
 
-    What its maker rents out: shapes (``slices``), and boxes of whole cubes (``cube``, their edge), which alone have wraparound.
+    What its maker rents out: shapes (``slices``), and boxes of whole cubes (``cube``, their edge),
+    which alone have wraparound.
     """
 
     topology: Literal["torus", "mesh"]
     shape: Shape
-    wrap: Annotated[tuple[ft.Flag, ...] | None, Field(min_length=1, max_length=ft.MAX_DEPTH), _WRAP] = None
+    wrap: Annotated[
+        tuple[ft.Flag, ...] | None, Field(min_length=1, max_length=ft.MAX_DEPTH), _WRAP
+    ] = None
     twist: ft.Flag = False
-    slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=ft.MAX_LISTED), _SLICES] | None = None
+    slices: (
+        Annotated[tuple[Shape, ...], Field(min_length=1, max_length=ft.MAX_LISTED), _SLICES] | None
+    ) = None
     cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
     alpha: ft.Alpha
 
@@ -89,16 +100,40 @@ class LatticeTier(TierBase):
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
         slips, axes, wrap = [], len(self.shape), self.wrap or ()
         if self.endpoints > ft.MAX_RANKS:
-            slips.append(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "shorten an axis", ("shape",)))
+            slips.append(
+                Slip(
+                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
+                    "shorten an axis",
+                    ("shape",),
+                )
+            )
         if wrap and len(wrap) != axes:
-            slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
+            slips.append(
+                Slip(
+                    f"has {len(wrap)} entries, the shape has {axes} axes",
+                    "give one for each axis",
+                    ("wrap",),
+                )
+            )
         elif any(wrap) and not self.closes:
-            slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+            slips.append(
+                Slip(
+                    "a mesh has no wraparound",
+                    "write topology: torus, or leave out wrap",
+                    ("wrap",),
+                )
+            )
         if self.twist and not slips:
             slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, one in enumerate(self.slices or ()):
             if len(one) != axes:
-                slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
+                slips.append(
+                    Slip(
+                        f"has {len(one)} axes, the shape has {axes}",
+                        "one number for each axis",
+                        ("slices", index),
+                    )
+                )
         parts.refuse(slips)
         return self
 
@@ -115,16 +150,26 @@ class LatticeTier(TierBase):
 class ClosTier(SizedTier):
     """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more.
 
-    ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
-    ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
-    ``oversubscription``: of the uplinks of each endpoint, where there is one level (:mod:`colltool.fabric.uplinks`).
+    ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however
+    many ports they have. ``rails``:
+    ``only`` where rails never meet: ranks at different places of their domains reach each other by
+    way of a neighbour inside one.
+    ``oversubscription``: of the uplinks of each endpoint, where there is one level
+    (:mod:`colltool.fabric.uplinks`).
     """
 
     topology: Literal["clos"]
     alpha: ft.Alpha | None = None
     oversubscription: Annotated[ft.Ratio | None, _UPLINKS] = None
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
-    levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
+    levels: (
+        Annotated[
+            tuple[Annotated[Level, _LEVEL], ...],
+            Field(min_length=1, max_length=ft.MAX_DEPTH),
+            _LEVELS,
+        ]
+        | None
+    ) = None
     planes: Annotated[Planes | None, PLANES] = None
     rails: Annotated[Literal["optimised", "only"], Accepted("optimised or only")] = "optimised"
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
@@ -144,32 +189,63 @@ class ClosTier(SizedTier):
 
     @model_validator(mode="after")
     def _levels_agree(self) -> ClosTier:
-        """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
+        """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at
+        most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
-        self.__dict__.update(open_uplinks(self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk))
+        self.__dict__.update(
+            open_uplinks(
+                self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
+            )
+        )
         levels, size, slips, names = self.levels, self.size, [], self.level_names
-        if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
+        if self.trunk is not None and (
+            other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)
+        ):
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
-            raise Slips(Slip("a trunk joins its endpoints directly, without switches to describe", fix, (other,)))
+            raise Slips(
+                Slip(
+                    "a trunk joins its endpoints directly, without switches to describe",
+                    fix,
+                    (other,),
+                )
+            )
         if levels is None:
             if self.alpha is None:
-                raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
+                raise Slips(
+                    Slip(
+                        "needs alpha, or levels",
+                        "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]",
+                    )
+                )
             return self
         first, last = levels[0], levels[-1]
         if self.alpha is not None:
-            slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
+            slips.append(
+                Slip(
+                    "has both alpha and levels: give each level its own alpha",
+                    "remove this one",
+                    ("alpha",),
+                )
+            )
         if (second := parts.first_repeated(names)) is not None:
             what = f"two levels have the same name: {', '.join(names)}"
             slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
         if first.oversubscription != 1:
-            what = f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below"
-            slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
+            what = (
+                f"oversubscription has no meaning on the first level '{first.name}': no uplinks"
+                " enter it from below"
+            )
+            slips.append(
+                Slip(what, "give it to the level above", ("levels", 0, "oversubscription"))
+            )
         for index, (below, above) in enumerate(pairwise(levels), start=1):
             if above.group % below.group or above.group <= below.group:
                 what = f"groups do not nest: '{above.name}' has {above.group} endpoints, "
                 what += f"which is not a larger multiple of the {below.group} of '{below.name}'"
                 near = max(2, -(-above.group // below.group)) * below.group
-                slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
+                slips.append(
+                    Slip(what, f"the next that does: group: {near}", ("levels", index, "group"))
+                )
         if last.group < size:
             what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
             fix = f"give it a group of {size} or more, or add a level above it"
@@ -177,6 +253,12 @@ class ClosTier(SizedTier):
         for at, total in enumerate(parts.oversubscription_totals(levels)):
             if total > ft.MAX_RATIO and not slips:
                 fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
-                slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
+                slips.append(
+                    Slip(
+                        f"oversubscribed {total:g}:1 against the endpoints",
+                        fix,
+                        ("levels", at, "oversubscription"),
+                    )
+                )
         parts.refuse(slips)
         return self

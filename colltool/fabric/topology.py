@@ -1,8 +1,10 @@
-"""What a tier of each topology can do: the one module that asks a tier for its kind; others ask :func:`capabilities_of`.
+"""What a tier of each topology can do: the one module that asks a tier for its kind; others ask
+:func:`capabilities_of`.
 
-A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group``, its links in
-``schedules.links``, its eta in ``fabric.templates``: mypy and tests/fabric/test_topology.py name them. Counts: Collectives
-Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
+A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group``,
+its links in ``schedules.links``, its eta in ``fabric.templates``: mypy and
+tests/fabric/test_topology.py name them. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
+and appendix B (lattices), part 03 §1 (Clos).
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class StarTopology(TierCapabilities[StarTier]):
         return copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """One across all ranks of an endpoint, however many chips share its ports; one in each of its separate planes."""
+        """One across all ranks of an endpoint, however many chips share its ports; one in each of
+        its separate planes."""
         return self.tier.planes.count if self.tier.planes else 1
 
 
@@ -92,11 +95,16 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     @property
     def cube(self) -> int:
-        return self.tier.cube ** len(self.tier.shape) if self.tier.cube and of_cubes(self.tier, self.tier.shape) else 0
+        return (
+            self.tier.cube ** len(self.tier.shape)
+            if self.tier.cube and of_cubes(self.tier, self.tier.shape)
+            else 0
+        )
 
     @property
     def neighbours(self) -> int:
-        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3.
+        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same
+        link), two from d = 3.
 
         Two with a twist, which leads elsewhere.
         """
@@ -109,14 +117,21 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1; and twists along it."""
-        cuts = (links_across(self.axes, number) for number, axis in enumerate(self.axes) if axis.size > 1)
+        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else
+        of 1; and twists along it."""
+        cuts = (
+            links_across(self.axes, number)
+            for number, axis in enumerate(self.axes)
+            if axis.size > 1
+        )
         return self.rate_Bps * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
         """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
         lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
-        return copies * sum(count * (axis.size if axis.closed else axis.size - 1) for count, axis in lines)
+        return copies * sum(
+            count * (axis.size if axis.closed else axis.size - 1) for count, axis in lines
+        )
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
@@ -148,22 +163,33 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     @property
     def classes(self) -> tuple[DistanceClass, ...]:
-        """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks have more ports."""
+        """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks
+        have more ports."""
         if self.tier.trunk is not None:
             (joined,) = super().classes
             ratio = largest(1.0, self.tier.ranks_inside * self.rate_Bps / self.tier.trunk)
-            return joined._replace(name="site", group=1), joined._replace(name="trunk", oversubscription=ratio)
+            return joined._replace(name="site", group=1), joined._replace(
+                name="trunk", oversubscription=ratio
+            )
         if not self.levels:
             return super().classes
         totals = zip(self.levels, oversubscription_totals(self.levels), strict=True)
-        return tuple(self._class(one.name, one.group, one.alpha, total, one.cable) for one, total in totals)
+        return tuple(
+            self._class(one.name, one.group, one.alpha, total, one.cable) for one, total in totals
+        )
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         if not self.levels:
             return super().at_alpha(alpha_s)
         nearest = self.levels[0].alpha
-        alphas = (alpha_s + largest(one.alpha - nearest, 0.0) for one in self.levels)  # farther levels rise and fall with it
-        return {"levels": tuple(one.model_copy(update={"alpha": to}) for one, to in zip(self.levels, alphas, strict=True))}
+        # farther levels rise and fall with it
+        alphas = (alpha_s + largest(one.alpha - nearest, 0.0) for one in self.levels)
+        return {
+            "levels": tuple(
+                one.model_copy(update={"alpha": to})
+                for one, to in zip(self.levels, alphas, strict=True)
+            )
+        }
 
     @property
     def diameter_links(self) -> int:
@@ -171,11 +197,17 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios do not multiply."""
-        return self.rate_Bps * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
+        """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios
+        do not multiply."""
+        return (
+            self.rate_Bps
+            * (self.tier.size // 2)
+            / max(one.oversubscription for one in self.reached)
+        )
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk each, or one between two."""
+        """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk
+        each, or one between two."""
         if self.tier.trunk is not None:
             return self.tier.size if self.tier.size > 2 else self.tier.size - 1
         ports = copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)

@@ -10,9 +10,14 @@ from colltool.fabric.tier_parts import Level
 
 
 def open_uplinks(
-    levels: Sequence[Level], ratio: float | None, alpha_s: float | None, size: int, trunk_Bps: float | None
+    levels: Sequence[Level],
+    ratio: float | None,
+    alpha_s: float | None,
+    size: int,
+    trunk_Bps: float | None,
 ) -> Mapping[str, Any]:
-    """Values that write a single level with oversubscription out as what it is: a leaf for each endpoint, a spine above them.
+    """Values that write a single level with oversubscription out as what it is: a leaf for each
+    endpoint, a spine above them.
 
     Empty where nothing is to be written out. ``ratio``: of the tier, in place of the level's own.
 
@@ -22,12 +27,17 @@ def open_uplinks(
     if ratio is not None and trunk_Bps is not None:
         raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
     if ratio is not None and len(levels) > 1:
-        fix = f"give it to the level that the uplinks enter: levels.{levels[-1].name}.oversubscription"
+        fix = (
+            "give it to the level that the uplinks enter:"
+            f" levels.{levels[-1].name}.oversubscription"
+        )
         raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
     if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
         spine = levels[0]
     elif not levels and ratio is not None and alpha_s is not None:
-        spine = Level.model_construct(name="spine", group=size, alpha=alpha_s, oversubscription=ratio)
+        spine = Level.model_construct(
+            name="spine", group=size, alpha=alpha_s, oversubscription=ratio
+        )
     else:
         return {}
     if ratio is not None:

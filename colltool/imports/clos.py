@@ -1,4 +1,5 @@
-"""Hosts, switches and the cables between them, as the levels of a Clos; a network that is none is refused with the reason."""
+"""Hosts, switches and the cables between them, as the levels of a Clos; a network that is none is
+refused with the reason."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ class Wiring:
 
 
 class SwitchLevel(NamedTuple):
-    """``group``: hosts under one switch of it, or under what stands in its place on every rail. ``uplinks``: oversubscription of
-    the switches below, 1 on the first level."""
+    """``group``: hosts under one switch of it, or under what stands in its place on every rail.
+    ``uplinks``: oversubscription of the switches below, 1 on the first level."""
 
     group: int
     switches: int
@@ -73,8 +74,9 @@ class ClosNetwork:
 def clos_of(wiring: Wiring) -> ClosNetwork:
     """The levels of a network.
 
-    Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins neighbouring levels. Hosts share
-    either all leaves or none, and any two groups under one level meet under a switch of the next.
+    Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins
+    neighbouring levels. Hosts share either all leaves or none, and any two groups under one level
+    meet under a switch of the next.
 
     Raises:
         ColltoolError: there are no hosts, or it is not a Clos; says by which cable or hosts.
@@ -84,18 +86,30 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     cables = [cable for cable in wiring.cables if height[cable[0]] and height[cable[1]]]
     for a, b, _ in cables:
         if abs(height[a] - height[b]) != 1:
-            at = "both have hosts" if height[a] == height[b] == 1 else f"both are on level {height[a]}"
+            at = (
+                "both have hosts"
+                if height[a] == height[b] == 1
+                else f"both are on level {height[a]}"
+            )
             raise wiring.refuse(f"a cable joins {wiring.named(a)} and {wiring.named(b)}, and {at}")
-    above: dict[str, list[tuple[str, float]]] = {switch: [] for switch, level in height.items() if level}
+    above: dict[str, list[tuple[str, float]]] = {
+        switch: [] for switch, level in height.items() if level
+    }
     for a, b, rate in cables:
         low, high = (a, b) if height[a] < height[b] else (b, a)
         above[low].append((high, rate))
     below_Bps = _below(hosts, above)
     groups = _leaf_groups(wiring, hosts)
-    levels = [SwitchLevel(max(map(len, groups.values())), sum(1 for one in height.values() if one == 1), 1.0)]
+    levels = [
+        SwitchLevel(
+            max(map(len, groups.values())), sum(1 for one in height.values() if one == 1), 1.0
+        )
+    ]
     for level in range(2, max(height.values()) + 1):
         lower = [switch for switch, one in height.items() if one == level - 1]
-        uplinks = max(below_Bps[one] / sum(rate for _, rate in above[one]) for one in lower if above[one])
+        uplinks = max(
+            below_Bps[one] / sum(rate for _, rate in above[one]) for one in lower if above[one]
+        )
         groups = _joined(wiring, groups, {one: {high for high, _ in above[one]} for one in lower})
         largest, group = max(map(len, groups.values())), levels[-1].group
         nested = -(-largest // group) * group
@@ -104,14 +118,24 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
             levels.append(SwitchLevel(nested, count, max(1.0, round(uplinks, 4))))
     if len(groups) > 1:
         shown = " and ".join(_some(sorted(members)[:1]) for members in list(groups.values())[:2])
-        raise wiring.refuse(f"{len(groups)} parts have no switch in common, such as those of {shown}")
+        raise wiring.refuse(
+            f"{len(groups)} parts have no switch in common, such as those of {shown}"
+        )
     (ports, rate), rails = _ports(hosts), len({switch for switch, _ in next(iter(hosts.values()))})
     leaves = [switch for switch, one in height.items() if one == 1]
     return ClosNetwork(
-        file=wiring.file, tool=wiring.tool, hosts=len(hosts), ports=ports, port_Bps=rate, rails=rails, levels=tuple(levels),
-        radix=max(wiring.ports[leaf] for leaf in leaves), infiniband=wiring.infiniband,
-        reduces=wiring.reduces, notes=tuple(notes),
-    )  # fmt: skip
+        file=wiring.file,
+        tool=wiring.tool,
+        hosts=len(hosts),
+        ports=ports,
+        port_Bps=rate,
+        rails=rails,
+        levels=tuple(levels),
+        radix=max(wiring.ports[leaf] for leaf in leaves),
+        infiniband=wiring.infiniband,
+        reduces=wiring.reduces,
+        notes=tuple(notes),
+    )
 
 
 Hosts = dict[str, Sequence[tuple[str, float]]]
@@ -120,8 +144,14 @@ Hosts = dict[str, Sequence[tuple[str, float]]]
 def _alike(wiring: Wiring) -> tuple[Hosts, list[str]]:
     """The largest class of hosts with equal ports, and what others are left out."""
     if not wiring.hosts:
-        raise ColltoolError("has no hosts on switches", where=wiring.file, fix="let it run on the whole subnet, with switches")
-    shapes = {host: (len(ports), sum(rate for _, rate in ports)) for host, ports in wiring.hosts.items()}
+        raise ColltoolError(
+            "has no hosts on switches",
+            where=wiring.file,
+            fix="let it run on the whole subnet, with switches",
+        )
+    shapes = {
+        host: (len(ports), sum(rate for _, rate in ports)) for host, ports in wiring.hosts.items()
+    }
     ranked = Counter(shapes.values()).most_common()
     usual = max((one for one in ranked if one[1] == ranked[0][1]), key=lambda one: one[0])[0]
     kept = {host: ports for host, ports in wiring.hosts.items() if shapes[host] == usual}
@@ -129,7 +159,10 @@ def _alike(wiring: Wiring) -> tuple[Hosts, list[str]]:
     for shape, number in ranked:
         if shape != usual:
             names = _some(sorted(host for host, one in shapes.items() if one == shape))
-            notes.append(f"{counted(number, 'host')} with {counted(shape[0], 'port')}, {8e-9 * shape[1]:g} Gb/s in all: {names}")
+            notes.append(
+                f"{counted(number, 'host')} with {counted(shape[0], 'port')}, {8e-9 * shape[1]:g}"
+                f" Gb/s in all: {names}"
+            )
     return kept, notes
 
 
@@ -178,24 +211,31 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> dict[frozenset[str], list[str]
             other = home.setdefault(leaf, leaves)
             if other != leaves:
                 one, two = clipped(groups[other][0]), clipped(members[0])
-                raise wiring.refuse(f"{one} and {two} share {wiring.named(leaf)}, but not their other leaves")
+                raise wiring.refuse(
+                    f"{one} and {two} share {wiring.named(leaf)}, but not their other leaves"
+                )
     return groups
 
 
 def _joined(
     wiring: Wiring, groups: dict[frozenset[str], list[str]], above: Mapping[str, set[str]]
 ) -> dict[frozenset[str], list[str]]:
-    """Groups under the switches of the next level: what meets there becomes one, any two of it under a switch they share."""
+    """Groups under the switches of the next level: what meets there becomes one, any two of it
+    under a switch they share."""
     ups = {group: frozenset().union(*(above[switch] for switch in group)) for group in groups}
     found: list[list[frozenset[str]]] = []
     for group in groups:
         meeting = [part for part in found if any(ups[group] & ups[other] for other in part)]
-        found = [part for part in found if part not in meeting] + [[one for part in meeting for one in part] + [group]]
+        found = [part for part in found if part not in meeting] + [
+            [one for part in meeting for one in part] + [group]
+        ]
     for part in found:
         if not frozenset.intersection(*(ups[group] for group in part)):
             _check_pairs(wiring, [(groups[group][0], ups[group]) for group in part])
     return {
-        frozenset().union(*(ups[group] for group in part)) or part[0]: [host for group in part for host in groups[group]]
+        frozenset().union(*(ups[group] for group in part)) or part[0]: [
+            host for group in part for host in groups[group]
+        ]
         for part in found
     }
 
@@ -203,7 +243,10 @@ def _joined(
 def _check_pairs(wiring: Wiring, ups: Sequence[tuple[str, frozenset[str]]]) -> None:
     for (one, above), (two, others) in combinations(ups, 2):
         if not above & others:
-            raise wiring.refuse(f"the leaves of {clipped(one)} and {clipped(two)} share no switch above, though others join them")
+            raise wiring.refuse(
+                f"the leaves of {clipped(one)} and {clipped(two)} share no switch above, though"
+                " others join them"
+            )
 
 
 def levels_named(count: int) -> Iterator[str]:

@@ -1,6 +1,8 @@
-"""The text of ``ibnetdiscover``: a record for each switch and channel adapter, a line for each of its cabled ports.
+"""The text of ``ibnetdiscover``: a record for each switch and channel adapter, a line for each of
+its cabled ports.
 
-Format: infiniband-diags of rdma-core, ibnetdiscover.c. Rates are of the data on all lanes, one way: InfiniBand Architecture
+Format: infiniband-diags of rdma-core, ibnetdiscover.c. Rates are of the data on all lanes, one way:
+    InfiniBand Architecture
 Specification volume 2; SDR to QDR send 8 bits of data in 10.
 """
 
@@ -19,11 +21,22 @@ TOOL = "ibnetdiscover"
 MAX_NODES, MAX_CABLES = 100_000, 1_000_000
 _FIX = "write it on a node of the subnet, as root: ibnetdiscover > net.txt"
 
-LANE_GBPS = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 14.0, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0, "XDR": 200.0}
+LANE_GBPS = {
+    "SDR": 2.0,
+    "DDR": 4.0,
+    "QDR": 8.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
 
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,5})\s+"([^"]{1,64})"\s*(?:#\s*"([^"]*)")?')
 _CABLE = re.compile(
-    r'\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s+"([^"]{1,64})"\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s*(?:#(.*))?'
+    r'\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s+"([^"]{1,64})"\[(\d{1,5})\](?:\[ext'
+    r" \d+\])?(?:\(\w+\))?\s*(?:#(.*))?"
 )
 _RATE = re.compile(r"\b(\d{1,2})x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -46,16 +59,23 @@ def read_ibnetdiscover(path: AnyPath) -> ClosNetwork:
     """The Clos that a subnet is.
 
     Raises:
-        ColltoolError: another program's text, one that is cut off, without rates, beyond the named limits, or no Clos.
+        ColltoolError: another program's text, one that is cut off, without rates, beyond the named
+            limits, or no Clos.
     """
     name = os.fsdecode(path)
     text = _text(read_text(path, "topology"), name)
     if not text.ports or not text.cables:
-        raise ColltoolError("has no switch with a cable: not the text of ibnetdiscover", where=name, fix=_FIX)
+        raise ColltoolError(
+            "has no switch with a cable: not the text of ibnetdiscover", where=name, fix=_FIX
+        )
     ends = {guid for cable in text.cables for guid, _ in cable}
     lost = sorted(guid for guid in ends if guid.startswith("S-") and guid not in text.ports)
     if lost:
-        raise ColltoolError(f"is cut off: {clipped(lost[0])} has a cable, but no record of its own", where=name, fix=_FIX)
+        raise ColltoolError(
+            f"is cut off: {clipped(lost[0])} has a cable, but no record of its own",
+            where=name,
+            fix=_FIX,
+        )
     return clos_of(_wiring(text, name))
 
 
@@ -104,10 +124,22 @@ def _wiring(text: _Text, name: str) -> Wiring:
         elif other in ports:
             hosts.setdefault(_host(one, text.described.get(one, "")), []).append((other, rate_Bps))
     return Wiring(
-        file=name, tool=TOOL, ports=ports, hosts=hosts, cables=cables, names=text.described, infiniband=True, reduces=reduces
-    )  # fmt: skip
+        file=name,
+        tool=TOOL,
+        ports=ports,
+        hosts=hosts,
+        cables=cables,
+        names=text.described,
+        infiniband=True,
+        reduces=reduces,
+    )
 
 
 def _host(guid: str, described: str) -> str:
-    """``node07 HCA-1`` and ``node07 mlx5_3`` are of node07; adapters that nobody named are hosts of their own."""
-    return guid if not described or _NAMELESS.search(described) else _ADAPTER.sub("", described.strip("' "))
+    """``node07 HCA-1`` and ``node07 mlx5_3`` are of node07; adapters that nobody named are hosts of
+    their own."""
+    return (
+        guid
+        if not described or _NAMELESS.search(described)
+        else _ADAPTER.sub("", described.strip("' "))
+    )

@@ -1,6 +1,8 @@
-"""InfraGraph 3: devices of components, their instances, and the edges between them, which ASTRA-sim 3 takes as its network.
+"""InfraGraph 3: devices of components, their instances, and the edges between them, which ASTRA-sim
+3 takes as its network.
 
-Schema and the meaning of slices and schemes: infragraph 3.1.0 on PyPI, docs/openapi.yaml and infragraph_service.py.
+Schema and the meaning of slices and schemes: infragraph 3.1.0 on PyPI, docs/openapi.yaml and
+infragraph_service.py.
 """
 
 from __future__ import annotations
@@ -58,16 +60,20 @@ class _InfraGraph(NamedTuple):
 
 
 def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
-    """A node with accelerators (components of choice ``xpu``), and the Clos between its instances, where edges join them.
+    """A node with accelerators (components of choice ``xpu``), and the Clos between its instances,
+    where edges join them.
 
     Raises:
-        ColltoolError: not InfraGraph, a name that is not there, no node or several kinds of them, beyond the limits, no Clos.
+        ColltoolError: not InfraGraph, a name that is not there, no node or several kinds of them,
+            beyond the limits, no Clos.
     """
     graph = _graph(os.fsdecode(path))
     kinds = {name: device for name, (device, _) in graph.instances.items() if device.of("xpu")}
     if len({device.name for device in kinds.values()}) != 1:
         found = ", ".join(sorted({device.name for device in kinds.values()})) or "none"
-        raise graph.refuse(f"expected instances of one device with components of choice xpu, found {found}")
+        raise graph.refuse(
+            f"expected instances of one device with components of choice xpu, found {found}"
+        )
     node = _node(graph, next(iter(kinds.values())))
     count = sum(graph.instances[name][1] for name in kinds)
     return node, _network(graph, set(kinds)) if graph.edges or count > 1 else None
@@ -75,7 +81,9 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
 
 def _graph(name: str) -> _InfraGraph:
     data = _content(name)
-    devices = {one.name: one for one in (_device(item, name) for item in _list(data, "devices", name))}
+    devices = {
+        one.name: one for one in (_device(item, name) for item in _list(data, "devices", name))
+    }
     graph = _InfraGraph(name, devices, {}, {}, _list(data, "edges", name))
     for one in _list(data, "instances", name):
         device = devices.get(_word(one, "device", name))
@@ -110,7 +118,9 @@ def _content(name: str) -> Data:
 def _list(data: Data, key: str, name: str) -> list[Data]:
     found = data.get(key) or []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ColltoolError(f"expected a list of mappings as {key}, got {shown(found)}", where=name, fix=_FIX)
+        raise ColltoolError(
+            f"expected a list of mappings as {key}, got {shown(found)}", where=name, fix=_FIX
+        )
     return found
 
 
@@ -124,7 +134,11 @@ def _word(data: Any, key: str, name: str) -> str:
 def _count(data: Data, name: str) -> int:
     found = data.get("count")
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_COMPONENTS:
-        raise ColltoolError(f"expected a count of at most {MAX_COMPONENTS}, got {shown(found)}", where=name, fix=_FIX)
+        raise ColltoolError(
+            f"expected a count of at most {MAX_COMPONENTS}, got {shown(found)}",
+            where=name,
+            fix=_FIX,
+        )
     return found
 
 
@@ -144,7 +158,11 @@ def _indices(graph: _InfraGraph, text: str, count: int) -> range:
     try:
         numbers = [int(part) if part else None for part in parts]
         if len(numbers) == 1 and numbers[0] is not None:
-            return range(count)[numbers[0] :][:1] if numbers[0] >= 0 else range(count + numbers[0], count + numbers[0] + 1)
+            return (
+                range(count)[numbers[0] :][:1]
+                if numbers[0] >= 0
+                else range(count + numbers[0], count + numbers[0] + 1)
+            )
         if 2 <= len(numbers) <= 3:
             return range(count)[slice(*numbers)]
     except ValueError:
@@ -153,7 +171,8 @@ def _indices(graph: _InfraGraph, text: str, count: int) -> range:
 
 
 def _components(graph: _InfraGraph, device: _DeviceKind, text: str) -> list[Node]:
-    """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for each of all that is named."""
+    """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for each of
+    all that is named."""
     first, *inner = text.split(".")
     name = first.partition("[")[0]
     if name not in device.components:
@@ -168,7 +187,9 @@ def _components(graph: _InfraGraph, device: _DeviceKind, text: str) -> list[Node
     return [node for node in found for _ in range(each)]
 
 
-def _paired(graph: _InfraGraph, edge: Data, ones: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any]]:
+def _paired(
+    graph: _InfraGraph, edge: Data, ones: list[Any], others: list[Any]
+) -> Iterator[tuple[Any, Any]]:
     scheme = edge.get("scheme")
     if scheme not in ("one2one", "many2many"):
         raise graph.refuse(f"the scheme {shown(scheme)} is not read", "write one2one or many2many")
@@ -183,7 +204,11 @@ def _rate(link: Data) -> float | None:
     physical = link.get("physical")
     told = physical.get("bandwidth") if isinstance(physical, dict) else None
     for unit, factor in _RATES.items():
-        if isinstance(told, dict) and isinstance(value := told.get(unit), int | float) and 0 < value < 1e9:
+        if (
+            isinstance(told, dict)
+            and isinstance(value := told.get(unit), int | float)
+            and 0 < value < 1e9
+        ):
             return float(value) * factor
     return None
 
@@ -198,8 +223,13 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     for edge in _list(device.data, "edges", graph.file):
         link = links.get(_word(edge, "link", graph.file), {})
         words = f"{link.get('name')} {link.get('description')}"
-        ends = [_components(graph, device, _word(edge.get(end), "component", graph.file)) for end in ("ep1", "ep2")]
-        if _NOT_SCALE_UP.search(words) or not any(node[0] == xpu for part in ends for node in part[:1]):
+        ends = [
+            _components(graph, device, _word(edge.get(end), "component", graph.file))
+            for end in ("ep1", "ep2")
+        ]
+        if _NOT_SCALE_UP.search(words) or not any(
+            node[0] == xpu for part in ends for node in part[:1]
+        ):
             continue
         for one, other in _paired(graph, edge, *ends):
             both = [node for node in (one, other) if node[0] == xpu]
@@ -213,10 +243,16 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     _check_star(graph, device, at_switch, to_switch, pairs)
     counts, each_Bps = _parallel(graph, pairs, rates)
     told = next(iter(rates.values())) if len(rates) == 1 else each_Bps
-    port_Bps = told and told * max(1, *to_switch)  # of a link between two, or of all links to switches
+    # of a link between two, or of all links to switches
+    port_Bps = told and told * max(1, *to_switch)
     kind: Link = "xgmi" if xgmi else "nvlink"
-    described = next(str(one.get("description") or "") for one in device.data["components"] if one.get("name") == xpu)
-    names = [clipped(device.name.replace("_", " ").upper()), clipped(described)]  # dgx_h100, of "NVIDIA H100 / H200 SXM5"
+    described = next(
+        str(one.get("description") or "")
+        for one in device.data["components"]
+        if one.get("name") == xpu
+    )
+    # dgx_h100, of "NVIDIA H100 / H200 SXM5"
+    names = [clipped(device.name.replace("_", " ").upper()), clipped(described)]
     return NodeDump(
         file=graph.file,
         tool=TOOL,
@@ -230,19 +266,32 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     )
 
 
-def _check_star(graph: _InfraGraph, device: _DeviceKind, at_switch: Mapping[Node, set[int]], to_switch: list[int],
-                pairs: Mapping[Pair, str]) -> None:  # fmt: skip
+def _check_star(
+    graph: _InfraGraph,
+    device: _DeviceKind,
+    at_switch: Mapping[Node, set[int]],
+    to_switch: list[int],
+    pairs: Mapping[Pair, str],
+) -> None:
     """Switches make a star of the accelerators, or the file is refused."""
     linked = sum(map(bool, to_switch))
     if at_switch and (pairs or all(len(ranks) < linked for ranks in at_switch.values())):
-        what = "links join accelerators beside its switches" if pairs else "no switch joins all accelerators"
-        raise graph.refuse(f"is no star: {what} of {device.name}", "describe it by hand as a graph: colltool guide fabrics")
+        what = (
+            "links join accelerators beside its switches"
+            if pairs
+            else "no switch joins all accelerators"
+        )
+        raise graph.refuse(
+            f"is no star: {what} of {device.name}",
+            "describe it by hand as a graph: colltool guide fabrics",
+        )
 
 
 def _parallel(
     graph: _InfraGraph, pairs: Mapping[Pair, str], rates: Mapping[str, float | None]
 ) -> tuple[dict[Pair, int], float | None]:
-    """Links of each pair, InfraGraph having one edge between two, and the rate of one: the largest that divides all.
+    """Links of each pair, InfraGraph having one edge between two, and the rate of one: the largest
+    that divides all.
 
     1 each and None where a rate is not told.
     """
@@ -256,7 +305,10 @@ def _parallel(
             return {pair: round(counts[words]) for pair, words in pairs.items()}, least / parts
     shown_rates = ", ".join(f"{rate / 1e9:g}" for rate in sorted(set(told.values()))[:3])
     what = f"its accelerators have links of {shown_rates} GB/s, which are not so many of one link"
-    raise graph.refuse(what, "describe it by hand as a graph, with a bandwidth for each edge: colltool guide fabrics")
+    raise graph.refuse(
+        what,
+        "describe it by hand as a graph, with a bandwidth for each edge: colltool guide fabrics",
+    )
 
 
 def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
@@ -272,8 +324,13 @@ def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
         name = _word(edge, "link", graph.file)
         rate = _rate(graph.links.get(name, {}))
         if rate is None:
-            raise graph.refuse(f"the link {shown(name)} has no bandwidth in bits or bytes", "give it physical.bandwidth")
-        for one, other in _paired(graph, edge, *(_ends(graph, edge.get(end)) for end in ("ep1", "ep2"))):
+            raise graph.refuse(
+                f"the link {shown(name)} has no bandwidth in bits or bytes",
+                "give it physical.bandwidth",
+            )
+        for one, other in _paired(
+            graph, edge, *(_ends(graph, edge.get(end)) for end in ("ep1", "ep2"))
+        ):
             here, there = one[0], other[0]
             if here in ports and there in ports:
                 cables.append((here, there, rate))
@@ -281,7 +338,10 @@ def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
                 host, switch = (there, here) if here in ports else (here, there)
                 cabled.setdefault(host, []).append((switch, rate))
             else:
-                raise graph.refuse(f"is not a Clos: an edge joins {here} and {there} without a switch", "describe it by hand")
+                raise graph.refuse(
+                    f"is not a Clos: an edge joins {here} and {there} without a switch",
+                    "describe it by hand",
+                )
         if len(cables) > MAX_EDGES:
             raise graph.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
     return clos_of(Wiring(file=graph.file, tool=TOOL, ports=ports, hosts=cabled, cables=cables))

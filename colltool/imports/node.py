@@ -1,4 +1,5 @@
-"""What a dump tells of a node: its accelerators, the links that join them, its NICs; and the tiers that these links make."""
+"""What a dump tells of a node: its accelerators, the links that join them, its NICs; and the tiers
+that these links make."""
 
 from __future__ import annotations
 
@@ -33,8 +34,10 @@ class NodeDump:
         link: of the scale-up network where there is one.
         to_switch: links of each accelerator to switches.
         pairs: links between two accelerators, by their positions, lower first.
-        link_Bps: of an accelerator's links to switches together, or of a pair, one way, where the dump tells it.
-        counts_told: False where the dump tells which accelerators are joined, not by how many links.
+        link_Bps: of an accelerator's links to switches together, or of a pair, one way, where the
+            dump tells it.
+        counts_told: False where the dump tells which accelerators are joined, not by how many
+            links.
         links_told: False where the dump does not tell whether links join them.
         pcie_Bps: of an accelerator's slot, one way.
         cpu: intel, amd or arm.
@@ -65,7 +68,8 @@ class NodeDump:
 
 
 class InnerTier(NamedTuple):
-    """A tier inside a node. ``links``: in parallel, of a port to switches, or of each pair; ``edges``: of a graph."""
+    """A tier inside a node. ``links``: in parallel, of a port to switches, or of each pair;
+    ``edges``: of a graph."""
 
     link: Link
     topology: Literal["star", "full_mesh", "graph"]
@@ -77,8 +81,8 @@ class InnerTier(NamedTuple):
 def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
     """The tiers that a node's links make, innermost first.
 
-    Switches make a star, equal links of all pairs a full mesh. Where links join some pairs alone, equal full meshes of them are
-    joined by PCIe (bridged cards); anything else is a graph.
+    Switches make a star, equal links of all pairs a full mesh. Where links join some pairs alone,
+    equal full meshes of them are joined by PCIe (bridged cards); anything else is a graph.
     """
     count = len(dump.accelerators)
     if any(dump.to_switch):
@@ -90,8 +94,13 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
     sizes = {len(island) for island in islands}
     if len(sizes) == 1 and len(set(every)) == 1:
         size, links = sizes.pop(), every[0]
-        if dump.link == "nvlink" and dump.counts_told and (links * (size - 1) > MOST_LINKS or links == MOST_LINKS):
-            inner = InnerTier("nvlink", "star", size, links)  # more than a GPU has: all go to switches, to every other one
+        if (
+            dump.link == "nvlink"
+            and dump.counts_told
+            and (links * (size - 1) > MOST_LINKS or links == MOST_LINKS)
+        ):
+            # more than a GPU has: all go to switches, to every other one
+            inner = InnerTier("nvlink", "star", size, links)
         else:
             inner = InnerTier(dump.link, "full_mesh", size, links)
         return (inner,) if size == count else (inner, InnerTier("pcie", "star", count // size))
@@ -105,10 +114,19 @@ def odd_links(dump: NodeDump) -> list[str]:
     said = []
     if any(dump.to_switch):
         usual = _usual(dump.to_switch)
-        lame = [(name, found) for name, found in zip(dump.accelerators, dump.to_switch, strict=True) if found != usual]
-        said += [f"{name} has {found} of {usual} links to the switches, and is priced with all of them" for name, found in lame]
+        lame = [
+            (name, found)
+            for name, found in zip(dump.accelerators, dump.to_switch, strict=True)
+            if found != usual
+        ]
+        said += [
+            f"{name} has {found} of {usual} links to the switches, and is priced with all of them"
+            for name, found in lame
+        ]
     elif dump.pairs and inner_tiers(dump)[0].link == "pcie":
-        said.append("links join unequal groups of accelerators, and are left out: PCIe joins all of them")
+        said.append(
+            "links join unequal groups of accelerators, and are left out: PCIe joins all of them"
+        )
     return said
 
 
@@ -129,4 +147,6 @@ def _islands(count: int, pairs: Mapping[Pair, int]) -> list[tuple[int, ...]]:
     for a, b in pairs:
         home[root(max(root(a), root(b)))] = min(root(a), root(b))
     roots = [root(one) for one in range(count)]
-    return [tuple(one for one in range(count) if roots[one] == island) for island in sorted(set(roots))]
+    return [
+        tuple(one for one in range(count) if roots[one] == island) for island in sorted(set(roots))
+    ]

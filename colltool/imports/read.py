@@ -1,4 +1,5 @@
-"""``colltool fabric import``: which reader takes which kind of dump, and the fabric file that dumps make together."""
+"""``colltool fabric import``: which reader takes which kind of dump, and the fabric file that dumps
+make together."""
 
 from __future__ import annotations
 
@@ -25,8 +26,11 @@ KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = 
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
 
 
-def imported(dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None) -> str:
-    """The text of a fabric file from dumps, each a kind and a path; checked, as ``fabric check`` does.
+def imported(
+    dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
+) -> str:
+    """The text of a fabric file from dumps, each a kind and a path; checked, as ``fabric check``
+    does.
 
     Raises:
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
@@ -36,7 +40,11 @@ def imported(dumps: Sequence[str], *, name: str = "", like: str | None = None, n
     for kind, path in _pairs(dumps):
         told, joined = KINDS[kind](path)
         if (told and node) or (joined and network):
-            raise ColltoolError(f"{path} tells again what was told", argument="dumps", fix="one node and one network at most")
+            raise ColltoolError(
+                f"{path} tells again what was told",
+                argument="dumps",
+                fix="one node and one network at most",
+            )
         node, network = told or node, joined or network
     called = valid_name(name or PurePath(dumps[1]).stem) or "imported"
     data, comments = fabric_file(node, network, name=called, like=like, nodes=nodes)

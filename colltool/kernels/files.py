@@ -1,7 +1,9 @@
-"""Library files: an engine's or a library's kernels as data, ``data/NAME-VERSION.toml``; and files of one's own.
+"""Library files: an engine's or a library's kernels as data, ``data/NAME-VERSION.toml``; and files
+of one's own.
 
-A kernel is a formula of :mod:`colltool.kernels.formulas` by name with its numbers, and the GPUs, ranks and sizes that these were
-measured on. ``dispatch`` says which kernel runs at which size, as the library's own code has it.
+A kernel is a formula of :mod:`colltool.kernels.formulas` by name with its numbers, and the GPUs,
+ranks and sizes that these were measured on. ``dispatch`` says which kernel runs at which size, as
+the library's own code has it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from pydantic import Field, model_validator
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.definitions.field_types import MAX_LISTED, Accepted, Fraction, Label, Part, Size, Slip, Slips, Words
+from colltool.definitions.field_types import (
+    MAX_LISTED,
+    Accepted,
+    Fraction,
+    Label,
+    Part,
+    Size,
+    Slip,
+    Slips,
+    Words,
+)
 from colltool.definitions.reader import read_source
 from colltool.definitions.toml_source import scan_toml
 from colltool.fabric.library import DeviceName
@@ -32,31 +44,49 @@ _FOLDER = Path(__file__).parent / "data"
 
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
 _Ends = Accepted("a list of the least and the most, such as [2, 8]")
-RankCount = Annotated[int, Field(ge=2, le=2**20, strict=True), Accepted("a number of ranks from 2 on")]
-Tokens = Annotated[int, Field(ge=1, le=2**24, strict=True), Accepted("a number of tokens of a rank from 1 on")]
+RankCount = Annotated[
+    int, Field(ge=2, le=2**20, strict=True), Accepted("a number of ranks from 2 on")
+]
+Tokens = Annotated[
+    int, Field(ge=1, le=2**24, strict=True), Accepted("a number of tokens of a rank from 1 on")
+]
 Devices = Annotated[tuple[DeviceName, ...], _Listed, Accepted("a list of devices, such as [h100]")]
 VersionName = Annotated[
-    str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,30}$"), Accepted('a version in quotes, such as "0.24.0"', "text")
+    str,
+    Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,30}$"),
+    Accepted('a version in quotes, such as "0.24.0"', "text"),
 ]
-LibraryId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$"), Accepted("a short name in lower case, such as vllm", "text")]
+LibraryId = Annotated[
+    str,
+    Field(pattern=r"^[a-z][a-z0-9-]{0,30}$"),
+    Accepted("a short name in lower case, such as vllm", "text"),
+]
 Parameter = Annotated[float, Field(ge=0, le=1e9), Accepted("a number of at least 0")]
 
 
 class KernelFile(Part):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
-    ``error``: the median error on rows that the numbers were not taken from, or on the ones that they were; ``error_of`` says
-    which. ``copies``: of dispatch and combine, whether a token goes once to each expert, rank or node.
+    ``error``: the median error on rows that the numbers were not taken from, or on the ones that
+    they were; ``error_of`` says which. ``copies``: of dispatch and combine, whether a token goes
+    once to each expert, rank or node.
     """
 
     name: Label
     operation: Operation
     formula: FormulaName
-    parameters: Annotated[dict[str, Parameter], Accepted("a table such as {base_us = 4.2, per_rank_us = 0.1, GBps = 265}")]
+    parameters: Annotated[
+        dict[str, Parameter],
+        Accepted("a table such as {base_us = 4.2, per_rank_us = 0.1, GBps = 265}"),
+    ]
     gpus: Devices
     ranks: Annotated[tuple[RankCount, RankCount], _Ends]
-    sizes: Annotated[tuple[Size, Size] | None, Accepted('a list of two sizes, such as ["1KiB", "4MiB"]')] = None
-    tokens: Annotated[tuple[Tokens, Tokens] | None, Accepted("a list of two numbers of tokens, such as [1, 128]")] = None
+    sizes: Annotated[
+        tuple[Size, Size] | None, Accepted('a list of two sizes, such as ["1KiB", "4MiB"]')
+    ] = None
+    tokens: Annotated[
+        tuple[Tokens, Tokens] | None, Accepted("a list of two numbers of tokens, such as [1, 128]")
+    ] = None
     copies: Copies = "experts"
     across: Annotated[bool, Field(strict=True), Accepted("true or false")] = False
     network: Words = ""
@@ -71,12 +101,26 @@ class KernelFile(Part):
         for name in self.parameters:
             if name not in needs:
                 fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
-                slips.append(Slip(f"{self.formula} has no parameter '{clipped(name)}'", fix, ("parameters", name)))
+                slips.append(
+                    Slip(
+                        f"{self.formula} has no parameter '{clipped(name)}'",
+                        fix,
+                        ("parameters", name),
+                    )
+                )
         if missing := [name for name in needs if name not in self.parameters]:
-            slips.append(Slip(f"{self.formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)))
+            slips.append(
+                Slip(
+                    f"{self.formula} needs {', '.join(missing)}",
+                    "add what is missing",
+                    ("parameters",),
+                )
+            )
         for key in ("GBps", "own_GBps", "eta"):
             if self.parameters.get(key) == 0:
-                slips.append(Slip(f"{key} is above 0", "write what was measured", ("parameters", key)))
+                slips.append(
+                    Slip(f"{key} is above 0", "write what was measured", ("parameters", key))
+                )
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
                 slips.append(Slip("the least comes first", "turn them round", (key,)))
@@ -86,7 +130,8 @@ class KernelFile(Part):
 
 
 class DispatchFile(Part):
-    """What the library's code takes: on these GPUs (default: any) and ranks, from one size up to another (not included).
+    """What the library's code takes: on these GPUs (default: any) and ranks, from one size up to
+    another (not included).
 
     ``per``: the size is M of a rank, or of an all-to-all one block of M/N.
     """
@@ -103,9 +148,10 @@ class DispatchFile(Part):
 class LibraryFile(Part):
     """A library: its name, version, kernels, and which of them runs when.
 
-    ``like``: a GPU that was not measured, by one that was; ``like_error``: the median error of that, where it is known.
-    ``most_ranks``: that its all-reduce takes; more are left to NCCL. ``runs``: it has no kernels of its own but takes colltool's
-    algorithms, those that this library implements, by its table.
+    ``like``: a GPU that was not measured, by one that was; ``like_error``: the median error of
+    that, where it is known.
+    ``most_ranks``: that its all-reduce takes; more are left to NCCL. ``runs``: it has no kernels of
+    its own but takes colltool's algorithms, those that this library implements, by its table.
     """
 
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
@@ -114,10 +160,22 @@ class LibraryFile(Part):
     spoken: Label
     most_ranks: RankCount | None = None
     runs: Literal["mpi", "rccl", "nccl"] | None = None
-    like: Annotated[dict[DeviceName, DeviceName], Field(default_factory=dict), Accepted('a table such as {h200 = "h100"}')]
-    like_error: Annotated[dict[DeviceName, Fraction], Field(default_factory=dict), Accepted("a table such as {h200 = 0.049}")]
-    kernels: Annotated[tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")] = ()
-    dispatch: Annotated[tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[dispatch]]")] = ()
+    like: Annotated[
+        dict[DeviceName, DeviceName],
+        Field(default_factory=dict),
+        Accepted('a table such as {h200 = "h100"}'),
+    ]
+    like_error: Annotated[
+        dict[DeviceName, Fraction],
+        Field(default_factory=dict),
+        Accepted("a table such as {h200 = 0.049}"),
+    ]
+    kernels: Annotated[
+        tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")
+    ] = ()
+    dispatch: Annotated[
+        tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[dispatch]]")
+    ] = ()
 
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
@@ -128,7 +186,13 @@ class LibraryFile(Part):
                 slips += _unknown_algorithm(row, at)
             elif row.kernel not in (*names, NCCL):
                 fix = f"{nearest(row.kernel, names)} known: {', '.join(dict.fromkeys(names))}, {NCCL}".strip()
-                slips.append(Slip(f"no kernel is called '{clipped(row.kernel)}'", fix, ("dispatch", at, "kernel")))
+                slips.append(
+                    Slip(
+                        f"no kernel is called '{clipped(row.kernel)}'",
+                        fix,
+                        ("dispatch", at, "kernel"),
+                    )
+                )
         if slips:
             raise Slips(*slips)
         return self
@@ -157,7 +221,13 @@ def _unknown_algorithm(row: DispatchFile, at: int) -> list[Slip]:
     try:
         check_algorithm(Primitive(row.operation), row.kernel)
     except (ColltoolError, ValueError) as error:
-        return [Slip(getattr(error, "what", str(error)), getattr(error, "fix", ""), ("dispatch", at, "kernel"))]
+        return [
+            Slip(
+                getattr(error, "what", str(error)),
+                getattr(error, "fix", ""),
+                ("dispatch", at, "kernel"),
+            )
+        ]
     return []
 
 
@@ -176,7 +246,8 @@ UNMEASURED = {
 
 
 class AskedLibrary(NamedTuple):
-    """A library as somebody wrote it, ``vllm@0.24.0``; ``unknown``: the version that there is no data of, empty if there is."""
+    """A library as somebody wrote it, ``vllm@0.24.0``; ``unknown``: the version that there is no
+    data of, empty if there is."""
 
     library: LibraryFile
     unknown: str = ""
@@ -185,8 +256,15 @@ class AskedLibrary(NamedTuple):
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
     """(name, version) of every shipped file, versions ascending."""
-    found = [re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem) for file in _FOLDER.glob(f"*{SUFFIX}")]
-    return tuple(sorted(((one[1], one[2]) for one in found if one), key=lambda one: (one[0], _ordered(one[1]))))
+    found = [
+        re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
+        for file in _FOLDER.glob(f"*{SUFFIX}")
+    ]
+    return tuple(
+        sorted(
+            ((one[1], one[2]) for one in found if one), key=lambda one: (one[0], _ordered(one[1]))
+        )
+    )
 
 
 def is_library(name: str) -> bool:
@@ -196,7 +274,8 @@ def is_library(name: str) -> bool:
 
 
 def find_library(asked: str) -> AskedLibrary:
-    """A shipped library by name and version; without a version the newest, of an unknown version the nearest.
+    """A shipped library by name and version; without a version the newest, of an unknown version
+    the nearest.
 
     Raises:
         ColltoolError: no library has this name.
@@ -207,10 +286,18 @@ def find_library(asked: str) -> AskedLibrary:
         names = list(dict.fromkeys(own for own, _ in shipped_libraries()))
         if name in UNMEASURED:
             fix = "a file of your own: colltool library init; or one of colltool library list"
-            raise ColltoolError(f"{name} has no kernels here: {UNMEASURED[name]}", argument="library", fix=fix)
+            raise ColltoolError(
+                f"{name} has no kernels here: {UNMEASURED[name]}", argument="library", fix=fix
+            )
         fix = f"{nearest(name, names)} known: {', '.join(names)}; colltool library list shows them".strip()
-        raise ColltoolError(f"no library '{clipped(name)}' has kernels here", argument="library", fix=fix)
-    version = next((one for one in reversed(known) if one.startswith(f"{version}.")), version) if version else version
+        raise ColltoolError(
+            f"no library '{clipped(name)}' has kernels here", argument="library", fix=fix
+        )
+    version = (
+        next((one for one in reversed(known) if one.startswith(f"{version}.")), version)
+        if version
+        else version
+    )
     if not version or version in known:
         return AskedLibrary(_shipped(name, version or known[-1]))
     at = sum(_ordered(one) <= _ordered(version) for one in known)
@@ -222,7 +309,11 @@ def load_library(path: str | os.PathLike[str]) -> LibraryFile:
     typed = os.fspath(path)
     if not typed.endswith(SUFFIX):
         fix = f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one"
-        raise ColltoolError(f"a library file ends in {SUFFIX}, got {clipped(typed)}", argument="library_file", fix=fix)
+        raise ColltoolError(
+            f"a library file ends in {SUFFIX}, got {clipped(typed)}",
+            argument="library_file",
+            fix=fix,
+        )
     return read_library(read_text(typed, "definition"), typed)
 
 
@@ -231,10 +322,13 @@ def read_library(text: str, name: str) -> LibraryFile:
 
 
 def library_of(library: str | None, file: str | os.PathLike[str] | None) -> AskedLibrary | None:
-    """The library of a question: a file of one's own, a shipped one, or none (NCCL and the like have no kernels here)."""
+    """The library of a question: a file of one's own, a shipped one, or none (NCCL and the like
+    have no kernels here)."""
     if file is not None:
         if library is not None:
-            raise ColltoolError("names the library", argument="library_file", fix=f"leave {given('library')} out")
+            raise ColltoolError(
+                "names the library", argument="library_file", fix=f"leave {given('library')} out"
+            )
         return AskedLibrary(load_library(file))
     return find_library(library) if library is not None and is_library(library) else None
 
@@ -256,4 +350,8 @@ def template() -> str:
 
 def _ordered(version: str) -> list[tuple[int, str]]:
     """For comparing ``0.9`` with ``0.24.0`` and ``1.3.0rc20``."""
-    return [(int(one[0]) if one[0] else -1, one[1]) for one in re.findall(r"(\d*)([^\d.]*)", version) if any(one)]
+    return [
+        (int(one[0]) if one[0] else -1, one[1])
+        for one in re.findall(r"(\d*)([^\d.]*)", version)
+        if any(one)
+    ]

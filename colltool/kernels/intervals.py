@@ -8,12 +8,16 @@ from colltool.estimate.interval import SHARE, Interval
 from colltool.estimate.spread import law
 
 _MEDIAN_OF_T4 = 0.741
-"""|t| of half of the draws of Student's t of 4 degrees; of nine tenths :data:`_NINE_OF_TEN_OF_T4`."""
+"""|t| of half of the draws of Student's t of 4 degrees; of nine tenths
+:data:`_NINE_OF_TEN_OF_T4`."""
 _NINE_OF_TEN_OF_T4 = 2.132
 
 
-def kernel_interval(total_s: float, error: float | None, error_of: str, *, on_ground: bool) -> Interval | None:
-    """Nine of ten measurements of a kernel whose median error is stated; None where nobody knows it.
+def kernel_interval(
+    total_s: float, error: float | None, error_of: str, *, on_ground: bool
+) -> Interval | None:
+    """Nine of ten measurements of a kernel whose median error is stated; None where nobody knows
+    it.
 
     ``on_ground``: it was measured on such a GPU, number of ranks and size.
     """

@@ -1,4 +1,5 @@
-"""Two libraries, or two versions of one, on a fabric: where what they run changes, and what that costs."""
+"""Two libraries, or two versions of one, on a fabric: where what they run changes, and what that
+costs."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _MOST_NODES = 32
 
 
 class PickChange(NamedTuple):
-    """A run of sizes at which two libraries take different kernels on a group; seconds are ours at the first size, or None."""
+    """A run of sizes at which two libraries take different kernels on a group; seconds are ours at
+    the first size, or None."""
 
     primitive: str
     ranks: int
@@ -46,7 +48,8 @@ class PickChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryDiff(Result):
-    """Where two libraries differ on a fabric; ``looked``: picks compared, ``differ``: those that are others."""
+    """Where two libraries differ on a fabric; ``looked``: picks compared, ``differ``: those that
+    are others."""
 
     subject: ClassVar[str] = "kernels"
     fabric: str
@@ -62,7 +65,8 @@ class LibraryDiff(Result):
 
 
 def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
-    """Two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB, on whole nodes and on one rank a node."""
+    """Two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB, on whole nodes and on one
+    rank a node."""
     before, after = under_library(fabric, "nccl", old), under_library(fabric, "nccl", new)
     changes: list[PickChange] = []
     looked = differ = 0
@@ -74,7 +78,9 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
-            found = [(size, pick(one, primitive, size), pick(other, primitive, size)) for size in SIZES]
+            found = [
+                (size, pick(one, primitive, size), pick(other, primitive, size)) for size in SIZES
+            ]
             looked += len(found)
             for names, run in groupby(found, key=lambda row: (_called(row[1]), _called(row[2]))):
                 rows = list(run)
@@ -87,7 +93,13 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
     inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
     nodes = fabric.ranks // inside
-    counts = sorted({1, nodes if nodes <= _MOST_NODES else _MOST_NODES, *(2**power for power in range(6) if 2**power <= nodes)})
+    counts = sorted(
+        {
+            1,
+            nodes if nodes <= _MOST_NODES else _MOST_NODES,
+            *(2**power for power in range(6) if 2**power <= nodes),
+        }
+    )
     for count in counts:
         if count * inside >= 2:
             yield GroupSpec(count * inside)
@@ -99,10 +111,18 @@ def _called(way: NcclEstimate) -> str:
     return f"{way.algorithm} {way.protocol}"
 
 
-def _change(fabric: Fabric, group: GroupSpec, primitive: Primitive, rows: list[tuple[float, NcclEstimate, NcclEstimate]],
-            on: tuple[Hardware, Hardware]) -> PickChange:  # fmt: skip
+def _change(
+    fabric: Fabric,
+    group: GroupSpec,
+    primitive: Primitive,
+    rows: list[tuple[float, NcclEstimate, NcclEstimate]],
+    on: tuple[Hardware, Hardware],
+) -> PickChange:
     size, old, new = rows[0]
-    seconds = [_priced(fabric, group, primitive, size, way, hardware) for way, hardware in zip((old, new), on, strict=True)]
+    seconds = [
+        _priced(fabric, group, primitive, size, way, hardware)
+        for way, hardware in zip((old, new), on, strict=True)
+    ]
     return PickChange(
         primitive=primitive.value,
         ranks=group.ranks or 0,
@@ -116,8 +136,16 @@ def _change(fabric: Fabric, group: GroupSpec, primitive: Primitive, rows: list[t
     )
 
 
-def _priced(fabric: Fabric, group: GroupSpec, primitive: Primitive, size: float, way: NcclEstimate, on: Hardware) -> float | None:
-    """Our price of a pick: of its schedule under its protocol where the fabric has it, else under the fastest."""
+def _priced(
+    fabric: Fabric,
+    group: GroupSpec,
+    primitive: Primitive,
+    size: float,
+    way: NcclEstimate,
+    on: Hardware,
+) -> float | None:
+    """Our price of a pick: of its schedule under its protocol where the fabric has it, else under
+    the fastest."""
     spec = spec_of(way.algorithm, primitive, on)
     if not spec:
         return None
@@ -131,7 +159,9 @@ def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: in
     """Two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
     changes: list[PickChange] = []
     for size in SMALL:
-        one, other = (price_kernels(asked, fabric, "all_reduce", size, ranks).best for asked in (old, new))
+        one, other = (
+            price_kernels(asked, fabric, "all_reduce", size, ranks).best for asked in (old, new)
+        )
         if abs(one.total_s / other.total_s - 1) > 0.01 or one.kernel != other.kernel:
             changes.append(
                 PickChange(
@@ -146,4 +176,11 @@ def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: in
                     new_s=other.total_s,
                 )
             )
-    return LibraryDiff(fabric.name, old.library.called, new.library.called, tuple(changes), len(SMALL), len(changes))
+    return LibraryDiff(
+        fabric.name,
+        old.library.called,
+        new.library.called,
+        tuple(changes),
+        len(SMALL),
+        len(changes),
+    )

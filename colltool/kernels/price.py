@@ -1,4 +1,5 @@
-"""What a call costs by a library's kernels: which of them were measured on the machine, and which the library takes."""
+"""What a call costs by a library's kernels: which of them were measured on the machine, and which
+the library takes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.kernels.files import EXPERTS, NCCL, AskedLibrary, KernelFile, LibraryFile, find_library, shipped_libraries
+from colltool.kernels.files import (
+    EXPERTS,
+    NCCL,
+    AskedLibrary,
+    KernelFile,
+    LibraryFile,
+    find_library,
+    shipped_libraries,
+)
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
 from colltool.kernels.intervals import kernel_interval
 from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
@@ -31,12 +40,14 @@ _OTHER_NETWORKS = {
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
 }
-"""By the tier's name: networks on which the law of ConnectX-7 was seen not to hold, or never tried."""
+"""By the tier's name: networks on which the law of ConnectX-7 was seen not to hold, or never
+tried."""
 _OFF = 2.0  # an error is taken this many times as wide off the measured ground
 
 
 class Where(NamedTuple):
-    """A group as kernels see it: ``gpu`` of the fabric, ranks a node (memory domain), nodes, and the NIC of a rank in bytes/s."""
+    """A group as kernels see it: ``gpu`` of the fabric, ranks a node (memory domain), nodes, and
+    the NIC of a rank in bytes/s."""
 
     fabric: Fabric
     placed: PlacedGroup
@@ -63,22 +74,32 @@ def where_of(fabric: Fabric, group: AnyGroup) -> Where:
         raise ColltoolError(what, argument="fabric", fix="write device: h100 into it")
     placed = place(fabric, group)
     inner = capabilities_of(placed.spans[0].tier).joins == "accelerators"
-    a_node = placed.spans[0].endpoints if inner and placed.spans[0].tier is not fabric.tiers[-1] else 1
+    a_node = (
+        placed.spans[0].endpoints if inner and placed.spans[0].tier is not fabric.tiers[-1] else 1
+    )
     if inner and len(fabric.tiers) == 1:
         a_node = placed.ranks
     nodes = placed.ranks // a_node
     tier = placed.spans[-1].tier
     return Where(
-        fabric, placed, fabric.device, ranks_a_node=a_node, nodes=nodes, nic_Bps=capabilities_of(tier).rate_Bps, wire=tier.name
+        fabric,
+        placed,
+        fabric.device,
+        ranks_a_node=a_node,
+        nodes=nodes,
+        nic_Bps=capabilities_of(tier).rate_Bps,
+        wire=tier.name,
     )
 
 
 class _Ground(NamedTuple):
-    """Kernels for an operation on a machine, and what to say where it is another machine than was measured."""
+    """Kernels for an operation on a machine, and what to say where it is another machine than was
+    measured."""
 
     kernels: tuple[KernelFile, ...]
     notes: tuple[str, ...] = ()
-    like_error: float | None = None  # of another GPU's numbers; None where it was measured itself, or nobody knows
+    # of another GPU's numbers; None where it was measured itself, or nobody knows
+    like_error: float | None = None
 
 
 def ground(library: LibraryFile, operation: str, on: Where) -> _Ground:
@@ -90,44 +111,70 @@ def ground(library: LibraryFile, operation: str, on: Where) -> _Ground:
     own = [one for one in library.kernels if one.operation == operation]
     if not own:
         fix = f"it has {', '.join(library.operations)}"
-        raise ColltoolError(f"{library.called} has no kernel for {operation.replace('_', '-')}", argument="library", fix=fix)
+        raise ColltoolError(
+            f"{library.called} has no kernel for {operation.replace('_', '-')}",
+            argument="library",
+            fix=fix,
+        )
     measured = sorted({gpu for one in own for gpu in one.gpus})
     gpu = on.gpu if on.gpu in measured else dict(library.like).get(on.gpu, "")
     if gpu not in measured:
         fix = f"measured on: {', '.join(measured)}; a file of your own: colltool library init"
-        raise ColltoolError(f"no kernel of {library.called} was measured on {on.gpu}", argument="library", fix=fix)
+        raise ColltoolError(
+            f"no kernel of {library.called} was measured on {on.gpu}", argument="library", fix=fix
+        )
     across = on.nodes > 1
     if across and operation in EXPERTS and (other := _OTHER_NETWORKS.get(on.wire)):
         fix = "a file of your own: colltool library init"
-        raise ColltoolError(f"{library.called} was not measured on {other}", argument="library", fix=fix)
+        raise ColltoolError(
+            f"{library.called} was not measured on {other}", argument="library", fix=fix
+        )
     found = tuple(one for one in own if gpu in one.gpus and one.across == across)
     if not found:
         have = "inside a node" if across else "across nodes"
         nodes = f"{on.ranks} ranks are on {on.nodes} node{'s' * across}"
         what = f"{library.called} was measured on {gpu} {have} alone, and these {nodes}"
-        raise ColltoolError(what, argument="library", fix="take another number of ranks, or another library")
+        raise ColltoolError(
+            what, argument="library", fix="take another number of ranks, or another library"
+        )
     notes = [] if gpu == on.gpu else [f"{on.gpu} was not measured: {gpu}'s numbers"]
     if across and operation in EXPERTS and not 0.9 < on.nic_Bps / _MEASURED_NIC < 1.1:
-        notes.append(f"measured on {format_rate(_MEASURED_NIC)} a rank, not on {format_rate(on.nic_Bps)}")
+        notes.append(
+            f"measured on {format_rate(_MEASURED_NIC)} a rank, not on {format_rate(on.nic_Bps)}"
+        )
     return _Ground(found, tuple(notes), None if gpu == on.gpu else library.like_error.get(on.gpu))
 
 
-def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tokens | None = None,
-             under: _Ground | None = None) -> KernelEstimate:  # fmt: skip
+def estimate(
+    kernel: KernelFile,
+    library: str,
+    on: Where,
+    size: float,
+    what: Tokens | None = None,
+    under: _Ground | None = None,
+) -> KernelEstimate:
     """A kernel's time; ``size`` is M, or with ``what`` made of its tokens.
 
-    Below the smallest size that was measured the time is held there; above, on other ranks, and on another GPU whose error nobody
-    knows, the law goes on and the error that is stated doubles.
+    Below the smallest size that was measured the time is held there; above, on other ranks, and on
+    another GPU whose error nobody knows, the law goes on and the error that is stated doubles.
     """
     sent = size if what is None else bytes_sent(kernel.copies, what, on.ranks, on.nodes)
     held, outside = _held(kernel, on, sent, what)
     other = under.notes if under is not None else ()
     known = under.like_error if under is not None else None
-    experts, own = (what.experts, what.tokens * what.hidden * WIDTHS[what.dtype]) if what else (0, 0.0)
-    times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(on.ranks, held, experts, on.nic_Bps, own))
+    experts, own = (
+        (what.experts, what.tokens * what.hidden * WIDTHS[what.dtype]) if what else (0, 0.0)
+    )
+    times = FORMULAS[kernel.formula].of(
+        kernel.parameters, KernelCall(on.ranks, held, experts, on.nic_Bps, own)
+    )
     times = _no_faster_than_wires(times, kernel, on, sent, what)
     off = bool(outside) or (bool(other) and known is None)
-    error = None if kernel.error is None else max(known or 0.0, min(1.0, kernel.error * (_OFF if off else 1)))
+    error = (
+        None
+        if kernel.error is None
+        else max(known or 0.0, min(1.0, kernel.error * (_OFF if off else 1)))
+    )
     return KernelEstimate(
         library=library,
         kernel=kernel.name,
@@ -143,12 +190,17 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
         measured=measured_on(kernel),
         on_ground=not off,
         notes=tuple(filter(None, (*other, *outside, kernel.said))),
-        interval=kernel_interval(times.latency_s + times.bandwidth_s, error, kernel.error_of, on_ground=not off),
+        interval=kernel_interval(
+            times.latency_s + times.bandwidth_s, error, kernel.error_of, on_ground=not off
+        ),
     )
 
 
-def _held(kernel: KernelFile, on: Where, sent: float, what: Tokens | None) -> tuple[float, list[str]]:
-    """The bytes that a law is asked for, at least the fewest measured; and what of the call was not measured."""
+def _held(
+    kernel: KernelFile, on: Where, sent: float, what: Tokens | None
+) -> tuple[float, list[str]]:
+    """The bytes that a law is asked for, at least the fewest measured; and what of the call was not
+    measured."""
     held, outside = sent, []
     if what is not None and kernel.tokens is not None:
         if what.tokens < kernel.tokens[0]:
@@ -164,16 +216,23 @@ def _held(kernel: KernelFile, on: Where, sent: float, what: Tokens | None) -> tu
             outside.append(f"above {size_text(kernel.sizes[1])} not measured")
     low, high = kernel.ranks
     if not low <= on.ranks <= high:
-        outside.append(f"measured on {low if low == high else f'{low} to {high}'} ranks, not on {on.ranks}")
+        outside.append(
+            f"measured on {low if low == high else f'{low} to {high}'} ranks, not on {on.ranks}"
+        )
     return held, outside
 
 
-def _no_faster_than_wires(times: KernelTimes, kernel: KernelFile, on: Where, sent: float, what: Tokens | None) -> KernelTimes:
-    """An oversubscribed network or a slower link than was measured takes at least what its cut needs."""
+def _no_faster_than_wires(
+    times: KernelTimes, kernel: KernelFile, on: Where, sent: float, what: Tokens | None
+) -> KernelTimes:
+    """An oversubscribed network or a slower link than was measured takes at least what its cut
+    needs."""
     if what is None:
         return times
     away = (on.nodes - 1) / on.nodes if on.nodes > 1 else (on.ranks - 1) / on.ranks
-    least = float(cut_bound_of(on.placed, A2A, Readings()).seconds(sent / away)) / (kernel.parameters.get("eta", 1.0))
+    least = float(cut_bound_of(on.placed, A2A, Readings()).seconds(sent / away)) / (
+        kernel.parameters.get("eta", 1.0)
+    )
     return times._replace(bandwidth_s=max(times.bandwidth_s, least))
 
 
@@ -191,7 +250,9 @@ def measured_on(kernel: KernelFile) -> str:
     return ", ".join([*words, kernel.network] if kernel.network else words)
 
 
-def price_kernels(asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None) -> KernelPrice:
+def price_kernels(
+    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+) -> KernelPrice:
     """An all-reduce or all-to-all of ``size`` bytes by a library's kernels, its own choice first.
 
     Raises:
@@ -207,7 +268,10 @@ def price_kernels(asked: AskedLibrary, fabric: Fabric, operation: str, size: flo
         rows.sort(key=lambda row: row.total_s)
         taken = taken or rows[0].kernel
         if all(row.kernel != taken for row in rows):
-            taken, reason = rows[0].kernel, f"{taken} was not measured here: the fastest of the others"
+            taken, reason = (
+                rows[0].kernel,
+                f"{taken} was not measured here: the fastest of the others",
+            )
     if operation == "all_reduce" and (taken == NCCL or _past(library, operation, size)):
         rows.append(_by_nccl(fabric, group, size))
         if taken != NCCL and not _in_table(library, on, size):
@@ -215,21 +279,36 @@ def price_kernels(asked: AskedLibrary, fabric: Fabric, operation: str, size: flo
     rows = [row._replace(picked=row.kernel == taken) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
     choice = KernelChoice(library.name, library.version, taken, reason)
-    return KernelPrice(fabric=fabric.name, operation=operation, group=on.placed.placement, bytes=size, results=tuple(rows),
-                       library=choice, notes=notes, overrides=fabric.overrides)  # fmt: skip
+    return KernelPrice(
+        fabric=fabric.name,
+        operation=operation,
+        group=on.placed.placement,
+        bytes=size,
+        results=tuple(rows),
+        library=choice,
+        notes=notes,
+        overrides=fabric.overrides,
+    )
 
 
 def _of_version(asked: AskedLibrary) -> tuple[str, ...]:
     if not asked.unknown:
         return ()
     own = asked.library
-    said = f"no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and versions differ by up to 3x"
+    said = (
+        f"no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and versions"
+        " differ by up to 3x"
+    )
     return (f"warning: {said}",)
 
 
 def rules_for(library: LibraryFile, on: Where) -> list[tuple[float, float, str]]:
     """(from, to, kernel) of the library's own table on a machine, by size."""
-    own = [row for row in library.dispatch if (on.gpu in row.gpus or not row.gpus) and row.ranks[0] <= on.ranks <= row.ranks[1]]
+    own = [
+        row
+        for row in library.dispatch
+        if (on.gpu in row.gpus or not row.gpus) and row.ranks[0] <= on.ranks <= row.ranks[1]
+    ]
     return sorted((row.from_, row.to, row.kernel) for row in own)
 
 
@@ -247,7 +326,13 @@ def _taken(library: LibraryFile, operation: str, on: Where, size: float) -> tupl
     table = rules_for(library, on)
     for low, high, kernel in table:
         if low <= size < high:
-            return kernel, f"its table for {on.ranks} ranks of {on.gpu}: {size_text(low)} to {size_text(high)}"
+            return (
+                kernel,
+                (
+                    f"its table for {on.ranks} ranks of {on.gpu}: {size_text(low)} to"
+                    f" {size_text(high)}"
+                ),
+            )
     if table and size >= table[-1][1]:
         return NCCL, f"above {size_text(table[-1][1])} its table leaves it to NCCL"
     return "", "the fastest of its kernels: it has no table here"
@@ -262,7 +347,12 @@ def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """What colltool prices for NCCL on the fabric."""
     under = under_library(fabric, "nccl")
     found = price_of(under, AR, float(size), group)
-    priced = judged(with_library_choice((found,), under, Readings(), asked=False)[0], under, found.group.spec, Readings())
+    priced = judged(
+        with_library_choice((found,), under, Readings(), asked=False)[0],
+        under,
+        found.group.spec,
+        Readings(),
+    )
     best, accuracy = priced.best, priced.accuracy
     return KernelEstimate(
         library="nccl",
@@ -283,21 +373,33 @@ def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
 
 def check_tokens(what: Tokens) -> None:
     """ColltoolError for tokens that no call can have."""
-    for name, value in (("tokens", what.tokens), ("top_k", what.top_k), ("hidden", what.hidden), ("experts", what.experts)):
+    for name, value in (
+        ("tokens", what.tokens),
+        ("top_k", what.top_k),
+        ("hidden", what.hidden),
+        ("experts", what.experts),
+    ):
         if value < 1:
-            raise ColltoolError(f"must be at least 1, got {value}", argument=name, fix="write a positive number")
+            raise ColltoolError(
+                f"must be at least 1, got {value}", argument=name, fix="write a positive number"
+            )
     if what.top_k > what.experts:
         raise ColltoolError(
-            f"{what.top_k} of {what.experts} experts", argument="top_k", fix="at most as many as there are experts"
+            f"{what.top_k} of {what.experts} experts",
+            argument="top_k",
+            fix="at most as many as there are experts",
         )
     if what.dtype not in WIDTHS:
-        raise ColltoolError(f"'{what.dtype}' is not known", argument="dtype", fix=f"one of {', '.join(WIDTHS)}")
+        raise ColltoolError(
+            f"'{what.dtype}' is not known", argument="dtype", fix=f"one of {', '.join(WIDTHS)}"
+        )
 
 
 def price_experts(
     asked: AskedLibrary | None, fabric: Fabric, operation: str, what: Tokens, group: AnyGroup = None
 ) -> KernelPrice:
-    """Dispatch or combine by a library's kernels, or by those of every library that was measured on the machine.
+    """Dispatch or combine by a library's kernels, or by those of every library that was measured on
+    the machine.
 
     Those on measured ground first, then the fastest.
 
@@ -309,7 +411,9 @@ def price_experts(
     on = where_of(fabric, group)
     if what.experts < on.ranks:
         fix = f"give experts={on.ranks} or more, or take fewer ranks"
-        raise ColltoolError(f"{what.experts} experts do not reach {on.ranks} ranks", argument="experts", fix=fix)
+        raise ColltoolError(
+            f"{what.experts} experts do not reach {on.ranks} ranks", argument="experts", fix=fix
+        )
     rows: list[KernelEstimate] = []
     refused: list[tuple[str, str]] = []
     for one in (asked,) if asked else _every(operation):
@@ -320,18 +424,40 @@ def price_experts(
                 raise
             refused.append((one.library.called, error.what))
             continue
-        rows += [estimate(kernel, one.library.called, on, 0, what, found) for kernel in found.kernels]
+        rows += [
+            estimate(kernel, one.library.called, on, 0, what, found) for kernel in found.kernels
+        ]
     if not rows:
-        why = "; ".join(dict.fromkeys(what for name, what in refused if name.startswith("deepep") or on.gpu not in what))
+        why = "; ".join(
+            dict.fromkeys(
+                what for name, what in refused if name.startswith("deepep") or on.gpu not in what
+            )
+        )
         fix = "NCCL's all-to-all of the same bytes, or a file of your own: colltool library init"
-        raise ColltoolError(f"no library's {operation} was measured there: {why or refused[0][1]}", argument="fabric", fix=fix)
-    rows.sort(key=lambda row: (not row.on_ground, row.total_s))  # what was measured goes before what is faster on paper
+        raise ColltoolError(
+            f"no library's {operation} was measured there: {why or refused[0][1]}",
+            argument="fabric",
+            fix=fix,
+        )
+    # what was measured goes before what is faster on paper
+    rows.sort(key=lambda row: (not row.on_ground, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
-    choice = asked and KernelChoice(asked.library.name, asked.library.version, rows[0].kernel, "the faster of its modes")
+    choice = asked and KernelChoice(
+        asked.library.name, asked.library.version, rows[0].kernel, "the faster of its modes"
+    )
     copies = what.tokens * what.top_k * what.hidden * WIDTHS[what.dtype]
-    return KernelPrice(fabric=fabric.name, operation=operation, group=on.placed.placement, bytes=copies, results=tuple(rows),
-                       library=choice, what=what, refused=tuple(refused), notes=_of_version(asked) if asked else (),
-                       overrides=fabric.overrides)  # fmt: skip
+    return KernelPrice(
+        fabric=fabric.name,
+        operation=operation,
+        group=on.placed.placement,
+        bytes=copies,
+        results=tuple(rows),
+        library=choice,
+        what=what,
+        refused=tuple(refused),
+        notes=_of_version(asked) if asked else (),
+        overrides=fabric.overrides,
+    )
 
 
 def _every(operation: str) -> Iterator[AskedLibrary]:

@@ -1,4 +1,5 @@
-"""Results of kernels: a price of an all-reduce or of experts by a library's own kernels, and where its thresholds stand."""
+"""Results of kernels: a price of an all-reduce or of experts by a library's own kernels, and where
+its thresholds stand."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class KernelEstimate(NamedTuple):
 
 
 class KernelChoice(NamedTuple):
-    """The library asked for and the kernel that it takes; ``reason``: by its own table, or as the fastest of its kernels."""
+    """The library asked for and the kernel that it takes; ``reason``: by its own table, or as the
+    fastest of its kernels."""
 
     name: str
     version: str
@@ -77,8 +79,9 @@ class KernelChoice(NamedTuple):
 class KernelPrice(Result):
     """One call by a library's kernels: the one that it takes first, then the fastest.
 
-    ``bytes``: M as asked for an all-reduce; of dispatch and combine T k h w, all copies of all tokens of a rank. ``library`` is
-    None where every library that was measured on the machine is listed. ``what``: the tokens of a call of experts.
+    ``bytes``: M as asked for an all-reduce; of dispatch and combine T k h w, all copies of all
+    tokens of a rank. ``library`` is None where every library that was measured on the machine is
+    listed. ``what``: the tokens of a call of experts.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -115,10 +118,12 @@ class KernelPriceList(Result):
 
 
 class Threshold(NamedTuple):
-    """A size at which the library changes its kernel, and where the two take the same time on this machine.
+    """A size at which the library changes its kernel, and where the two take the same time on this
+    machine.
 
-    ``at_bytes``: its own; ``equal_bytes``: None where one is faster at every size. ``costs_s``: how far
-    apart they are at its own. ``measured``: both kernels were measured at both sizes. ``faster``: of the two, at its own.
+    ``at_bytes``: its own; ``equal_bytes``: None where one is faster at every size. ``costs_s``: how
+    far apart they are at its own. ``measured``: both kernels were measured at both sizes.
+    ``faster``: of the two, at its own.
     """
 
     below: str
@@ -134,7 +139,8 @@ class Threshold(NamedTuple):
 class KernelCrossover(Result):
     """Where one kernel of a library overtakes another, and its own thresholds beside them.
 
-    ``crossings``: (bytes, faster below, faster above). ``thresholds``: empty where the library's table is not known.
+    ``crossings``: (bytes, faster below, faster above). ``thresholds``: empty where the library's
+    table is not known.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -175,7 +181,8 @@ class LibraryRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryShown(Result):
-    """A library file: its kernels with their laws, what they were measured on, and its dispatch table."""
+    """A library file: its kernels with their laws, what they were measured on, and its dispatch
+    table."""
 
     subject: ClassVar[str] = "kernels"
     library: str

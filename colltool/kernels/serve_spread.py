@@ -15,7 +15,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values
 from colltool.kernels.served import Served
 
-_MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)  # half of the errors of a normal are within so many deviations
+# half of the errors of a normal are within so many deviations
+_MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
 
 
 class ServedBar(NamedTuple):
@@ -32,9 +33,11 @@ class ServedBar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ServeSpread(Result):
-    """A token's network time under uncertain numbers: each alone (``moved``, largest effect first), and all at once.
+    """A token's network time under uncertain numbers: each alone (``moved``, largest effect first),
+    and all at once.
 
-    Beside the fabric's numbers each kernel's law is drawn as far off as its stated error, the same for all its calls.
+    Beside the fabric's numbers each kernel's law is drawn as far off as its stated error, the same
+    for all its calls.
     """
 
     subject: ClassVar[str] = "serve"
@@ -47,16 +50,28 @@ class ServeSpread(Result):
     seed: int
 
 
-def serve_spread(served: Served, fabric: Fabric, numbers: Sequence[ParameterRange], run: Callable[[Fabric], Served], *,
-                 samples: int, seed: int) -> ServeSpread:  # fmt: skip
+def serve_spread(
+    served: Served,
+    fabric: Fabric,
+    numbers: Sequence[ParameterRange],
+    run: Callable[[Fabric], Served],
+    *,
+    samples: int,
+    seed: int,
+) -> ServeSpread:
     moved = []
     for one in numbers:
-        ends = [run(with_values(fabric, {one.place: value})).decode.network_s for value in (one.low, one.high)]
+        ends = [
+            run(with_values(fabric, {one.place: value})).decode.network_s
+            for value in (one.low, one.high)
+        ]
         moved.append(ServedBar(one, *ends))
     drawn, luck = draws(numbers, samples, seed), Random(seed)
     times = []
     for sample in range(samples):
-        changed = run(with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()}))
+        changed = run(
+            with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()})
+        )
         times.append(_with_errors(changed, luck))
     cuts = quantiles(times, n=20, method="inclusive")
     return ServeSpread(

@@ -13,7 +13,8 @@ from colltool.kernels.files import AskedLibrary
 
 
 class ServeQuestion(NamedTuple):
-    """A deployment as asked: ``dp`` None where it follows; ``prefill_tp`` of a prefill on machines of its own."""
+    """A deployment as asked: ``dp`` None where it follows; ``prefill_tp`` of a prefill on machines
+    of its own."""
 
     deployment: Deployment
     dp: int | None = None
@@ -23,7 +24,8 @@ class ServeQuestion(NamedTuple):
 
 
 class ServedOperation(NamedTuple):
-    """One collective of a step, in seconds and bytes; ``calls`` and ``total_s`` of a token (prefill: of a prompt)."""
+    """One collective of a step, in seconds and bytes; ``calls`` and ``total_s`` of a token
+    (prefill: of a prompt)."""
 
     operation: str
     ranks: int
@@ -46,7 +48,8 @@ class ServedOperation(NamedTuple):
 
 
 class ServedPhase(NamedTuple):
-    """``network_s`` of a token, or of a prompt; ``floor_s``: what memory or FLOPs take at least, None where unknown."""
+    """``network_s`` of a token, or of a prompt; ``floor_s``: what memory or FLOPs take at least,
+    None where unknown."""
 
     name: str
     operations: tuple[ServedOperation, ...]
@@ -57,9 +60,10 @@ class ServedPhase(NamedTuple):
 
 
 class KvTransfer(NamedTuple):
-    """One prompt's cache between machines; ``exposed_s``: what layerwise overlap leaves; ``hiding_nic_Bps``: the least NIC of a
-    rank with which all but the last layer hides behind the floor of prefill.
-    """  # fmt: skip
+    """One prompt's cache between machines; ``exposed_s``: what layerwise overlap leaves;
+    ``hiding_nic_Bps``: the least NIC of a rank with which all but the last layer hides behind the
+    floor of prefill.
+    """
 
     bytes: float
     pairs: int
@@ -111,7 +115,8 @@ class Served(Result):
 
     @property
     def bound_tokens_s(self) -> float | None:
-        """Tokens a second of the whole deployment if the network alone took time; None without a network."""
+        """Tokens a second of the whole deployment if the network alone took time; None without a
+        network."""
         return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
 
     @property

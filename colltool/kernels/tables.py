@@ -1,4 +1,5 @@
-"""Libraries that run colltool's own algorithms by a table of their own: which of them, and what it takes beside the fastest."""
+"""Libraries that run colltool's own algorithms by a table of their own: which of them, and what it
+takes beside the fastest."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
 _MORE = 3  # of the fastest others that are shown beside it
 
 
-def price_by_table(asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None) -> KernelPrice:
-    """The algorithm that a library's table takes for a call, priced on the fabric, and the fastest that it could take.
+def price_by_table(
+    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+) -> KernelPrice:
+    """The algorithm that a library's table takes for a call, priced on the fabric, and the fastest
+    that it could take.
 
     Raises:
         ColltoolError: its table has no such collective or number of ranks.
@@ -33,13 +37,24 @@ def price_by_table(asked: AskedLibrary, fabric: Fabric, operation: str, size: fl
     rows = [where.taken(row.kernel)]
     rows += [where.estimate(one) for one in every.leading if one.title != row.kernel][:_MORE]
     what = "a block" if row.per == "block" else "a rank"
-    reason = f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to {size_text(row.to)} {what}"
-    unknown = f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
+    reason = (
+        f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
+        f" {size_text(row.to)} {what}"
+    )
+    unknown = (
+        f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
+    )
     choice = KernelChoice(library.name, library.version, row.kernel, reason)
     return KernelPrice(
-        fabric=fabric.name, operation=operation, group=every.group, bytes=size, results=tuple(rows), library=choice,
-        notes=(unknown,) if asked.unknown else (), overrides=fabric.overrides,
-    )  # fmt: skip
+        fabric=fabric.name,
+        operation=operation,
+        group=every.group,
+        bytes=size,
+        results=tuple(rows),
+        library=choice,
+        notes=(unknown,) if asked.unknown else (),
+        overrides=fabric.overrides,
+    )
 
 
 def _row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
@@ -68,11 +83,18 @@ class _TablePrice(NamedTuple):
         if name != TWO_CALLS:
             best = price(self.fabric, self.primitive, self.size, self.group, None, [name]).best
             return self.estimate(best)._replace(kernel=name, picked=True)
-        first, second = (self.estimate(price(self.fabric, one, self.size, self.group).best) for one in (REDUCE, BC))
+        first, second = (
+            self.estimate(price(self.fabric, one, self.size, self.group).best)
+            for one in (REDUCE, BC)
+        )
         return first._replace(
-            kernel=name, operation=self.primitive.value, latency_s=first.latency_s + second.latency_s, picked=True,
-            bandwidth_s=first.bandwidth_s + second.bandwidth_s, formula=f"{first.formula}, then {second.formula}",
-        )  # fmt: skip
+            kernel=name,
+            operation=self.primitive.value,
+            latency_s=first.latency_s + second.latency_s,
+            picked=True,
+            bandwidth_s=first.bandwidth_s + second.bandwidth_s,
+            formula=f"{first.formula}, then {second.formula}",
+        )
 
     def estimate(self, row: AlgorithmEstimate) -> KernelEstimate:
         return KernelEstimate(

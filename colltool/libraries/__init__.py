@@ -1,1 +1,2 @@
-"""Libraries: what NCCL, RCCL or MPI add to the wires, measured; a data file a library and version."""
+"""Libraries: what NCCL, RCCL or MPI add to the wires, measured; a data file a library and
+version."""

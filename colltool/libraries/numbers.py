@@ -1,7 +1,9 @@
-"""What a library adds to the wires (layer 3): launch, time a step, share of the wire, copies, and what it runs.
+"""What a library adds to the wires (layer 3): launch, time a step, share of the wire, copies, and
+what it runs.
 
-Numbers are keyed by library, version, GPU and medium, and stand *on* a tier's own: a step takes η_α·α + o, a byte
-1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source: the file's own ``source`` lines.
+Numbers are keyed by library, version, GPU and medium, and stand *on* a tier's own: a step takes
+η_α·α + o, a byte 1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source:
+the file's own ``source`` lines.
 """
 
 from __future__ import annotations
@@ -32,12 +34,16 @@ class ProtocolNumbers(NamedTuple):
     Args:
         primitives: those that it holds for; None for all that no other entry names.
         launch_s: L, once a call; None where another tier says it.
-        step_s: o, added to η_α·α of every step; a posted send may take less than α, so it may be negative.
+        step_s: o, added to η_α·α of every step; a posted send may take less than α, so it may be
+            negative.
         share: e, of BW·η_β; above 1 where the library was measured to reach more.
         copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
-        host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of ``share``.
-        stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol its own.
-        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is not the wires but their host.
+        host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of
+            ``share``.
+        stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol
+            its own.
+        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is
+            not the wires but their host.
     """
 
     name: str
@@ -56,7 +62,10 @@ class ProtocolNumbers(NamedTuple):
         """e on so many endpoints: between two counts by logarithms, beyond them the nearest."""
         if not self.by_ranks:
             return self.share
-        after = next((at for at, (count, _) in enumerate(self.by_ranks) if count >= endpoints), len(self.by_ranks))
+        after = next(
+            (at for at, (count, _) in enumerate(self.by_ranks) if count >= endpoints),
+            len(self.by_ranks),
+        )
         if after in (0, len(self.by_ranks)):
             return self.by_ranks[max(after - 1, 0)][1]
         (low, first), (high, last) = self.by_ranks[after - 1], self.by_ranks[after]
@@ -65,7 +74,8 @@ class ProtocolNumbers(NamedTuple):
 
 
 class SwitchNumbers(NamedTuple):
-    """Collectives in a tier's switches: time beside α_switch, shares of the switches' own η_β, and their protocols."""
+    """Collectives in a tier's switches: time beside α_switch, shares of the switches' own η_β, and
+    their protocols."""
 
     step_s: float = 0.0
     shares: Mapping[Primitive, float] = {}
@@ -82,12 +92,17 @@ class TierLibrary(NamedTuple):
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """The protocols of a primitive by name: those that name it, else those for all."""
-        own = {row.name: row for row in self.protocols if row.primitives and primitive in row.primitives}
+        own = {
+            row.name: row
+            for row in self.protocols
+            if row.primitives and primitive in row.primitives
+        }
         return own or {row.name: row for row in self.protocols if row.primitives is None}
 
 
 class LibraryData(NamedTuple):
-    """The data of one version of a library: its entries by GPU and medium, and shares that whole schedules reach."""
+    """The data of one version of a library: its entries by GPU and medium, and shares that whole
+    schedules reach."""
 
     library: str
     version: str
@@ -99,13 +114,16 @@ class LibraryData(NamedTuple):
 def library_data(library: str) -> LibraryData | None:
     """The newest measured version of a library; None for one that nobody measured.
 
-    Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not these numbers.
+    Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not
+    these numbers.
     """
     files = sorted(FOLDER.glob(f"{library}-*.toml"), key=_version_of)
     if not files:
         return None
     data = tomllib.loads(files[-1].read_text(encoding="utf-8"))
-    return LibraryData(data["library"], data["version"], tuple(data["tier"]), tuple(data.get("reached", ())))
+    return LibraryData(
+        data["library"], data["version"], tuple(data["tier"]), tuple(data.get("reached", ()))
+    )
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
@@ -113,8 +131,11 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in digits if part.isdecimal())
 
 
-def tier_library(library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False) -> TierLibrary | None:
-    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any.
+def tier_library(
+    library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False
+) -> TierLibrary | None:
+    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation)
+    that has any.
 
     ``p2p``: cards in PCIe slots read each other's memory, where the numbers depend on it.
     """
@@ -133,7 +154,9 @@ def _tier_of(library: str, number: int) -> TierLibrary:
     data = library_data(library)
     assert data is not None
     entry = data.tiers[number]
-    runs = {Primitive(name): tuple(algorithms) for name, algorithms in entry.get("runs", {}).items()}
+    runs = {
+        Primitive(name): tuple(algorithms) for name, algorithms in entry.get("runs", {}).items()
+    }
     protocols = tuple(_protocol_of(row) for row in entry.get("protocols", ()))
     return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
 
@@ -141,7 +164,11 @@ def _tier_of(library: str, number: int) -> TierLibrary:
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     measured = row.get("measured")
     primitives, share = row.get("primitives"), row.get("share", 1.0)
-    by_ranks = tuple((point["ranks"], point["share"]) for point in share) if isinstance(share, list) else ()
+    by_ranks = (
+        tuple((point["ranks"], point["share"]) for point in share)
+        if isinstance(share, list)
+        else ()
+    )
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
@@ -149,7 +176,11 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
         step_s=row.get("step_us", 0.0) * 1e-6,
         share=by_ranks[-1][1] if by_ranks else share,
         copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
-        measured=None if measured is None else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"])),
+        measured=(
+            None
+            if measured is None
+            else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"]))
+        ),
         host_Bps=_scaled(row.get("host_GBps"), 1e9),
         by_ranks=by_ranks,
     )
@@ -160,16 +191,23 @@ def _switch_of(row: Mapping[str, Any] | None) -> SwitchNumbers | None:
         return None
     shares = {Primitive(name): share for name, share in row.get("shares", {}).items()}
     protocols = row.get("protocols")
-    return SwitchNumbers(row.get("step_us", 0.0) * 1e-6, shares, None if protocols is None else tuple(protocols))
+    return SwitchNumbers(
+        row.get("step_us", 0.0) * 1e-6, shares, None if protocols is None else tuple(protocols)
+    )
 
 
 def _scaled(number: float | None, unit: float) -> float | None:
     return None if number is None else number * unit
 
 
-def reached_rows(library: str, gpus: Sequence[str], medium: str | None) -> tuple[Mapping[str, Any], ...]:
-    """Shares that whole schedules of a library were measured to reach over a medium, as ``library.reached`` has them."""
+def reached_rows(
+    library: str, gpus: Sequence[str], medium: str | None
+) -> tuple[Mapping[str, Any], ...]:
+    """Shares that whole schedules of a library were measured to reach over a medium, as
+    ``library.reached`` has them."""
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    return tuple(row for row in data.reached if medium in row["media"] and set(gpus) & set(row["gpus"]))
+    return tuple(
+        row for row in data.reached if medium in row["media"] and set(gpus) & set(row["gpus"])
+    )

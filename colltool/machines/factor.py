@@ -1,7 +1,7 @@
 """A machine's factor on a grid of sizes and rank counts, and how a question between them reads it.
 
-The answer of wires, contention and library times exp(d). d is linear in (log2 M, log2 N) between the grid's points and held at
-its edges, where it has come down to nearly 0.
+The answer of wires, contention and library times exp(d). d is linear in (log2 M, log2 N) between
+the grid's points and held at its edges, where it has come down to nearly 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from colltool.base.arrays import is_array
 from colltool.base.primitives import Number
 
 INSIDE = "inside"
-"""The scope of a group that stays in one innermost domain; other scopes are named by the outermost medium crossed."""
+"""The scope of a group that stays in one innermost domain; other scopes are named by the outermost
+medium crossed."""
 FIRST_BYTES = 8
 SIZES = tuple(FIRST_BYTES * 2**doubling for doubling in range(33))
 """The grid's sizes: 8 B to 32 GiB."""
@@ -25,7 +26,8 @@ _FIRST = log2(FIRST_BYTES)
 
 
 class RankLine(NamedTuple):
-    """The factor of one rank count at each of :data:`SIZES`; ``sigma``: the posterior standard deviation of d."""
+    """The factor of one rank count at each of :data:`SIZES`; ``sigma``: the posterior standard
+    deviation of d."""
 
     ranks: int
     d: tuple[float, ...]
@@ -33,7 +35,8 @@ class RankLine(NamedTuple):
 
 
 class GridCell(NamedTuple):
-    """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the sizes are)."""
+    """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the
+    sizes are)."""
 
     index: Any
     share: Any
@@ -85,7 +88,9 @@ def _size_place(size: float) -> GridCell:
     return GridCell(index, at - index)
 
 
-def _between_arrays(lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any) -> Any:
+def _between_arrays(
+    lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any
+) -> Any:
     import numpy as np
 
     line = np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * share
@@ -101,7 +106,8 @@ class Borrowed(NamedTuple):
 
 
 class OwnProtocol(NamedTuple):
-    """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a machine's owner saw it."""
+    """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a
+    machine's owner saw it."""
 
     primitive: str
     scope: str
@@ -154,7 +160,8 @@ class MeasuredMachine:
         return self.rows if self.file else 0
 
     def d(self, primitive: str, scope: str, ranks: int, size: Number) -> Number:
-        """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known. ``size``: bytes, or an array."""
+        """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known.
+        ``size``: bytes, or an array."""
         factor, share = self._factor(primitive, scope)
         if factor is None:
             return 0.0 * size if is_array(size) else 0.0
@@ -162,7 +169,8 @@ class MeasuredMachine:
         return found
 
     def sigma(self, primitive: str, scope: str, ranks: int, size: Number) -> Number | None:
-        """Standard deviation of d, the scatter between owners of such a machine included; None where nothing is known."""
+        """Standard deviation of d, the scatter between owners of such a machine included; None
+        where nothing is known."""
         factor, share = self._factor(primitive, scope)
         if factor is None:
             return None

@@ -1,7 +1,8 @@
-"""A machine of one's own: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian process makes of them.
+"""A machine of one's own: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian
+process makes of them.
 
-Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of its other sizes (ten clusters that the
-shipped factors had not seen; half of it where the series has no hump).
+Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of its other
+sizes (ten clusters that the shipped factors had not seen; half of it where the series has no hump).
 """
 
 from __future__ import annotations
@@ -16,10 +17,33 @@ from pydantic import BeforeValidator, Field
 from colltool.base import formatting as fmt
 from colltool.base.files import MACHINE_SUFFIX
 from colltool.base.primitives import Primitive
-from colltool.definitions.field_types import Accepted, Count, Label, Name, Part, PrimitiveName, Size, units_own
+from colltool.definitions.field_types import (
+    Accepted,
+    Count,
+    Label,
+    Name,
+    Part,
+    PrimitiveName,
+    Size,
+    units_own,
+)
 from colltool.definitions.reader import Reading, read
-from colltool.machines.factor import INSIDE, SIZES, MachineFactor, MeasuredMachine, OwnProtocol, RankLine
-from colltool.machines.smoother import Observation, Posterior, Smooth, Smoother, posterior, rank_lines
+from colltool.machines.factor import (
+    INSIDE,
+    SIZES,
+    MachineFactor,
+    MeasuredMachine,
+    OwnProtocol,
+    RankLine,
+)
+from colltool.machines.smoother import (
+    Observation,
+    Posterior,
+    Smooth,
+    Smoother,
+    posterior,
+    rank_lines,
+)
 
 if TYPE_CHECKING:
     from colltool.machines.shape import Floats
@@ -31,7 +55,8 @@ _MOST_ROWS = 5_000
 _MOST_SECONDS = 1e5
 
 LogPrice = Callable[[str, str, int, float], float | None]
-"""ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say nothing."""
+"""ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
+nothing."""
 
 
 def _seconds(value: Any) -> float:
@@ -41,12 +66,26 @@ def _seconds(value: Any) -> float:
 
 
 Seconds = Annotated[
-    float, BeforeValidator(_seconds), Field(gt=0, le=_MOST_SECONDS), Accepted("a time with its unit, such as 412us", "time")
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0, le=_MOST_SECONDS),
+    Accepted("a time with its unit, such as 412us", "time"),
 ]
-Wait = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=1), Accepted("a time with its unit, such as 7us", "time")]
-WireShare = Annotated[float, Field(gt=0, le=20), Accepted("a share of the wire's rate, such as 0.8")]
-LogRatio = Annotated[float, Field(ge=-20, le=20), Accepted("ln of measured over priced time, such as 0.13")]
-Deviation = Annotated[float, Field(gt=0, le=5), Accepted("a standard deviation of ln time, such as 0.25")]
+Wait = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(ge=0, le=1),
+    Accepted("a time with its unit, such as 7us", "time"),
+]
+WireShare = Annotated[
+    float, Field(gt=0, le=20), Accepted("a share of the wire's rate, such as 0.8")
+]
+LogRatio = Annotated[
+    float, Field(ge=-20, le=20), Accepted("ln of measured over priced time, such as 0.13")
+]
+Deviation = Annotated[
+    float, Field(gt=0, le=5), Accepted("a standard deviation of ln time, such as 0.25")
+]
 Doublings = Annotated[float, Field(gt=0, le=100), Accepted("a number of doublings, such as 8")]
 Share = Annotated[float, Field(ge=0, le=1), Accepted("a number from 0 to 1, such as 0.5")]
 
@@ -54,8 +93,8 @@ Share = Annotated[float, Field(ge=0, le=1), Accepted("a number from 0 to 1, such
 class MachineRow(Part):
     """One measurement.
 
-    ``scope``: inside, or the outermost medium crossed. ``time``: as measured; ``r``: ln of it over the price of wires,
-    contention and library, without any machine's factor.
+    ``scope``: inside, or the outermost medium crossed. ``time``: as measured; ``r``: ln of it over
+    the price of wires, contention and library, without any machine's factor.
     """
 
     primitive: PrimitiveName
@@ -67,11 +106,13 @@ class MachineRow(Part):
 
 
 class SmootherSettings(Part):
-    """How far a row speaks: of the variance of ``sigma`` 85% is one curve over sizes, 15% the scatter of rows around it.
+    """How far a row speaks: of the variance of ``sigma`` 85% is one curve over sizes, 15% the
+    scatter of rows around it.
 
-    ``size_doublings``, ``rank_doublings``: over how many doublings the curve keeps its value. Of ten machines that others
-    published, each known by three rows, 6 doublings of size missed the other rows least (3 to 10 tried). ``other_primitive``: the
-    correlation with a primitive that was not measured.
+    ``size_doublings``, ``rank_doublings``: over how many doublings the curve keeps its value. Of
+    ten machines that others published, each known by three rows, 6 doublings of size missed the
+    other rows least (3 to 10 tried). ``other_primitive``: the correlation with a primitive that was
+    not measured.
     """
 
     sigma: Deviation | None = None
@@ -88,7 +129,8 @@ class Media(Part):
 
 
 class ProtocolRow(Part):
-    """A library's numbers under one algorithm and protocol that a log names or forces: launch, time a step, share of the wire."""
+    """A library's numbers under one algorithm and protocol that a log names or forces: launch, time
+    a step, share of the wire."""
 
     primitive: PrimitiveName
     scope: Name
@@ -115,7 +157,10 @@ class MachineFile(Part):
     rows: Annotated[
         tuple[MachineRow, ...],
         Field(min_length=1, max_length=_MOST_ROWS),
-        Accepted("a list such as [{primitive: all_reduce, scope: roce, ranks: 64, bytes: 8MiB, time: 412us, r: 0.13}]"),
+        Accepted(
+            "a list such as [{primitive: all_reduce, scope: roce, ranks: 64, bytes: 8MiB, time:"
+            " 412us, r: 0.13}]"
+        ),
     ]
 
 
@@ -133,14 +178,20 @@ def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> Machi
 
 def machine_text(file: MachineFile) -> str:
     """A machine file as YAML, a line a row."""
-    settings = {key: value for key, value in file.smoother.model_dump(exclude_defaults=True).items() if value is not None}
+    settings = {
+        key: value
+        for key, value in file.smoother.model_dump(exclude_defaults=True).items()
+        if value is not None
+    }
     outside = f", outside: {file.media.outside}" if file.media.outside else ""
     lines = [f"schema: {SCHEMA}", f"name: {file.name}"]
     lines += [f"fabric: {file.fabric}"] if file.fabric else []
     lines += [f"device: {file.device}"] if file.device else []
     lines += [f"media: {{inside: {file.media.inside}{outside}}}"]
     if settings:
-        lines.append(f"smoother: {{{', '.join(f'{key}: {value:g}' for key, value in settings.items())}}}")
+        lines.append(
+            f"smoother: {{{', '.join(f'{key}: {value:g}' for key, value in settings.items())}}}"
+        )
     if file.protocols:
         lines += ["protocols:", *map(_protocol_text, file.protocols)]
     return "\n".join([*lines, "rows:", *map(_row_text, file.rows), ""])
@@ -148,25 +199,36 @@ def machine_text(file: MachineFile) -> str:
 
 def _protocol_text(row: ProtocolRow) -> str:
     return (
-        f"  - {{primitive: {row.primitive}, scope: {row.scope}, algorithm: {row.algorithm}, protocol: {row.protocol}, "
-        f"launch: {row.launch * 1e6:.6g}us, step: {row.step * 1e6:.6g}us, share: {row.share:.6g}}}"
+        f"  - {{primitive: {row.primitive}, scope: {row.scope}, algorithm: {row.algorithm},"
+        f" protocol: {row.protocol}, launch: {row.launch * 1e6:.6g}us, step:"
+        f" {row.step * 1e6:.6g}us, share: {row.share:.6g}}}"
     )
 
 
 def _row_text(row: MachineRow) -> str:
     time = f"{row.time * 1e6:.6g}us"
     return (
-        f"  - {{primitive: {row.primitive}, scope: {row.scope}, ranks: {row.ranks}, bytes: {row.bytes:.0f}, "
-        f"time: {time}, r: {row.r:.6g}}}"
+        f"  - {{primitive: {row.primitive}, scope: {row.scope}, ranks: {row.ranks}, bytes:"
+        f" {row.bytes:.0f}, time: {time}, r: {row.r:.6g}}}"
     )
 
 
 def machine_of(
-    file: MachineFile, base: MeasuredMachine | None = None, price: LogPrice | None = None, path: str = ""
+    file: MachineFile,
+    base: MeasuredMachine | None = None,
+    price: LogPrice | None = None,
+    path: str = "",
 ) -> MeasuredMachine:
-    """The machine that a file's rows make; the arguments are those of :func:`machine_from_rows`, and the file's path."""
+    """The machine that a file's rows make; the arguments are those of :func:`machine_from_rows`,
+    and the file's path."""
     found = machine_from_rows(
-        file.name, file.rows, file.media, device=file.device, settings=file.smoother, base=base, price=price
+        file.name,
+        file.rows,
+        file.media,
+        device=file.device,
+        settings=file.smoother,
+        base=base,
+        price=price,
     )
     listed = tuple(
         OwnProtocol(
@@ -198,9 +260,10 @@ def machine_from_rows(
     A row of one primitive also speaks, less loudly, for the others in its scope.
 
     Args:
-        base: a shipped machine of the same device and media; the rows then say how this one differs from it, and where there are
-            none it stands.
-        price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the process says.
+        base: a shipped machine of the same device and media; the rows then say how this one differs
+            from it, and where there are none it stands.
+        price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the
+            process says.
     """
     settings = settings or SmootherSettings()
     factors = dict(base.factors) if base else {}
@@ -212,8 +275,12 @@ def machine_from_rows(
         observed = [_observed(row, base) for row in several]
         ranks = grid_ranks([row.ranks for row in several])
         for primitive in map(str, Primitive):
-            found = posterior(smoother, observed, Observation(primitive, scope, 1, 1.0, 0.0, ""), ranks)
-            lines = _in_order(_on_base(found, base, primitive, scope, ranks), primitive, scope, ranks, price)
+            found = posterior(
+                smoother, observed, Observation(primitive, scope, 1, 1.0, 0.0, ""), ranks
+            )
+            lines = _in_order(
+                _on_base(found, base, primitive, scope, ranks), primitive, scope, ranks, price
+            )
             factors[primitive, scope] = MachineFactor(primitive, scope, lines)
     return MeasuredMachine(
         name=name,
@@ -229,7 +296,8 @@ def machine_from_rows(
 
 
 def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
-    """The process for one owner's rows: all of one source, so that what the source has of its own is d."""
+    """The process for one owner's rows: all of one source, so that what the source has of its own
+    is d."""
     sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
     curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
     return Smoother(
@@ -241,33 +309,44 @@ def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
 
 
 def grid_ranks(measured: Sequence[int]) -> list[int]:
-    """The rank counts of a grid: doublings from 2 on to :data:`BEYOND` past the largest measured, and the measured ones."""
+    """The rank counts of a grid: doublings from 2 on to :data:`BEYOND` past the largest measured,
+    and the measured ones."""
     doublings = ceil(log2(max(measured))) + BEYOND
     return sorted({*measured, *(2**doubling for doubling in range(1, doublings + 1))})
 
 
 def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
     known = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
-    return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, row.r - float(known), "own")
+    return Observation(
+        str(row.primitive), row.scope, row.ranks, row.bytes, row.r - float(known), "own"
+    )
 
 
-def _on_base(found: Posterior, base: MeasuredMachine | None, primitive: str, scope: str, ranks: Sequence[int]) -> Posterior:
+def _on_base(
+    found: Posterior, base: MeasuredMachine | None, primitive: str, scope: str, ranks: Sequence[int]
+) -> Posterior:
     if base is None:
         return found
     import numpy as np
 
     sizes = np.array(SIZES, dtype=float)
-    known = np.stack([np.broadcast_to(base.d(primitive, scope, count, sizes), sizes.shape) for count in ranks])
+    known = np.stack(
+        [np.broadcast_to(base.d(primitive, scope, count, sizes), sizes.shape) for count in ranks]
+    )
     return Posterior(found.d + known, found.sigma)
 
 
-def _in_order(found: Posterior, primitive: str, scope: str, ranks: Sequence[int], price: LogPrice | None) -> tuple[RankLine, ...]:
+def _in_order(
+    found: Posterior, primitive: str, scope: str, ranks: Sequence[int], price: LogPrice | None
+) -> tuple[RankLine, ...]:
     if price is None:
         return rank_lines(found, ranks)
     from colltool.machines.shape import room_of, shaped
 
     best = _grid_of(price, primitive, scope, ranks)
-    return rank_lines(Posterior(shaped(found.d, found.sigma, room_of(best, [])), found.sigma), ranks)
+    return rank_lines(
+        Posterior(shaped(found.d, found.sigma, room_of(best, [])), found.sigma), ranks
+    )
 
 
 def _grid_of(price: LogPrice, primitive: str, scope: str, ranks: Sequence[int]) -> Floats:

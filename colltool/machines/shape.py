@@ -1,7 +1,9 @@
-"""The nearest grid of d that keeps prices in order: none falls as the message or the group grows, no bus bandwidth by a tenth.
+"""The nearest grid of d that keeps prices in order: none falls as the message or the group grows,
+no bus bandwidth by a tenth.
 
-d multiplies a price, so what it may do between two grid points depends on what the price does there: with t the time of layers 1
-to 3, t exp(d) rises where d falls less than ln t rises, and the bus bandwidth holds where d rises less than it leaves room for.
+d multiplies a price, so what it may do between two grid points depends on what the price does
+there: with t the time of layers 1 to 3, t exp(d) rises where d falls less than ln t rises, and the
+    bus bandwidth holds where d rises less than it leaves room for.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 MOST_FALL = 0.1
 """Share of the bus bandwidth that may go as the message doubles."""
-_MARGIN = 1.2e-3  # of a step: what rounding to three decimals and an early end of the iteration may take
+# of a step: what rounding to three decimals and an early end of the iteration may take
+_MARGIN = 1.2e-3
 _MOST_ROUNDS = 4000
 _CLOSE = 1e-4
 _STIFF = 3.0  # the multipliers' penalty, where weights are 1 in the mean
@@ -26,7 +29,8 @@ _PULL = 0.05  # sigma below which a point is not held any tighter
 
 
 class Room(NamedTuple):
-    """How much d may change from a grid point to the next: along sizes at least and at most, along ranks at least."""
+    """How much d may change from a grid point to the next: along sizes at least and at most, along
+    ranks at least."""
 
     least_by_size: Floats
     most_by_size: Floats
@@ -34,11 +38,14 @@ class Room(NamedTuple):
 
 
 def room_of(best: Floats, ways: list[Floats]) -> Room:
-    """The room that prices leave: d makes no fall; a fall of the price itself, as where the pick changes, it does not mend.
+    """The room that prices leave: d makes no fall; a fall of the price itself, as where the pick
+    changes, it does not mend.
 
     Args:
-        best: ln t of what runs, by (ranks, sizes), which rises along both; not a number where it has no price.
-        ways: ln t of each way that rises along sizes though another may run there; not a number where it need not.
+        best: ln t of what runs, by (ranks, sizes), which rises along both; not a number where it
+            has no price.
+        ways: ln t of each way that rises along sizes though another may run there; not a number
+            where it need not.
     """
     import numpy as np
 
@@ -55,7 +62,8 @@ def room_of(best: Floats, ways: list[Floats]) -> Room:
 
 
 def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
-    """The room with no bound on the bus bandwidth at (ranks, size) steps where measured rows show its fall."""
+    """The room with no bound on the bus bandwidth at (ranks, size) steps where measured rows show
+    its fall."""
     most = room.most_by_size.copy()
     for at in steps:
         most[at] = float("inf")
@@ -63,7 +71,8 @@ def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
 
 
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
-    """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating directions with multipliers."""
+    """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating
+    directions with multipliers."""
     import numpy as np
 
     if _beyond(_steps(d), room) <= _CLOSE:
@@ -80,8 +89,13 @@ def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
         steps = _steps(found)
         if _beyond(steps, room) <= _CLOSE:
             break
-        ahead = [_AHEAD * step + (1 - _AHEAD) * keep for step, keep in zip(steps, held, strict=True)]
-        held = [_clipped(step + owe, bounds) for step, owe, bounds in zip(ahead, owed, _bounds(room), strict=True)]
+        ahead = [
+            _AHEAD * step + (1 - _AHEAD) * keep for step, keep in zip(steps, held, strict=True)
+        ]
+        held = [
+            _clipped(step + owe, bounds)
+            for step, owe, bounds in zip(ahead, owed, _bounds(room), strict=True)
+        ]
         owed = [owe + step - keep for owe, step, keep in zip(owed, ahead, held, strict=True)]
     return found
 
@@ -112,7 +126,9 @@ def _gathered(steps: list[Floats]) -> Floats:
     import numpy as np
 
     by_size, by_ranks = steps
-    return -np.diff(by_size, axis=1, prepend=0, append=0) - np.diff(by_ranks, axis=0, prepend=0, append=0)
+    return -np.diff(by_size, axis=1, prepend=0, append=0) - np.diff(
+        by_ranks, axis=0, prepend=0, append=0
+    )
 
 
 def _normal_matrix(ranks: int, sizes: int) -> Floats:
@@ -130,5 +146,6 @@ def _normal_matrix(ranks: int, sizes: int) -> Floats:
 def _beyond(steps: tuple[Floats, Floats], room: Room) -> float:
     """The farthest that a step is out of its room."""
     return max(
-        float(abs(step - _clipped(step, bounds)).max(initial=0.0)) for step, bounds in zip(steps, _bounds(room), strict=True)
+        float(abs(step - _clipped(step, bounds)).max(initial=0.0))
+        for step, bounds in zip(steps, _bounds(room), strict=True)
     )

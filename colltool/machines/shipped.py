@@ -1,4 +1,5 @@
-"""The machines that ship: ``data/NAME.json``, made by ``tests/benchmarks/fit_machines.py`` from published rows.
+"""The machines that ship: ``data/NAME.json``, made by ``tests/benchmarks/fit_machines.py`` from
+published rows.
 
 ``data/index.json`` says which file holds which device and media, so that a price reads one file.
 """
@@ -29,20 +30,29 @@ class Entry(NamedTuple):
 
 @cache
 def index() -> tuple[Entry, ...]:
-    """The shipped machines; of two with the same device the first one's numbers hold inside a domain."""
+    """The shipped machines; of two with the same device the first one's numbers hold inside a
+    domain."""
     listed = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
-    return tuple(Entry(one["name"], tuple(one["devices"]), one["inside"], tuple(one["outside"])) for one in listed)
+    return tuple(
+        Entry(one["name"], tuple(one["devices"]), one["inside"], tuple(one["outside"]))
+        for one in listed
+    )
 
 
-def machine_for(device: str | None, inside_medium: str, outside_medium: str | None) -> MeasuredMachine | None:
+def machine_for(
+    device: str | None, inside_medium: str, outside_medium: str | None
+) -> MeasuredMachine | None:
     """The measured machine with this device and these media, None where there is none.
 
-    Without rows on the outer medium what is known inside a domain still holds: its other scopes are 0.
+    Without rows on the outer medium what is known inside a domain still holds: its other scopes are
+    0.
 
     >>> machine_for("h100", "nvlink4", "ib").name
     'dgx-h100'
     """
-    known = [entry for entry in index() if device in entry.devices and entry.inside == inside_medium]
+    known = [
+        entry for entry in index() if device in entry.devices and entry.inside == inside_medium
+    ]
     if not known:
         return None
     across = next((entry for entry in known if outside_medium in entry.outside), known[0])
@@ -51,7 +61,8 @@ def machine_for(device: str | None, inside_medium: str, outside_medium: str | No
 
 @cache
 def _joined(across: str, inside: str) -> MeasuredMachine:
-    """A machine whose inner domain is another one's: an instance of a cloud has the vendor's board."""
+    """A machine whose inner domain is another one's: an instance of a cloud has the vendor's
+    board."""
     found = machine(across)
     if across == inside:
         return found
@@ -71,7 +82,10 @@ def machine(name: str) -> MeasuredMachine:
     """
     names = [entry.name for entry in index()]
     if name not in names:
-        raise ColltoolError(f"no measured machine '{name}'", fix=f"{nearest(name, names)} machines: {', '.join(names)}".strip())
+        raise ColltoolError(
+            f"no measured machine '{name}'",
+            fix=f"{nearest(name, names)} machines: {', '.join(names)}".strip(),
+        )
     return from_data(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
 
 
@@ -110,7 +124,12 @@ def text_of(machine: MeasuredMachine) -> str:
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     lines.append(_listed("exceptions", [json.dumps(one) for one in machine.exceptions]))
-    lines.append(_listed("factors", [_line(*key, line) for key, factor in machine.factors.items() for line in factor.lines]))
+    lines.append(
+        _listed(
+            "factors",
+            [_line(*key, line) for key, factor in machine.factors.items() for line in factor.lines],
+        )
+    )
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

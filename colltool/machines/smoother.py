@@ -1,7 +1,9 @@
-"""A Gaussian process over (log2 M, log2 N): from the logarithms of measured over priced times to d and its uncertainty.
+"""A Gaussian process over (log2 M, log2 N): from the logarithms of measured over priced times to d
+and its uncertainty.
 
-r = d(question) + what the row's source has of its own + noise. Each part of d is smooth over so many doublings of size and of
-ranks; primitives, media and machines share a part of it. Far from rows d is 0 and its standard deviation the prior's.
+r = d(question) + what the row's source has of its own + noise. Each part of d is smooth over so
+many doublings of size and of ranks; primitives, media and machines share a part of it. Far from
+rows d is 0 and its standard deviation the prior's.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Observation(NamedTuple):
 
 
 class Smooth(NamedTuple):
-    """A smooth part of d: its standard deviation, and the doublings of size and of ranks over which it keeps its value."""
+    """A smooth part of d: its standard deviation, and the doublings of size and of ranks over which
+    it keeps its value."""
 
     sd: float
     size_doublings: float
@@ -48,7 +51,8 @@ class Smoother:
         parts: what d is a sum of.
         source: what a source has of its own, on all its rank counts.
         noise: standard deviation of a row around its source's curve.
-        primitives, scopes, machines: correlation of d between two that differ, by their names in order of the alphabet.
+        primitives, scopes, machines: correlation of d between two that differ, by their names in
+            order of the alphabet.
         other_primitive, other_scope, other_machine: correlation of pairs that are not listed.
     """
 
@@ -62,14 +66,18 @@ class Smoother:
 
     @property
     def prior(self) -> float:
-        """Standard deviation of d at a question without rows near, a new source's own part included."""
+        """Standard deviation of d at a question without rows near, a new source's own part
+        included."""
         return sqrt(sum(part.sd**2 for part in (*self.parts, self.source)))
 
     def between_primitives(self, first: str, second: str) -> float:
         if first == second:
             return 1.0
         names = sorted((first, second))
-        return next((share for *pair, share in self.primitives if sorted(pair) == names), self.other_primitive)
+        return next(
+            (share for *pair, share in self.primitives if sorted(pair) == names),
+            self.other_primitive,
+        )
 
 
 class Posterior(NamedTuple):
@@ -80,11 +88,14 @@ class Posterior(NamedTuple):
 
 
 def rising_times(times: Sequence[float]) -> list[float]:
-    """Times of ascending sizes without their falls: neighbours that fall take one time (pool adjacent violators, by 1/t^2).
+    """Times of ascending sizes without their falls: neighbours that fall take one time (pool
+    adjacent violators, by 1/t^2).
 
-    A hump that a larger message does not show is a setting of one owner, not what the next message should be priced by.
+    A hump that a larger message does not show is a setting of one owner, not what the next message
+    should be priced by.
     """
-    levels: list[tuple[float, float, int]] = []  # sum of weighted times, of weights, and how many times
+    # sum of weighted times, of weights, and how many times
+    levels: list[tuple[float, float, int]] = []
     for time in times:
         levels.append((1 / time, 1 / time**2, 1))
         while len(levels) > 1 and levels[-2][0] / levels[-2][1] > levels[-1][0] / levels[-1][1]:
@@ -94,13 +105,20 @@ def rising_times(times: Sequence[float]) -> list[float]:
 
 
 def posterior(
-    smoother: Smoother, rows: Sequence[Observation], target: Observation, ranks: Sequence[int], sizes: Sequence[float] = SIZES
+    smoother: Smoother,
+    rows: Sequence[Observation],
+    target: Observation,
+    ranks: Sequence[int],
+    sizes: Sequence[float] = SIZES,
 ) -> Posterior:
-    """d of the ``target``'s primitive, scope and machine on a grid; its own ranks, size, r and source are not read."""
+    """d of the ``target``'s primitive, scope and machine on a grid; its own ranks, size, r and
+    source are not read."""
     import numpy as np
 
     # a new owner is of no source: what one source's rows share is not shared with it
-    asked = [target._replace(ranks=count, size=size, source="") for count in ranks for size in sizes]
+    asked = [
+        target._replace(ranks=count, size=size, source="") for count in ranks for size in sizes
+    ]
     shape = len(ranks), len(sizes)
     if not rows:
         return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
@@ -113,7 +131,9 @@ def posterior(
     return Posterior(d.reshape(shape), np.sqrt(np.maximum(variance, 0.0)).reshape(shape))
 
 
-def _covariance(smoother: Smoother, first: Sequence[Observation], second: Sequence[Observation]) -> Floats:
+def _covariance(
+    smoother: Smoother, first: Sequence[Observation], second: Sequence[Observation]
+) -> Floats:
     import numpy as np
 
     def apart(value: Callable[[Observation], float]) -> Floats:
@@ -129,9 +149,19 @@ def _covariance(smoother: Smoother, first: Sequence[Observation], second: Sequen
         found: Floats = part.sd**2 * np.exp(-exponent / 2)
         return found
 
-    primitives = _shared([row.primitive for row in first], [row.primitive for row in second], smoother.between_primitives)
-    scopes = _shared([row.scope for row in first], [row.scope for row in second], _unless(smoother.other_scope))
-    machines = _shared([row.machine for row in first], [row.machine for row in second], _unless(smoother.other_machine))
+    primitives = _shared(
+        [row.primitive for row in first],
+        [row.primitive for row in second],
+        smoother.between_primitives,
+    )
+    scopes = _shared(
+        [row.scope for row in first], [row.scope for row in second], _unless(smoother.other_scope)
+    )
+    machines = _shared(
+        [row.machine for row in first],
+        [row.machine for row in second],
+        _unless(smoother.other_machine),
+    )
     of_source = _shared([row.source for row in first], [row.source for row in second], _same_source)
     common: Floats = sum(map(smooth, smoother.parts)) * scopes * machines
     return primitives * (common + smooth(smoother.source) * of_source)
@@ -145,7 +175,9 @@ def _same_source(first: str, second: str) -> float:
     return float(first == second != "")
 
 
-def _shared(first: Sequence[str], second: Sequence[str], correlation: Callable[[str, str], float]) -> Floats:
+def _shared(
+    first: Sequence[str], second: Sequence[str], correlation: Callable[[str, str], float]
+) -> Floats:
     """The correlation of each pair of names, asked once a pair of different names."""
     import numpy as np
 

@@ -1,4 +1,5 @@
-"""What of a priced fabric is not in its file: values that were set, and the machine whose measured rows are in its prices."""
+"""What of a priced fabric is not in its file: values that were set, and the machine whose measured
+rows are in its prices."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Applied(tuple[tuple[str, str], ...]):
 
     machine: MachineUsed | None
 
-    def __new__(cls, overrides: Iterable[tuple[str, str]] = (), machine: MachineUsed | None = None) -> Self:
+    def __new__(
+        cls, overrides: Iterable[tuple[str, str]] = (), machine: MachineUsed | None = None
+    ) -> Self:
         found = super().__new__(cls, overrides)
         found.machine = machine
         return found
@@ -58,7 +61,9 @@ def common(several: Sequence[Overrides]) -> Applied:
     first, *others = several
     pairs = (pair for pair in first if all(pair in other for other in others))
     machine = machine_used(first)
-    return Applied(pairs, machine if all(machine_used(other) == machine for other in others) else None)
+    return Applied(
+        pairs, machine if all(machine_used(other) == machine for other in others) else None
+    )
 
 
 def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:

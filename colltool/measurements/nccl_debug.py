@@ -1,6 +1,8 @@
-"""What NCCL_DEBUG=INFO lines, and settings on a command line, say of a machine: network, NICs, transports, environment.
+"""What NCCL_DEBUG=INFO lines, and settings on a command line, say of a machine: network, NICs,
+transports, environment.
 
-The wording of NCCL 2.8 to 2.29: src/init.cc, src/transport/*.cc, src/graph/search.cc, src/misc/param.cc; aws-ofi-nccl.
+The wording of NCCL 2.8 to 2.29: src/init.cc, src/transport/*.cc, src/graph/search.cc,
+src/misc/param.cc; aws-ofi-nccl.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from colltool.measurements.series import open_log
 
 _ENV = re.compile(
     r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40})(?: set by environment to |=)"
-    r"\s*([^\s,;'\"]{1,80}(?:,[A-Za-z0-9]{1,20}(?![\w=]))*)"  # a list, as of NCCL_ALGO, but not the next variable
+    # a list, as of NCCL_ALGO, but not the next variable
+    r"\s*([^\s,;'\"]{1,80}(?:,[A-Za-z0-9]{1,20}(?![\w=]))*)"
 )
 _USING = re.compile(r"Using network (\S[^\n]{0,40})")
 _NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (\[0\].{1,2000})")
@@ -42,9 +45,10 @@ _INSTANCE = re.compile(r"\b(p4de?|p5(?:en?)?)\.\d{0,2}xlarge", re.IGNORECASE)
 
 
 class DebugLines(NamedTuple):
-    """``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of each by NCCL's topology;
-    ``via``: connections by transport; None where nothing is said. ``mentioned``: a device that the text names outside of Rank
-    lines; ``failure``: the first error, quoted."""
+    """``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of
+    each by NCCL's topology; ``via``: connections by transport; None where nothing is said.
+    ``mentioned``: a device that the text names outside of Rank lines; ``failure``: the first error,
+    quoted."""
 
     network: str = ""
     provider: str = ""
@@ -97,7 +101,10 @@ class _Gathered:
             (_USING, lambda match: self.networks.update([match[1].strip()])),
             (_NICS, self._cards),
             (_VIA, self._connection),
-            (_RDMA, lambda match: self.rdma.update([match[1] is None or match[1].lower() == "enabled"])),
+            (
+                _RDMA,
+                lambda match: self.rdma.update([match[1] is None or match[1].lower() == "enabled"]),
+            ),
             (_NET_SPEED, lambda match: self.speeds.update([float(match[1])])),
             (_MULTICAST, lambda match: self.multicast.update([match[1] is None])),
             (_PROVIDER, lambda match: self.providers.setdefault(match[1])),
@@ -114,10 +121,22 @@ class _Gathered:
         self.via[f"{kind}/GDRDMA" if direct else kind] += 1
 
     def lines(self) -> DebugLines:
-        sent = {direct: sum(n for name, n in self.via.items() if name.startswith("NET/") and ("GDRDMA" in name) is direct)
-                for direct in (True, False)}  # fmt: skip
+        sent = {
+            direct: sum(
+                n
+                for name, n in self.via.items()
+                if name.startswith("NET/") and ("GDRDMA" in name) is direct
+            )
+            for direct in (True, False)
+        }
         sockets = sum(n for name, n in self.via.items() if name.startswith("NET/Socket"))
-        gpudirect = sent[True] > 0 if sent[True] or sent[False] > sockets else self.rdma[True] > 0 if self.rdma else None
+        gpudirect = (
+            sent[True] > 0
+            if sent[True] or sent[False] > sockets
+            else self.rdma[True] > 0
+            if self.rdma
+            else None
+        )
         return DebugLines(
             network=self.networks.most_common(1)[0][0] if self.networks else "",
             provider=next(iter(self.providers), ""),

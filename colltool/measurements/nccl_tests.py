@@ -1,4 +1,5 @@
-"""Logs of nccl-tests and rccl-tests: text of any generation, cut into runs with header and table, and the JSON report (-J).
+"""Logs of nccl-tests and rccl-tests: text of any generation, cut into runs with header and table,
+and the JSON report (-J).
 
 The report says the same as the text, with numbers at full precision.
 """
@@ -12,8 +13,27 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either, printable
 from colltool.measurements.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
-from colltool.measurements.nccl_runs import IN, OUT, Cells, Columns, Device, NotModelled, TableRow, TestRun, records_of
-from colltool.measurements.series import Format, Log, Note, ParsedLog, Record, UserHints, clean, open_log
+from colltool.measurements.nccl_runs import (
+    IN,
+    OUT,
+    Cells,
+    Columns,
+    Device,
+    NotModelled,
+    TableRow,
+    TestRun,
+    records_of,
+)
+from colltool.measurements.series import (
+    Format,
+    Log,
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    clean,
+    open_log,
+)
 
 _STARTED = re.compile(r"Collective test starting: *(\S+)")
 _CONCLUDED = re.compile(r"Collective test concluded: *(\S+)")
@@ -27,9 +47,15 @@ _PROGRAM = re.compile(
     r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)(?:_mpi)?\b"
 )
 _SIGNS = (
-    re.compile(rb"\bsize\s{1,99}count\s{1,99}type\b|\bbytes\s{1,99}N\s{1,99}type\b|Collective test starting"),
+    re.compile(
+        rb"\bsize\s{1,99}count\s{1,99}type\b|\bbytes\s{1,99}N\s{1,99}type\b|Collective test"
+        rb" starting"
+    ),
     re.compile(_PROCESS.pattern.encode()),
-    re.compile(rb"^[ \t]{0,40}\d{1,20}[ \t]{1,40}\d{1,20}[ \t]{1,40}[a-z]\w{0,20}[ \t][^\n]{0,80}\d\.\d", re.MULTILINE),
+    re.compile(
+        rb"^[ \t]{0,40}\d{1,20}[ \t]{1,40}\d{1,20}[ \t]{1,40}[a-z]\w{0,20}[ \t][^\n]{0,80}\d\.\d",
+        re.MULTILINE,
+    ),
 )
 _TIMES = ("time", "cputime")
 _AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
@@ -38,7 +64,14 @@ _TAG = re.compile(r"\[\d{1,5}\](?=\s|$)")
 _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _END = re.compile(r"# *Avg bus bandwidth")
 # with a word that a line must contain, far cheaper to look for than the pattern
-_HEADER = {_STARTED: "starting", _PROCESS: "nThread", _RANK: "Rank", _RANK_CUT: "Rank", _TESTS: "ccl-tests", _LIBRARY: "version"}
+_HEADER = {
+    _STARTED: "starting",
+    _PROCESS: "nThread",
+    _RANK: "Rank",
+    _RANK_CUT: "Rank",
+    _TESTS: "ccl-tests",
+    _LIBRARY: "version",
+}
 _HEADER |= {_CONCLUDED: "concluded", _END: "Avg bus"}
 
 
@@ -75,7 +108,11 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
         fix = "keep the line '#  size  count  type ...' of nccl-tests: do not grep away '#'"
         raise ColltoolError(what, where=f"{log.file}:{runs.stray[0].line}", fix=fix)
     where = f"{log.file}:{next((run.table for run in runs.all if run.table), 1)}"
-    raise ColltoolError("an nccl-tests log without rows", where=where, fix="the run was cut short or failed; run it again")
+    raise ColltoolError(
+        "an nccl-tests log without rows",
+        where=where,
+        fix="the run was cut short or failed; run it again",
+    )
 
 
 class _Runs:
@@ -130,7 +167,9 @@ class _Runs:
         elif by is _PROCESS:
             self.run.per_process = int(match[1]) * int(match[2])
         elif by is _RANK:
-            self.run.devices.append(Device(int(match[1]), match[2] or "0", match[3], match[4], number))
+            self.run.devices.append(
+                Device(int(match[1]), match[2] or "0", match[3], match[4], number)
+            )
         elif by is _RANK_CUT:
             self.run.devices_cut = True
         elif by is _LIBRARY:
@@ -141,7 +180,9 @@ class _Runs:
             self.run.closed = bool(self.run.table)
         else:
             self.run.library = (match[1] or match[3]).upper()
-            self.run.tests_version = f"{self.run.library.lower()}-tests {match[2] or match[4]}".strip()
+            self.run.tests_version = (
+                f"{self.run.library.lower()}-tests {match[2] or match[4]}".strip()
+            )
             if code := _LIBRARY_CODE.search(match.string):
                 self.run.library_version = spelled(int(code[1]))
 
@@ -184,18 +225,22 @@ class _Runs:
 
 
 def untagged(text: str) -> str:
-    """Without the [0] that a launcher puts before each piece that a rank printed, also between the cells of a row."""
+    """Without the [0] that a launcher puts before each piece that a rank printed, also between the
+    cells of a row."""
     return _TAG.sub(" ", text) if "]" in text and "Rank" not in text else text
 
 
 def columns(text: str, above: str, line: int, file: str) -> Columns | None:
-    """The columns of a header line, None for any other line; ``above`` is the line before, which labels the halves."""
+    """The columns of a header line, None for any other line; ``above`` is the line before, which
+    labels the halves."""
     if "algbw" not in text:
         return None
     words = [word.lstrip("#") for word in text.split()]
     if "bytes" in words and "time" in words and "size" not in words:
         what = "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us"
-        raise ColltoolError(what, where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+        raise ColltoolError(
+            what, where=f"{file}:{line}", fix="measure again with a current nccl-tests"
+        )
     if "size" not in words or "type" not in words or not any(name in words for name in _TIMES):
         return None
     names = tuple(word for word in words[words.index("size") :] if word)
@@ -205,13 +250,19 @@ def columns(text: str, above: str, line: int, file: str) -> Columns | None:
         return None
     width = (starts[1] if len(starts) == 2 else end) - starts[0]
     values = len(names) + names.count("timestamp")
-    labels = (OUT, IN) if len(starts) == 2 else (IN,) if IN in above and OUT not in above else (OUT,)
+    labels = (
+        (OUT, IN) if len(starts) == 2 else (IN,) if IN in above and OUT not in above else (OUT,)
+    )
     return Columns(line, names, labels, starts, width, values, without_redop="redop" in names)
 
 
 def check_unit(text: str, line: int, file: str) -> None:
     if unit := _OTHER_UNIT.search(text.partition("(B)")[2]):
-        raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+        raise ColltoolError(
+            f"times in {unit[1]}, not us",
+            where=f"{file}:{line}",
+            fix="measure again with a current nccl-tests",
+        )
 
 
 def row_head(text: str) -> str | None:
@@ -220,7 +271,8 @@ def row_head(text: str) -> str | None:
 
 
 class Pieces:
-    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later line."""
+    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later
+    line."""
 
     def __init__(self, layout: Columns, number: int, head: str) -> None:
         self.layout, self.number, self.text, self.joined = layout, number, head, False
@@ -228,7 +280,11 @@ class Pieces:
 
     def add(self, text: str) -> bool:
         words = text.split(None, max(self.missing, 0))
-        if not words or len(words) > self.missing or not (words[0] == "N/A" or rounding_interval(words[0])):
+        if (
+            not words
+            or len(words) > self.missing
+            or not (words[0] == "N/A" or rounding_interval(words[0]))
+        ):
             return False
         self.text += f" {' '.join(words)}"
         self.missing -= len(words)
@@ -238,7 +294,8 @@ class Pieces:
     def row(self) -> TableRow:
         if self.missing < 0:
             raise UnusableRow("more values than columns")
-        if self.missing and (len(self.layout.starts) == 1 or self.missing != self.layout.width):  # other than a whole half
+        # other than a whole half
+        if self.missing and (len(self.layout.starts) == 1 or self.missing != self.layout.width):
             raise UnusableRow("truncated: fewer values than columns")
         return TableRow(self.number, self.text, self.layout.cut, self.joined)
 
@@ -249,9 +306,17 @@ def spelled(code: int) -> str:
     return f"{code // major}.{code % major // 100}.{code % 100}"
 
 
-FORMAT = Format("nccl-tests and rccl-tests text ('#  size  count  type ...')", recognises, read, shares=True)
+FORMAT = Format(
+    "nccl-tests and rccl-tests text ('#  size  count  type ...')", recognises, read, shares=True
+)
 _HALVES = {"out_of_place": OUT, "in_place": IN}
-_CELLS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "wrong"}
+_CELLS = {
+    "time": "time",
+    "cpu_time": "cputime",
+    "alg_bw": "algbw",
+    "bus_bw": "busbw",
+    "nwrong": "wrong",
+}
 _SIZE_KEY = re.compile(r'"size"\s*:')
 _FIRST = 10_000  # bytes among which the first brace stands
 _Json = Mapping[str, object]
@@ -264,20 +329,29 @@ def is_report(log: Log) -> bool:
 def read_report(log: Log, stated: UserHints) -> ParsedLog:
     text, file = log.text().lstrip("\ufeff"), log.file
     try:
-        report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)  # the digits say how exact numbers are
+        # the digits say how exact numbers are
+        report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         what = f"is not a complete JSON document: {getattr(error, 'msg', 'nested too deeply')}"
         fix = "nccl-tests completes the file when it exits: run it again with -J"
         raise ColltoolError(what, where=f"{file}:{line}", fix=fix) from error
     if isinstance(report, dict) and str(report.get("schema", "")).startswith("colltool."):
-        what = f"is what colltool {str(report['schema'])[9:].partition('/')[0]} prints: computed, not measured"
-        fix = f"give the benchmark's log{either(shell='; colltool diff OLD NEW compares two outputs', python='')}"
+        what = (
+            f"is what colltool {str(report['schema'])[9:].partition('/')[0]} prints: computed, not"
+            " measured"
+        )
+        fix = (
+            "give the benchmark's"
+            f" log{either(shell='; colltool diff OLD NEW compares two outputs', python='')}"
+        )
         raise ColltoolError(what, where=f"{file}:1", fix=fix)
     results = report.get("results") if isinstance(report, dict) else None
     if not isinstance(results, list) or not results:
         what = "JSON without 'results': not an nccl-tests report"
-        raise ColltoolError(what, where=f"{file}:1", fix="give what nccl-tests -J wrote, its text output, or a CSV")
+        raise ColltoolError(
+            what, where=f"{file}:1", fix="give what nccl-tests -J wrote, its text output, or a CSV"
+        )
     run = _run_of(report, file)
     lines = _lines_of(text, len(results))
     for at, result in enumerate(results):
@@ -285,7 +359,11 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
             run.rows.append(TableRow(lines[at], result, _cut, item=f"results[{at}]"))
         else:
             run.bad.append(Note("no time", file, lines[at], f"results[{at}]"))
-    run.time = "cputime" if any("cputime" in half for result in results for half in _halves(result).values()) else "time"
+    run.time = (
+        "cputime"
+        if any("cputime" in half for result in results for half in _halves(result).values())
+        else "time"
+    )
     timings, notes = records_of(run, stated)
     return ParsedLog(tuple(timings), tuple(notes))
 
@@ -302,10 +380,15 @@ def _run_of(report: _Json, file: str) -> TestRun:
     run.library_version = spelled(code) if code > 1000 else ""
     listed = report.get("devices") or config.get("devices")
     devices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    # a device per rank: nccl-tests writes only the first of each process, whatever nthreads and ngpus are
+    # a device per rank: nccl-tests writes only the first of each process, whatever nthreads and
+    # ngpus are
     first_only = all(_count(one.get("rank")) % (run.per_process or 1) == 0 for one in devices)
     for one in devices:
-        group, pid, host = _plain(one.get("group", "0")), _plain(one.get("pid")), _plain(one.get("hostname"))
+        group, pid, host = (
+            _plain(one.get("group", "0")),
+            _plain(one.get("pid")),
+            _plain(one.get("hostname")),
+        )
         for more in range(run.per_process if first_only and run.per_process else 1):
             run.devices.append(Device(_count(one.get("rank")) + more, group, pid, host, 1))
     return run
@@ -317,7 +400,11 @@ def _plain(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7 else 0
+    return (
+        int(value)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7
+        else 0
+    )
 
 
 def _cut(result: _Json) -> Cells:
@@ -328,17 +415,25 @@ def _cut(result: _Json) -> Cells:
 
 def _halves(result: object) -> dict[str, dict[str, str]]:
     listed = result if isinstance(result, dict) else {}
-    halves = {label: half for key, label in _HALVES.items() if isinstance(half := listed.get(key), dict)}
+    halves = {
+        label: half for key, label in _HALVES.items() if isinstance(half := listed.get(key), dict)
+    }
     cells = _CELLS.items()
-    return {label: {name: str(half[key]) for key, name in cells if half.get(key) is not None} for label, half in halves.items()}
+    return {
+        label: {name: str(half[key]) for key, name in cells if half.get(key) is not None}
+        for label, half in halves.items()
+    }
 
 
 def _lines_of(text: str, results: int) -> list[int]:
-    """The line of each result by its size key; all 1 where these do not match (nccl-tests writes a single line)."""
+    """The line of each result by its size key; all 1 where these do not match (nccl-tests writes a
+    single line)."""
     ends = [match.start() for match in _SIZE_KEY.finditer(text)]
     if len(ends) != results:
         return [1] * results
-    return list(accumulate((text.count("\n", start, end) for start, end in pairwise([0, *ends])), initial=1))[1:]
+    return list(
+        accumulate((text.count("\n", start, end) for start, end in pairwise([0, *ends])), initial=1)
+    )[1:]
 
 
 REPORT = Format("nccl-tests -J ('{')", is_report, read_report)
@@ -355,7 +450,11 @@ class LoggedHardware(NamedTuple):
 def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
     """Devices and hosts of logs; formats such as OSU's name none."""
     named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
-    hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
+    hosts, devices = (
+        (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True))
+        if named
+        else ((), ())
+    )
     return LoggedHardware(devices, hosts)
 
 

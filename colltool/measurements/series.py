@@ -1,4 +1,5 @@
-"""Measured series in SI units, with sizes as nccl-tests counts them; logs as bounded lines, and what their readers give."""
+"""Measured series in SI units, with sizes as nccl-tests counts them; logs as bounded lines, and
+what their readers give."""
 
 from __future__ import annotations
 
@@ -45,12 +46,21 @@ class LogLibrary(Enum):
 
 def log_library(name: str) -> LogLibrary:
     """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` OTHER, no name UNKNOWN."""
-    known = {"NCCL": LogLibrary.NCCL, "RCCL": LogLibrary.RCCL, "MPI": LogLibrary.MPI, "MVAPICH": LogLibrary.MPI}
-    return next((one for word, one in known.items() if word in name.upper()), LogLibrary.OTHER if name else LogLibrary.UNKNOWN)
+    known = {
+        "NCCL": LogLibrary.NCCL,
+        "RCCL": LogLibrary.RCCL,
+        "MPI": LogLibrary.MPI,
+        "MVAPICH": LogLibrary.MPI,
+    }
+    return next(
+        (one for word, one in known.items() if word in name.upper()),
+        LogLibrary.OTHER if name else LogLibrary.UNKNOWN,
+    )
 
 
 class Point(NamedTuple):
-    """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the first."""
+    """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the
+    first."""
 
     bytes: float
     seconds: float
@@ -63,8 +73,9 @@ class Point(NamedTuple):
 class Series(NamedTuple):
     """Points of one collective on one group, ascending in size, each size once.
 
-    ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark) and ``dtype`` are as the log
-    gives them, empty where it does not. ``run`` tells apart runs that are kept separate.
+    ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark)
+    and ``dtype`` are as the log gives them, empty where it does not. ``run`` tells apart runs that
+    are kept separate.
     """
 
     primitive: Primitive
@@ -121,11 +132,13 @@ def check_timing(size: float, seconds: float, where: str) -> None:
 
 
 MAX_LINE = 4096  # characters of a line that are looked at
-_BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))  # PowerShell writes UTF-16
+# PowerShell writes UTF-16
+_BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 
 
 class Log(NamedTuple):
-    """A file that may hold measurements; ``content`` is UTF-8 bytes, a quarter of the memory that text can take."""
+    """A file that may hold measurements; ``content`` is UTF-8 bytes, a quarter of the memory that
+    text can take."""
 
     file: str
     content: bytes
@@ -136,7 +149,8 @@ class Log(NamedTuple):
         while start <= size:
             end = content.find(b"\n", start)
             end = size if end < 0 else end
-            line = content[start : min(end, start + 4 * MAX_LINE)]  # a character has at most 4 bytes
+            # a character has at most 4 bytes
+            line = content[start : min(end, start + 4 * MAX_LINE)]
             yield line.removesuffix(b"\r").decode("utf-8", "replace")[: MAX_LINE + 1]
             start = end + 1
 
@@ -145,7 +159,8 @@ class Log(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A log format. ``known_by``: name and sign, for error messages. ``read`` raises ColltoolError where no row is usable.
+    """A log format. ``known_by``: name and sign, for error messages. ``read`` raises ColltoolError
+    where no row is usable.
     ``shares``: a log may also hold tables of other such formats."""
 
     known_by: str
@@ -246,7 +261,9 @@ def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: 
 def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
     """A series per primitive, rank count, nodes, dtype and library, in that order."""
     order = {primitive: at for at, primitive in enumerate(Primitive)}
-    groups: dict[tuple[int, int, int, str, str], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[int, int, int, str, str], dict[float, list[Record]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for one in timings:
         key = (order[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)
         groups[key][one.bytes].append(one)
@@ -254,12 +271,28 @@ def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
     for _, by_size in sorted(groups.items(), key=lambda group: group[0]):
         points = []
         for _, repeats in sorted(by_size.items()):
-            times, one = [repeat.seconds for repeat in repeats], min(repeats, key=lambda one: (one.file, one.line, one.seconds))
-            points.append(Point(one.bytes, median(times), min(times), max(times), len(times), one.where))
+            times, one = (
+                [repeat.seconds for repeat in repeats],
+                min(repeats, key=lambda one: (one.file, one.line, one.seconds)),
+            )
+            points.append(
+                Point(one.bytes, median(times), min(times), max(times), len(times), one.where)
+            )
         several = [one for repeats in by_size.values() for one in repeats]
         said = ", ".join(sorted({one.version for one in several if one.version}))
         files, one = tuple(sorted({one.file for one in several})), several[0]
-        found.append(Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, said, dtype=one.dtype, files=files))
+        found.append(
+            Series(
+                one.primitive,
+                one.ranks,
+                one.nodes,
+                tuple(points),
+                one.library,
+                said,
+                dtype=one.dtype,
+                files=files,
+            )
+        )
     return tuple(found)
 
 
@@ -267,7 +300,10 @@ def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
     by_reason: dict[str, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
         by_reason[note.reason].append(note)
-    return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())
+    return tuple(
+        Skipped(reason, len(all_), all_[0].where, all_[0].used)
+        for reason, all_ in by_reason.items()
+    )
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,40}[A-Za-z]|\][^\x07]{0,200}\x07)")

@@ -1,7 +1,8 @@
-"""Tables of other benchmarks: Intel MPI Benchmarks, OSU bandwidth tests, perftest, nccom-test, stas00's and torchcomms' tables.
+"""Tables of other benchmarks: Intel MPI Benchmarks, OSU bandwidth tests, perftest, nccom-test,
+stas00's and torchcomms' tables.
 
-Each row becomes a time. A bandwidth is of a stream of messages: it counts as one transfer of all of them, from messages on that
-are long enough to fill the link.
+Each row becomes a time. A bandwidth is of a stream of messages: it counts as one transfer of all of
+them, from messages on that are long enough to fill the link.
 """
 
 from __future__ import annotations
@@ -24,10 +25,20 @@ from colltool.measurements.busbw_ratio import (
     ratio,
     rounding_interval,
 )
-from colltool.measurements.series import Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
+from colltool.measurements.series import (
+    Format,
+    Log,
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    agree,
+    clean,
+)
 
 _STREAM = "used as one transfer of the whole stream: a rate, no latency"
-_FILLS, _WINDOW = 2.0**16, 64  # bytes of a message that fills a link; messages in flight of OSU's tests
+# bytes of a message that fills a link; messages in flight of OSU's tests
+_FILLS, _WINDOW = 2.0**16, 64
 
 
 def _stream(size: str, count: float, rate_Bps: float) -> list[tuple[str, float]]:
@@ -37,7 +48,8 @@ def _stream(size: str, count: float, rate_Bps: float) -> list[tuple[str, float]]
 
 
 class _OtherTable(NamedTuple):
-    """What a program measured: ``rows`` of line, bytes and seconds as text; ``per_peer``: bytes are a rank's part."""
+    """What a program measured: ``rows`` of line, bytes and seconds as text; ``per_peer``: bytes are
+    a rank's part."""
 
     primitive: Primitive | None
     ranks: int | None
@@ -50,9 +62,19 @@ class _OtherTable(NamedTuple):
     note: str = ""
 
 
-def _table(primitive: Primitive | None, ranks: int | None, version: str, line: int, library: str = "MPI") -> _OtherTable:
+def _table(
+    primitive: Primitive | None, ranks: int | None, version: str, line: int, library: str = "MPI"
+) -> _OtherTable:
     rows: list[tuple[int, str, float | str]] = []
-    return _OtherTable(primitive=primitive, ranks=ranks, nodes=None, library=library, version=version, line=line, rows=rows)
+    return _OtherTable(
+        primitive=primitive,
+        ranks=ranks,
+        nodes=None,
+        library=library,
+        version=version,
+        line=line,
+        rows=rows,
+    )
 
 
 def _records(log: Log, tables: Iterable[_OtherTable], stated: UserHints) -> ParsedLog:
@@ -60,13 +82,24 @@ def _records(log: Log, tables: Iterable[_OtherTable], stated: UserHints) -> Pars
     notes: list[Note] = []
     for table in tables:
         where = f"{log.file}:{table.line}"
-        primitive = agree(table.primitive, stated.primitive, "the collective is", "primitive", where)
+        primitive = agree(
+            table.primitive, stated.primitive, "the collective is", "primitive", where
+        )
         if primitive is None:
-            raise ColltoolError("the table does not say which collective it is", where=where, fix=f"say it: {given('primitive')}")
+            raise ColltoolError(
+                "the table does not say which collective it is",
+                where=where,
+                fix=f"say it: {given('primitive')}",
+            )
         ranks = agree(table.ranks, stated.ranks, "ranks:", "ranks", where)
         if ranks is None:
-            raise ColltoolError(f"{table.version} does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
-        nodes, whole = agree(table.nodes, stated.nodes, "nodes:", "nodes", where), ranks if table.per_peer else 1
+            raise ColltoolError(
+                f"{table.version} does not say on how many ranks it ran", where=where, fix=SAY_RANKS
+            )
+        nodes, whole = (
+            agree(table.nodes, stated.nodes, "nodes:", "nodes", where),
+            ranks if table.per_peer else 1,
+        )
         for number, size, time in table.rows:
             try:
                 bytes_ = message_size(size) * whole
@@ -77,13 +110,25 @@ def _records(log: Log, tables: Iterable[_OtherTable], stated: UserHints) -> Pars
             notes += [Note(table.note, log.file, number, used=True)] if table.note else []
             timings.append(
                 Record(
-                    primitive, ranks, nodes, bytes_, seconds, "",
-                    library=table.library, version=table.version, file=log.file, line=number,
+                    primitive,
+                    ranks,
+                    nodes,
+                    bytes_,
+                    seconds,
+                    "",
+                    library=table.library,
+                    version=table.version,
+                    file=log.file,
+                    line=number,
                 )
-            )  # fmt: skip
+            )
     if not timings:
         why = f": {notes[0].reason}" if notes else ""
-        raise ColltoolError(f"a table without usable rows{why}", where=f"{log.file}:1", fix="the run was cut short; run it again")
+        raise ColltoolError(
+            f"a table without usable rows{why}",
+            where=f"{log.file}:1",
+            fix="the run was cut short; run it again",
+        )
     return ParsedLog(tuple(timings), tuple(notes))
 
 
@@ -95,14 +140,27 @@ def _lines(log: Log) -> Iterator[tuple[int, str]]:
 def _numbers(text: str, least: int) -> list[str]:
     """The words of a row of numbers; empty for other lines."""
     words = text.split(None, 20)
-    return words if len(words) >= least and all(rounding_interval(word) for word in words[:least]) else []
+    return (
+        words
+        if len(words) >= least and all(rounding_interval(word) for word in words[:least])
+        else []
+    )
 
 
 # --- Intel MPI Benchmarks: sizes are a rank's part where each rank has one
 _IMB = {
-    "allreduce": AR, "allgather": AG, "allgatherv": AG, "alltoall": A2A, "alltoallv": A2A, "bcast": BC, "reduce": REDUCE,
-    "reduce_scatter": RS, "reduce_scatter_block": RS, "pingpong": P2P, "pingping": P2P,
-}  # fmt: skip
+    "allreduce": AR,
+    "allgather": AG,
+    "allgatherv": AG,
+    "alltoall": A2A,
+    "alltoallv": A2A,
+    "bcast": BC,
+    "reduce": REDUCE,
+    "reduce_scatter": RS,
+    "reduce_scatter_block": RS,
+    "pingpong": P2P,
+    "pingping": P2P,
+}
 _IMB_TITLE = re.compile(r"# *Benchmarking +([A-Za-z_]+)")
 _IMB_RANKS = re.compile(r"# *#processes *= *(\d{1,7})")
 
@@ -116,7 +174,9 @@ def _imb(log: Log) -> Iterator[_OtherTable]:
             primitive = _IMB[name]
             many = 2 if primitive is P2P else int(ranks[1])
             per_peer = primitive in (AG, A2A)
-            table = _table(primitive, many, "Intel MPI Benchmarks", number)._replace(per_peer=per_peer)
+            table = _table(primitive, many, "Intel MPI Benchmarks", number)._replace(
+                per_peer=per_peer
+            )
             yield table
         elif table and text.startswith("#bytes"):
             names = text.split()
@@ -142,11 +202,15 @@ def _osu_rates(log: Log) -> Iterator[_OtherTable]:
             pairs = int(found[1])
         elif table and (words := _numbers(text, 2)) and float(words[1]) > 0:
             rate = float(words[1]) * 1e6 / (pairs * ways)
-            table.rows.extend((number, size, seconds) for size, seconds in _stream(words[0], _WINDOW, rate))
+            table.rows.extend(
+                (number, size, seconds) for size, seconds in _stream(words[0], _WINDOW, rate)
+            )
 
 
 # --- perftest: ib_write_bw, ib_send_lat ...
-_PERFTEST = re.compile(rb"(?:RDMA_Write|RDMA_Read|Send|Atomic)[^\n]{0,20}(?:BW|Latency)[^\n]{0,20}Test")
+_PERFTEST = re.compile(
+    rb"(?:RDMA_Write|RDMA_Read|Send|Atomic)[^\n]{0,20}(?:BW|Latency)[^\n]{0,20}Test"
+)
 _PER_S = {"Gb/sec": 1e9 / 8, "MB/sec": 2.0**20, "MiB/sec": 2.0**20, "GB/sec": 1e9}
 
 
@@ -177,7 +241,14 @@ def _nccom(log: Log, stated: UserHints) -> ParsedLog:
     lines = [_NCCOM_NAMES if "count(elems)" in line else line for line in log.lines()]
     if stated.primitive is None and not re.search(r"_perf\b", log.text()):
         named = re.search(rb"nccom-test +(?:-\S+ +(?:\d\S* +)?)*([a-z_]{4,20})", log.content)
-        short = {"allr": AR, "allg": AG, "redsct": RS, "alltoall": A2A, "sendrecv": P2P, "all_reduce": AR}
+        short = {
+            "allr": AR,
+            "allg": AG,
+            "redsct": RS,
+            "alltoall": A2A,
+            "sendrecv": P2P,
+            "all_reduce": AR,
+        }
         found = short.get(named[1].decode()) if named else None
         stated = stated._replace(primitive=found or AR)  # the default of nccom-test
     return nccl_tests.read(Log(log.file, "\n".join(lines).encode()), stated)
@@ -218,13 +289,22 @@ def _torchcomms(log: Log) -> Iterator[_OtherTable]:
             note = f"used as GB/s of {words[1]}: the table names no unit"
             table = _table(None, None, "torchcomms", number, "NCCL")._replace(note=note)
             yield table
-        elif table and len(words) > 1 and re.fullmatch(r"\d+[KMG]?B", words[0]) and (rate := rounding_interval(words[1])):
-            size = parse_size(words[0].replace("KB", "KiB").replace("MB", "MiB").replace("GB", "GiB"))
+        elif (
+            table
+            and len(words) > 1
+            and re.fullmatch(r"\d+[KMG]?B", words[0])
+            and (rate := rounding_interval(words[1]))
+        ):
+            size = parse_size(
+                words[0].replace("KB", "KiB").replace("MB", "MiB").replace("GB", "GiB")
+            )
             if rate.value > 0:
                 table.rows.append((number, f"{size:.0f}", size / (rate.value * 1e9)))
 
 
-def _format(known_by: str, sign: re.Pattern[bytes], tables: Callable[[Log], Iterator[_OtherTable]]) -> Format:
+def _format(
+    known_by: str, sign: re.Pattern[bytes], tables: Callable[[Log], Iterator[_OtherTable]]
+) -> Format:
     def read(log: Log, stated: UserHints) -> ParsedLog:
         return _records(log, list(_filled(tables(log))), stated)
 
@@ -243,7 +323,11 @@ def _read_stas(log: Log, stated: UserHints) -> ParsedLog:
     return _records(log, _stas(log, stated), stated)
 
 
-IMB = _format("Intel MPI Benchmarks ('# Benchmarking Allreduce')", re.compile(rb"# *Benchmarking +[A-Za-z_]+"), _imb)
+IMB = _format(
+    "Intel MPI Benchmarks ('# Benchmarking Allreduce')",
+    re.compile(rb"# *Benchmarking +[A-Za-z_]+"),
+    _imb,
+)
 OSU_RATES = _format("OSU bandwidth ('# OSU MPI Bandwidth Test')", _OSU_TITLE, _osu_rates)
 PERFTEST = _format("perftest (ib_write_bw)", _PERFTEST, _perftest)
 NCCOM = Format("nccom-test ('size(B) count(elems) type')", partial(_has, _NCCOM), _nccom)

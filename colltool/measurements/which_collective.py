@@ -1,7 +1,9 @@
 """Which collective a table of nccl-tests measures, where nothing names it: from its own columns.
 
-Only a reduction has a redop, only a rooted one a root; per-rank parts show in ``count``, and busbw/algbw says the rest:
-2(n-1)/n of all-reduce, (n-1)/n where each rank has a part, 1 elsewhere (nccl-tests, doc/PERFORMANCE.md).
+Only a reduction has a redop, only a rooted one a root; per-rank parts show in ``count``, and
+busbw/algbw says the rest:
+2(n-1)/n of all-reduce, (n-1)/n where each rank has a part, 1 elsewhere (nccl-tests,
+doc/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -12,13 +14,30 @@ from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 
-WIDTHS = {"double": 8, "float64": 8, "int64": 8, "uint64": 8, "float": 4, "float32": 4, "int32": 4, "uint32": 4, "half": 2,
-          "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "char": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}  # fmt: skip
+WIDTHS = {
+    "double": 8,
+    "float64": 8,
+    "int64": 8,
+    "uint64": 8,
+    "float": 4,
+    "float32": 4,
+    "int32": 4,
+    "uint32": 4,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "char": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
+}
 CLOSE = 0.02
 
 
 class SeenRow(NamedTuple):
-    """``ratio``: busbw/algbw, None where its digits are too few; ``in_place_wrong``: the cell of the in-place half."""
+    """``ratio``: busbw/algbw, None where its digits are too few; ``in_place_wrong``: the cell of
+    the in-place half."""
 
     size: float
     elements: float

@@ -1,5 +1,6 @@
-"""The constants of NCCL's cost model, one file per version (``data/nccl-2.30.toml``, every table with its source), and what the
-model knows of a group: its shape, GPUs and hosts, enabled features, and the channels of each graph.
+"""The constants of NCCL's cost model, one file per version (``data/nccl-2.30.toml``, every table
+with its source), and what the model knows of a group: its shape, GPUs and hosts, enabled features,
+and the channels of each graph.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ _FOLDER = Path(__file__).parent / "data"
 _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 UNVERSIONED = "2.30"
-"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price unasked."""
+"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price
+unasked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuConstants:
-    """``net_overhead_us``: the least time of a ring step across nodes; ``ll_row``: its row in the LL limits."""
+    """``net_overhead_us``: the least time of a ring step across nodes; ``ll_row``: its row in the
+    LL limits."""
 
     net_overhead_us: float
     ll_row: Gpu
@@ -49,7 +52,8 @@ class CpuConstants:
 class ChannelSearch:
     """What NCCL's channel search knows of a GPU generation; all rates in GB/s.
 
-    ``link_GBps``: NVLink of a GPU, one way; ``nic_GBps``: the most that a NIC reaches through PCIe; ``inside``, ``across``:
+    ``link_GBps``: NVLink of a GPU, one way; ``nic_GBps``: the most that a NIC reaches through PCIe;
+    ``inside``, ``across``:
     channel rates it tries on one node and with a network, falling.
     """
 
@@ -61,7 +65,8 @@ class ChannelSearch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constants:
-    """The numbers of one version, in microseconds and GB/s; the file explains each. ``release``: which of it was read."""
+    """The numbers of one version, in microseconds and GB/s; the file explains each. ``release``:
+    which of it was read."""
 
     version: str
     release: str
@@ -107,7 +112,11 @@ def version_file(version: str) -> Path:
 
 @cache
 def _shipped() -> list[str]:
-    return [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
+    return [
+        match[1]
+        for file in _FOLDER.iterdir()
+        if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))
+    ]
 
 
 def versions() -> list[str]:
@@ -115,7 +124,8 @@ def versions() -> list[str]:
 
 
 def constants(version: str = "") -> Constants:
-    """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is no data for it.
+    """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is
+    no data for it.
 
     Patch releases share the data of their version: 2.30.7 has 2.30's.
     """
@@ -123,7 +133,10 @@ def constants(version: str = "") -> Constants:
     found = known_version(wanted)
     if not found:
         what = f"there is no data of NCCL {wanted}'s cost model"
-        fix = f"the nearest is {told_version(nearest_version(wanted))}; there is for: {', '.join(versions())}"
+        fix = (
+            f"the nearest is {told_version(nearest_version(wanted))}; there is for:"
+            f" {', '.join(versions())}"
+        )
         raise ColltoolError(what, where="library.version", fix=fix)
     return _read(found)
 
@@ -138,9 +151,12 @@ def known_version(wanted: str) -> str:
 
 
 def told_version(version: str) -> str:
-    """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was read."""
+    """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
+    read."""
     release = _read(version).release
-    return f"{version} (its pre-release {release})" if re.search(r"\d(a|b|rc)\d", release) else version
+    return (
+        f"{version} (its pre-release {release})" if re.search(r"\d(a|b|rc)\d", release) else version
+    )
 
 
 def nearest_version(wanted: str) -> str:
@@ -159,19 +175,33 @@ KeyPath = tuple[str | int, ...]
 
 
 def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
-    """Take a version from a file of the user's, ``at`` of whose keys are placed; the name that it has from now on.
+    """Take a version from a file of the user's, ``at`` of whose keys are placed; the name that it
+    has from now on.
 
     Raises:
-        ColltoolError: it names no version, one that ships, or one to be like that does not exist; or a value that no version has.
+        ColltoolError: it names no version, one that ships, or one to be like that does not exist;
+            or a value that no version has.
     """
     version, like = str(data.get("version", "")), str(data.get("like", UNVERSIONED))
     if not re.fullmatch(r"\d{1,4}\.\d{1,4}", version):
-        raise ColltoolError("a version is two numbers in quotes", where=at(("version",)), fix='version = "2.99"')
+        raise ColltoolError(
+            "a version is two numbers in quotes", where=at(("version",)), fix='version = "2.99"'
+        )
     if version in _shipped():
-        raise ColltoolError(f"NCCL {version} ships", where=at(("version",)), fix="give yours another number")
+        raise ColltoolError(
+            f"NCCL {version} ships", where=at(("version",)), fix="give yours another number"
+        )
     if like not in _shipped():
-        raise ColltoolError(f"no NCCL {clipped(like)} ships", where=at(("like",)), fix=f"one of {', '.join(_shipped())}")
-    own = {key: value for key, value in data.items() if key not in ("schema", "name", "like", "version", "source", "rules")}
+        raise ColltoolError(
+            f"no NCCL {clipped(like)} ships",
+            where=at(("like",)),
+            fix=f"one of {', '.join(_shipped())}",
+        )
+    own = {
+        key: value
+        for key, value in data.items()
+        if key not in ("schema", "name", "like", "version", "source", "rules")
+    }
     _check_alike(_data(like), own, (), at)
     _OWN[version] = own | {
         "version": version,
@@ -185,7 +215,8 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
 
 
 def _check_alike(base: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
-    """A value of a version's file has the form that the shipped one has; a ColltoolError at its place if not."""
+    """A value of a version's file has the form that the shipped one has; a ColltoolError at its
+    place if not."""
     if path and path[-1] == "source":
         return
     if isinstance(base, dict):
@@ -194,25 +225,35 @@ def _check_alike(base: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], s
         for key, inner in value.items():
             if key not in base and key != "source":
                 raise ColltoolError(
-                    f"NCCL's model has no '{clipped(key)}' there", where=at((*path, key)), fix=f"it has {', '.join(base)}"
+                    f"NCCL's model has no '{clipped(key)}' there",
+                    where=at((*path, key)),
+                    fix=f"it has {', '.join(base)}",
                 )
             _check_alike(base.get(key), inner, (*path, key), at)
     elif isinstance(base, list):
         if not isinstance(value, list) or len(value) != len(base):
-            raise ColltoolError(f"expected a list of {len(base)}", where=at(path), fix=f"such as {base[:6]}")
+            raise ColltoolError(
+                f"expected a list of {len(base)}", where=at(path), fix=f"such as {base[:6]}"
+            )
         for one, inner in zip(base, value, strict=True):
             _check_alike(one, inner, path, at)
     elif isinstance(base, str):
         words = next((words for key, words in RULE_WORDS.items() if key in path), None)
         if not isinstance(value, str) or (words is not None and value not in words):
             raise ColltoolError(
-                f"'{clipped(str(value))}' is not known", where=at(path), fix=f"one of {', '.join(words or (base,))}"
+                f"'{clipped(str(value))}' is not known",
+                where=at(path),
+                fix=f"one of {', '.join(words or (base,))}",
             )
     elif (
-        isinstance(base, bool) is not isinstance(value, bool) or not isinstance(value, int | float) or not _as_large(base, value)
+        isinstance(base, bool) is not isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not _as_large(base, value)
     ):
         least = "above 0" if base > 0 else "from 0 on"
-        raise ColltoolError(f"'{clipped(str(value))}' is no number {least}", where=at(path), fix=f"such as {base}")
+        raise ColltoolError(
+            f"'{clipped(str(value))}' is no number {least}", where=at(path), fix=f"such as {base}"
+        )
 
 
 def _as_large(base: float, value: float) -> bool:
@@ -222,7 +263,9 @@ def _as_large(base: float, value: float) -> bool:
 
 def _data(version: str) -> dict[str, Any]:
     """A version's tables, over those of the version that it is like."""
-    own = _OWN.get(version) or tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
+    own = _OWN.get(version) or tomllib.loads(
+        (_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8")
+    )
     like = own.get("like")
     if like is None:
         return own
@@ -238,7 +281,8 @@ def _over(base: Any, value: Any) -> Any:
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
-    """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no data."""
+    """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no
+    data."""
     return tuple(constants(known_version(version)).algorithms)
 
 
@@ -262,7 +306,8 @@ def _bare(value: Any, top: bool = True) -> Any:
 
 @dataclass(frozen=True)
 class Graph:
-    """The channels that NCCL's search found for a pattern; rates are per channel, within a node and between nodes."""
+    """The channels that NCCL's search found for a pattern; rates are per channel, within a node and
+    between nodes."""
 
     channels: int
     inside_GBps: float
@@ -273,10 +318,12 @@ class Graph:
 class Hardware:
     """A group as NCCL sees it.
 
-    ``cpu``: vendor; matters only across nodes. ``nodes``: NVLink domains, or hosts. ``nics``: per node; 0 on one node. ``link``:
-    between the GPUs of a node. ``nvls``: NVLink SHARP is available and enabled. ``collnet``: CollNet is enabled and its plugin
-    loaded (NCCL_COLLNET_ENABLE=1; off by default). ``channels``: of a communicator. ``simple_tree``: a node had to use the
-    pattern TREE, with all traffic of a NIC through one GPU. ``same_channels``: all rings visit the GPUs in the same order.
+    ``cpu``: vendor; matters only across nodes. ``nodes``: NVLink domains, or hosts. ``nics``: per
+    node; 0 on one node. ``link``:
+    between the GPUs of a node. ``nvls``: NVLink SHARP is available and enabled. ``collnet``:
+    CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default). ``channels``:
+    of a communicator. ``simple_tree``: a node had to use the pattern TREE, with all traffic of a
+    NIC through one GPU. ``same_channels``: all rings visit the GPUs in the same order.
     ``gpudirect``: NICs reach the GPUs' memory, or there are none.
     """
 
@@ -323,7 +370,8 @@ class Hardware:
 
 
 class GpuNodes(NamedTuple):
-    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0 on one node).
+    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0
+    on one node).
 
     ``staged``: the NICs' bytes go through the hosts' memory, which is what ``cpu`` matters for.
     """

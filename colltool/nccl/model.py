@@ -1,10 +1,12 @@
 """NCCL's cost model: its estimate for each algorithm and protocol at a size, and which it picks.
 
-An estimate is latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two and the latency at one size,
-so it is piecewise linear (:func:`pieces`) and crossings are exact (:func:`switch_points`).
+An estimate is latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two
+and the latency at one size, so it is piecewise linear (:func:`pieces`) and crossings are exact
+(:func:`switch_points`).
 
-Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an all-gather or reduce-scatter. One
-ungrouped call; a sum, minimum or maximum of a type that NVLS reduces (NCCL avoids long rings for fp8, PAT for averages).
+Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an
+all-gather or reduce-scatter. One ungrouped call; a sum, minimum or maximum of a type that NVLS
+reduces (NCCL avoids long rings for fp8, PAT for averages).
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoGetAlgoTime), src/enqueue.cc.
 """
@@ -32,7 +34,8 @@ class Piece(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot run it."""
+    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot
+    run it."""
 
     algorithm: str
     protocol: str
@@ -41,9 +44,11 @@ class Combination(NamedTuple):
 
 
 class NcclEstimate(NamedTuple):
-    """NCCL's estimate of one call, by algorithm and protocol as in its tuner file; arrays for an array of sizes.
+    """NCCL's estimate of one call, by algorithm and protocol as in its tuner file; arrays for an
+    array of sizes.
 
-    ``seconds``: None if NCCL cannot run it. ``latency_s``: the part independent of size within its piece. ``bandwidth_Bps``:
+    ``seconds``: None if NCCL cannot run it. ``latency_s``: the part independent of size within its
+    piece. ``bandwidth_Bps``:
     bytes over the rest of the time.
     """
 
@@ -62,7 +67,8 @@ class SwitchPoint(NamedTuple):
 
 
 def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
-    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an array, of 1 byte or more."""
+    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an
+    array, of 1 byte or more."""
     _check(size)
     return [_estimate(way, size) for way in pieces(on, primitive)]
 
@@ -73,7 +79,9 @@ def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
-    return min((way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0))
+    return min(
+        (way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0)
+    )
 
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
@@ -87,11 +95,20 @@ def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[Nc
 
 @lru_cache(maxsize=256)
 def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
-    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1 byte on."""
+    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
+    byte on."""
     if primitive not in on.constants.algorithms:
         fix = f"it chooses for {', '.join(one.spoken for one in on.constants.algorithms)}"
-        raise ColltoolError(f"NCCL has one way for {primitive.spoken}: there is nothing to choose", argument="primitive", fix=fix)
-    return tuple(_combination(on, primitive, algorithm, protocol) for algorithm in ALGORITHMS for protocol in PROTOCOLS)
+        raise ColltoolError(
+            f"NCCL has one way for {primitive.spoken}: there is nothing to choose",
+            argument="primitive",
+            fix=fix,
+        )
+    return tuple(
+        _combination(on, primitive, algorithm, protocol)
+        for algorithm in ALGORITHMS
+        for protocol in PROTOCOLS
+    )
 
 
 @lru_cache(maxsize=256)
@@ -120,9 +137,16 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
     while at < end:
         yield at, best
         own = lines[best]
-        flatter = [index for index, line in enumerate(lines) if line.b_s_per_byte < own.b_s_per_byte]
-        crossed = [((lines[index].a_s - own.a_s) / (own.b_s_per_byte - lines[index].b_s_per_byte), index) for index in flatter]
-        crossing, best = min(crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best))
+        flatter = [
+            index for index, line in enumerate(lines) if line.b_s_per_byte < own.b_s_per_byte
+        ]
+        crossed = [
+            ((lines[index].a_s - own.a_s) / (own.b_s_per_byte - lines[index].b_s_per_byte), index)
+            for index in flatter
+        ]
+        crossing, best = min(
+            crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best)
+        )
         at = max(at, crossing)
 
 
@@ -130,7 +154,10 @@ def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: s
     rules, what = rules_of(on.constants), (on, primitive, algorithm, protocol)
     if reason := rules.why_not(*what):
         return Combination(algorithm, protocol, (), reason)
-    a_s, plateau = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6, rules.plateau(*what)
+    a_s, plateau = (
+        sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6,
+        rules.plateau(*what),
+    )
     b = 1e-9 / rules.bandwidth_GBps(*what)
     slopes = {1.0: b} | {start: b / share for start, share in rules.corrections(*what).items()}
     found: list[Piece] = []
@@ -155,15 +182,31 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
         return NcclEstimate(way.algorithm, way.protocol, None, None, None, way.reason)
     if not hasattr(size, "shape"):
         piece = _piece(way, float(size))
-        return NcclEstimate(way.algorithm, way.protocol, _seconds(piece, float(size)), piece.a_s, 1 / piece.b_s_per_byte)
+        return NcclEstimate(
+            way.algorithm,
+            way.protocol,
+            _seconds(piece, float(size)),
+            piece.a_s,
+            1 / piece.b_s_per_byte,
+        )
     import numpy as np
 
     starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
     index = np.searchsorted(starts, size, side="right") - 1
-    return NcclEstimate(way.algorithm, way.protocol, latencies[index] + slopes[index] * size, latencies[index], 1 / slopes[index])
+    return NcclEstimate(
+        way.algorithm,
+        way.protocol,
+        latencies[index] + slopes[index] * size,
+        latencies[index],
+        1 / slopes[index],
+    )
 
 
 def _check(size: Number) -> None:
-    smallest, most = (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
+    smallest, most = (
+        (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
+    )
     if not (smallest >= 1 and isfinite(most)):
-        raise ColltoolError(f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size")
+        raise ColltoolError(
+            f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size"
+        )

@@ -1,5 +1,6 @@
-"""What NCCL would run for a call by its own cost model, beside our price of it; the parts of its estimates; and the hardware of
-a group that the model needs, with errors that name missing facts and how to state them.
+"""What NCCL would run for a call by its own cost model, beside our price of it; the parts of its
+estimates; and the hardware of a group that the model needs, with errors that name missing facts and
+how to state them.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ SIMPLE = "simple"
 def with_library_choice(
     prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool, lead: bool = True
 ) -> tuple[Price, ...]:
-    """Add the library's own pick to prices of one primitive and group; unchanged if its cost model is not known.
+    """Add the library's own pick to prices of one primitive and group; unchanged if its cost model
+    is not known.
 
-    ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise a reason in the answer.
+    ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise
+    a reason in the answer.
     ``lead``: the pick is the first of the rows.
     """
     first = prices[0]
@@ -52,7 +55,9 @@ def with_library_choice(
         reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
     elif not all(isinstance(one.bytes, float) for one in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
-    linked = any(capabilities_of(tier).joined_by in ("pair_links", "routes") for tier in fabric.tiers)
+    linked = any(
+        capabilities_of(tier).joined_by in ("pair_links", "routes") for tier in fabric.tiers
+    )
     if reason and not linked:
         check_switched(fabric)
     elif not reason:
@@ -63,18 +68,26 @@ def with_library_choice(
                 raise
             reason = f"{said(error.what)}; {said(error.fix)}"
     if reason:
-        return tuple(replace(one, library=LibraryChoice(one.library.name, reason=reason)) for one in prices if one.library)
+        return tuple(
+            replace(one, library=LibraryChoice(one.library.name, reason=reason))
+            for one in prices
+            if one.library
+        )
     return tuple(_with_pick(one, fabric, hardware, readings, lead=lead) for one in prices)
 
 
-def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool) -> Price:
-    """With the pick beside the rows, and first of them if it is one: what is shown first is what runs."""
+def _with_pick(
+    one: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool
+) -> Price:
+    """With the pick beside the rows, and first of them if it is one: what is shown first is what
+    runs."""
     assert isinstance(one.bytes, float)  # arrays have no single pick
     ways = tuple(estimates(on, one.primitive, one.bytes))
     best = cheapest(ways)
     spec = spec_of(best.algorithm, one.primitive, on)
     runs: AlgorithmEstimate | None = next((row for row in one.results if row.spec == spec), None)
-    if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):  # a list is all that runs
+    # a list is all that runs
+    if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):
         with suppress(ColltoolError):  # it cannot run with this fabric's numbers
             runs = price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
     if runs is not None and runs.protocol and best.protocol == SIMPLE and on.nodes > 1:
@@ -87,13 +100,16 @@ def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings, *, 
 
 
 class Picked(NamedTuple):
-    """What NCCL picks at a size, as ``--algorithm`` takes it; ``simple``: priced under that protocol."""
+    """What NCCL picks at a size, as ``--algorithm`` takes it; ``simple``: priced under that
+    protocol."""
 
     spec: str
     simple: bool
 
 
-def picked_at(fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iterable[float]) -> list[Picked] | None:
+def picked_at(
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iterable[float]
+) -> list[Picked] | None:
     """NCCL's pick at each size; None where its model does not know."""
     if fabric.library_name not in WITH_A_MODEL or primitive not in _tuned(fabric):
         return None
@@ -104,12 +120,17 @@ def picked_at(fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iter
     tiers = len(place(fabric, group).spans)
     specs = [(spec_of(one.algorithm, primitive, on), one) for one in picks(on, primitive, sizes)]
     # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
-    fitting = [("" if ":" in spec and spec.count("/") + 1 != tiers else spec, one) for spec, one in specs]
+    fitting = [
+        ("" if ":" in spec and spec.count("/") + 1 != tiers else spec, one) for spec, one in specs
+    ]
     return [Picked(spec, one.protocol == SIMPLE and on.nodes > 1) for spec, one in fitting]
 
 
-def price_of_pick(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings) -> Price | None:
-    """The row that :func:`with_library_choice` would put first, priced alone; None where only the whole list can tell."""
+def price_of_pick(
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings
+) -> Price | None:
+    """The row that :func:`with_library_choice` would put first, priced alone; None where only the
+    whole list can tell."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
     picked = picked_at(fabric, group, primitive, [size])
@@ -126,14 +147,24 @@ def price_of_pick(fabric: Fabric, primitive: Primitive, size: float, group: AnyG
 
 
 def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
-    """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of many nodes are.
+    """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of
+    many nodes are.
 
-    Where it picks LL or LL128 the faster stands: their border moves with the version, and a fit's names are not quite NCCL's.
+    Where it picks LL or LL128 the faster stands: their border moves with the version, and a fit's
+    names are not quite NCCL's.
     """
     size = float(row.bytes)
-    own = (one for one in listed.named([row.spec], [size]) if one.title == row.title and one.protocol.lower() == SIMPLE)
+    own = (
+        one
+        for one in listed.named([row.spec], [size])
+        if one.title == row.title and one.protocol.lower() == SIMPLE
+    )
     costed = next(own, None)
-    return row if costed is None or row.protocol == costed.protocol else rows_at(listed, [costed], size)[0]
+    return (
+        row
+        if costed is None or row.protocol == costed.protocol
+        else rows_at(listed, [costed], size)[0]
+    )
 
 
 def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
@@ -152,16 +183,24 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     turns = switch_points(on, found.primitive)
     ends = [*(turn.from_bytes for turn in turns[1:]), None]
     picks = (
-        Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec_of(turn.algorithm, found.primitive, on))
+        Winner(
+            turn.from_bytes,
+            end,
+            turn.algorithm,
+            turn.protocol,
+            spec_of(turn.algorithm, found.primitive, on),
+        )
         for turn, end in zip(turns, ends, strict=True)
     )
     return replace(found, picks=tuple(picks))
 
 
 def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
-    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a group.
+    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a
+    group.
 
-    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it unchanged.
+    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it
+    unchanged.
     """
     if found.group is None:
         return found
@@ -171,7 +210,9 @@ def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explan
         if asked:
             raise
         return found
-    entries = tuple(one._replace(estimates=tuple(_parts(one, on, found.bytes))) for one in found.entries)
+    entries = tuple(
+        one._replace(estimates=tuple(_parts(one, on, found.bytes))) for one in found.entries
+    )
     return replace(found, entries=entries, library=f"NCCL {on.version}")
 
 
@@ -183,7 +224,9 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         return
     rules, chosen = rules_of(on.constants), pick(on, primitive, size)
     for one in estimates(on, primitive, size):
-        if one.seconds is None or spec_of(one.algorithm, primitive, on) != (entry.row.spec if entry.row else entry.algorithm):
+        if one.seconds is None or spec_of(one.algorithm, primitive, on) != (
+            entry.row.spec if entry.row else entry.algorithm
+        ):
             continue
         assert one.latency_s is not None  # it runs
         assert one.bandwidth_Bps is not None
@@ -193,7 +236,9 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         yield NcclEstimateParts(
             algorithm=one.algorithm,
             protocol=one.protocol,
-            latency=tuple((term.name, term.times, term.us * 1e-6) for term in terms if term.times and term.us),
+            latency=tuple(
+                (term.name, term.times, term.us * 1e-6) for term in terms if term.times and term.us
+            ),
             plateau=float(one.latency_s) / whole if whole else 1.0,
             bus_Bps=rules.bus_GBps(*what) * 1e9,
             bandwidth_Bps=bandwidth,
@@ -208,7 +253,8 @@ _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
-    """The hardware of a group (default: the whole fabric); a ColltoolError if it does not fit, or as :func:`hardware_of`."""
+    """The hardware of a group (default: the whole fabric); a ColltoolError if it does not fit, or
+    as :func:`hardware_of`."""
     found = _found_on(SameFabric(fabric), group)
     if isinstance(found, ColltoolError):
         raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
@@ -230,11 +276,13 @@ FORGET.append(_found_on.cache_clear)
 def hardware_of(placed: PlacedGroup) -> Hardware:
     """The hardware of a group.
 
-    Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank is one. A node has the NICs
-    that ``sizing`` counts, at most ``ports`` per rank of the group; each has the bandwidth of the next tier.
+    Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank
+    is one. A node has the NICs that ``sizing`` counts, at most ``ports`` per rank of the group;
+    each has the bandwidth of the next tier.
 
     Raises:
-        ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts are missing.
+        ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts
+            are missing.
     """
     fabric, ranks = placed.fabric, placed.ranks_per_node
     _check_nodes(placed)
@@ -255,7 +303,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls = _given(given.nvls) or rules.nvls_graph(numbers, machine)
     if facts.collnet and across:
         known = machine.gpu in numbers.search
-        collnet = _given(given.collnet) or (rules.collnet_graph(numbers, machine) if known else ring)
+        collnet = _given(given.collnet) or (
+            rules.collnet_graph(numbers, machine) if known else ring
+        )
     return Hardware(
         version=numbers.version,
         gpu=facts.gpu,
@@ -282,16 +332,24 @@ def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
     """Of a node, and the rate of each in GB/s."""
     tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
     sizing, most = capabilities_of(tier).sizing, placed.ranks_per_node * tier.ports
-    return facts.nics or (min(most, sizing.rails * sizing.nics_per_rail) if sizing else most), tier.bandwidth / 1e9
+    return (
+        facts.nics or (min(most, sizing.rails * sizing.nics_per_rail) if sizing else most),
+        tier.bandwidth / 1e9,
+    )
 
 
 def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """Scale a node's NICs and channels to the ranks of it that are in the group.
 
-    NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole nodes.
+    NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole
+    nodes.
     """
     whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
-    if placed.nodes == 1 or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
+    if (
+        placed.nodes == 1
+        or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators"
+        or own == whole
+    ):
         return facts
 
     def part(count: int | None) -> int | None:
@@ -300,48 +358,88 @@ def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     channels = facts.channels
     if channels is not None:
         graphs = {name: getattr(channels, name) for name in ("ring", "tree", "nvls", "collnet")}
-        fewer = {name: one and one.model_copy(update={"channels": part(one.channels)}) for name, one in graphs.items()}
+        fewer = {
+            name: one and one.model_copy(update={"channels": part(one.channels)})
+            for name, one in graphs.items()
+        }
         channels = channels.model_copy(update=fewer | {"total": part(channels.total)})
     return facts.model_copy(update={"nics": part(facts.nics), "channels": channels})
 
 
 def check_switched(fabric: Fabric) -> None:
-    """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full mesh."""
+    """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full
+    mesh."""
     for tier in fabric.tiers:
         if capabilities_of(tier).joined_by != "switches":
-            where = f"on {fabric.name}: '{tier.name}' is a {capabilities_of(tier).spoken.replace('_', ' ')}"
-            what = "NCCL does not run" if capabilities_of(tier).axes else "NCCL's own choice is not known"
-            raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
+            where = (
+                f"on {fabric.name}: '{tier.name}' is a"
+                f" {capabilities_of(tier).spoken.replace('_', ' ')}"
+            )
+            what = (
+                "NCCL does not run"
+                if capabilities_of(tier).axes
+                else "NCCL's own choice is not known"
+            )
+            raise ColltoolError(
+                f"{what} {where}",
+                argument="fabric",
+                fix="its model needs tiers that are a star or a Clos",
+            )
 
 
 def _check_nodes(placed: PlacedGroup) -> None:
     """NCCL's model is known for switched nodes of one size."""
     if placed.domains:
-        what = f"NCCL's own choice is not known between domains of {domains_text(placed.domains)} ranks"
-        raise ColltoolError(what, argument="fabric", fix=f"for nodes of one size it is: {even_domains(placed.fabric)}")
+        what = (
+            f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
+            " ranks"
+        )
+        raise ColltoolError(
+            what,
+            argument="fabric",
+            fix=f"for nodes of one size it is: {even_domains(placed.fabric)}",
+        )
     check_switched(placed.fabric)
 
 
-def _refuse_missing(fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> None:
+def _refuse_missing(
+    fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes
+) -> None:
     missing, channels = [], ""
     if facts.gpu is None:
         missing.append(("the GPU generation", "gpu: hopper"))
     if facts.cpu is None and machine.nodes > 1:
         missing.append(("the hosts' CPU", "cpu: intel"))
     if facts.gpu is not None and (why := _not_derived(facts, numbers, nics, machine)):
-        wanted = ["ring", "tree", *(["nvls"] if facts.nvls is not False and machine.from_hopper else [])]
-        absent = [name for name in wanted if getattr(facts.channels or LibraryChannels(), name) is None]
-        channels = ", ".join(f"{name}: {{channels: 8, inside: 40GB/s, across: 40GB/s}}" for name in absent)
+        wanted = [
+            "ring",
+            "tree",
+            *(["nvls"] if facts.nvls is not False and machine.from_hopper else []),
+        ]
+        absent = [
+            name for name in wanted if getattr(facts.channels or LibraryChannels(), name) is None
+        ]
+        channels = ", ".join(
+            f"{name}: {{channels: 8, inside: 40GB/s, across: 40GB/s}}" for name in absent
+        )
         if absent:
             missing.append((f"the channels of {why}", f"channels: {{{channels}}}"))
     if not missing:
         return
     keys = ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect")
     given = {key: value for key in keys if (value := getattr(facts, key)) is not None}
-    told = [f'{key}: "{value}"' if key == "version" else f"{key}: {str(value).lower()}" for key, value in given.items()]
-    what = f"NCCL's model needs {' and '.join(name for name, _ in missing)}, which {fabric.name} does not give"
+    told = [
+        f'{key}: "{value}"' if key == "version" else f"{key}: {str(value).lower()}"
+        for key, value in given.items()
+    ]
+    what = (
+        f"NCCL's model needs {' and '.join(name for name, _ in missing)}, which {fabric.name} does"
+        " not give"
+    )
     fix = f"write library: {{{', '.join([*told, *(key for _, key in missing)])}}}"
-    raise ColltoolError(what, where="library", fix=f"{fix} with your numbers; {_PRINTED}" if channels else fix)
+    raise ColltoolError(
+        what, where="library", fix=f"{fix} with your numbers; {_PRINTED}" if channels else fix
+    )
 
 
 def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
@@ -352,7 +450,9 @@ def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: Gp
         return f"a node of {machine.gpus} GPUs"
     if machine.nodes > 1 and nics != machine.gpus:
         return f"a node of {machine.gpus} GPUs with {nics} NICs"
-    return "NICs of more than 400 Gbps" if facts.gpu == "blackwell" and machine.nic_GBps > 50 else ""
+    return (
+        "NICs of more than 400 Gbps" if facts.gpu == "blackwell" and machine.nic_GBps > 50 else ""
+    )
 
 
 def _given(graph: LibraryGraph | None) -> Graph | None:

@@ -1,7 +1,10 @@
-"""The rules of NCCL's cost model by version: our schedule for each algorithm, what can run, bandwidth and latency.
+"""The rules of NCCL's cost model by version: our schedule for each algorithm, what can run,
+bandwidth and latency.
 
-A version's data names the row of :data:`RULES` that computes with its numbers; one that computes one thing differently is another
-row: ``Rules(latency_terms=...)``. Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on
+A version's data names the row of :data:`RULES` that computes with its numbers; one that computes
+one thing differently is another
+row: ``Rules(latency_terms=...)``. Bandwidth is bytes of the call over its time, GB/s; latency in
+    us. P ranks on
 N nodes, p = P/N on each; hop and net are the latencies of a hop inside a node and between nodes.
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
@@ -30,13 +33,22 @@ SPELLED = {
     "pat": "PAT",
 }
 
-# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
-# the same. CollNetDirect reads all peers at once. NVLS between nodes is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS":
-# it, and not one of the two CollNet algorithms, is what in-network / in-network prices.
+# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on
+# each NIC: a ring there costs the same. CollNetDirect reads all peers at once. NVLS between nodes
+# is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS": it, and not one of the two CollNet
+# algorithms, is what in-network / in-network prices.
 _SPECS = {
-    **{("ring", shape, primitive): "ring" for shape in ("node", "alone") for primitive in (AR, AG, RS)},
+    **{
+        ("ring", shape, primitive): "ring"
+        for shape in ("node", "alone")
+        for primitive in (AR, AG, RS)
+    },
     **{("ring", "across", primitive): "multi-rail-ring" for primitive in (AR, AG, RS)},
-    **{("ring", shape, primitive): "chain" for shape in ("node", "alone") for primitive in (BC, REDUCE)},
+    **{
+        ("ring", shape, primitive): "chain"
+        for shape in ("node", "alone")
+        for primitive in (BC, REDUCE)
+    },
     **{("ring", "across", primitive): "multi-rail-chain" for primitive in (BC, REDUCE)},
     ("tree", "alone", AR): "double-binary-tree",
     ("tree", "across", AR): "hierarchical:ring/double-binary-tree",
@@ -55,18 +67,22 @@ def _shape(ranks: int, nodes: int) -> str:
 
 
 def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
-    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is none.
+    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is
+    none.
 
-    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and down), and for an all-gather
-    across nodes by NVLS or CollNet.
+    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and
+    down), and for an all-gather across nodes by NVLS or CollNet.
     """
     return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
 
 
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
-    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is; empty if none."""
+    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
+    empty if none."""
     shape, spec = _shape(ranks, nodes), STANDS_FOR.get(spec, spec)
-    return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
+    return next(
+        (name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), ""
+    )
 
 
 def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
@@ -77,7 +93,11 @@ def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
-    return frozenset(algorithm for (algorithm, _, own), name in _SPECS.items() if (own, name) == (primitive, spec))
+    return frozenset(
+        algorithm
+        for (algorithm, _, own), name in _SPECS.items()
+        if (own, name) == (primitive, spec)
+    )
 
 
 SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
@@ -91,7 +111,8 @@ SEGMENT = "segment-"
 
 
 def protocol_of(name: str) -> str:
-    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if unknown."""
+    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if
+    unknown."""
     bare = name.lower()
     for before in SHORT:
         bare = bare.removeprefix(before)
@@ -111,8 +132,14 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
     match algorithm:
         case "nvls":
             most = on.constants.nvls["most_ranks_gather"]
-            wide = f"needs at most {most} ranks a node" if primitive is not AR and on.ranks_per_node > most else ""
-            return _without_nvls(on) or (_without_sharp(on, primitive) if on.nodes > 1 else "") or wide
+            wide = (
+                f"needs at most {most} ranks a node"
+                if primitive is not AR and on.ranks_per_node > most
+                else ""
+            )
+            return (
+                _without_nvls(on) or (_without_sharp(on, primitive) if on.nodes > 1 else "") or wide
+            )
         case "nvls_tree":
             return "needs more than one node" if on.nodes == 1 else _without_nvls(on)
         case "collnet_direct":
@@ -130,7 +157,11 @@ def _without_nvls(on: Hardware) -> str:
     if not on.nvls:
         return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
     least = on.constants.nvls["least_channels"]
-    return "" if on.nvls_graph and on.nvls_graph.channels >= least else f"needs {least} channels or more"
+    return (
+        ""
+        if on.nvls_graph and on.nvls_graph.channels >= least
+        else f"needs {least} channels or more"
+    )
 
 
 def _without_collnet(on: Hardware, primitive: Primitive) -> str:
@@ -152,8 +183,8 @@ def _without_sharp(on: Hardware, primitive: Primitive) -> str:
 def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
     """The bandwidth of a call before corrections by size.
 
-    From that of the channels: P/steps for rings and NVLS all-reduce, half for tree and CollNet all-reduce, all of it for an
-    all-gather or reduce-scatter by anything but a ring.
+    From that of the channels: P/steps for rings and NVLS all-reduce, half for tree and CollNet
+    all-reduce, all of it for an all-gather or reduce-scatter by anything but a ring.
     """
     bus = bus_GBps(on, primitive, algorithm, protocol)
     if algorithm == "ring" or (primitive is AR and algorithm.startswith("nvls")):
@@ -162,9 +193,12 @@ def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol:
 
 
 def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
-    """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern cost."""
+    """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern
+    cost."""
     numbers, share = on.constants, on.constants.share
-    ll_most = numbers.ll_most_GBps[on.gpu if on.nodes == 1 else numbers.cpu[on.cpu].ll_row][on.column]
+    ll_most = numbers.ll_most_GBps[on.gpu if on.nodes == 1 else numbers.cpu[on.cpu].ll_row][
+        on.column
+    ]
     match algorithm:
         case "ring":
             bus = _channels_GBps(on, on.ring, "ring")
@@ -175,7 +209,8 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
         case "tree":
             channels = on.tree.channels
             bus = min(
-                _channels_GBps(on, on.tree, "tree") * share["tree"], channels * numbers.tree_channel_GBps[on.gpu][on.column]
+                _channels_GBps(on, on.tree, "tree") * share["tree"],
+                channels * numbers.tree_channel_GBps[on.gpu][on.column],
             )
             if protocol == "ll":
                 bus = min(bus * share["tree_ll"], ll_most)
@@ -193,18 +228,23 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
         return graph.channels * graph.inside_GBps
     assert algorithm == "collnet_direct"
     if primitive is not AR:
-        return on.ranks_per_node * min(graph.inside_GBps, share["collnet_direct_gather_across"] * graph.across_GBps)
+        return on.ranks_per_node * min(
+            graph.inside_GBps, share["collnet_direct_gather_across"] * graph.across_GBps
+        )
     ratio = on.ranks_per_node / graph.channels
     pace = share["collnet_direct_from_hopper"] if on.from_hopper else 1.0
     return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
 
 
 def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
-    """All channels, at the rate that the version takes: 2.30 that inside a node on up to two nodes."""
+    """All channels, at the rate that the version takes: 2.30 that inside a node on up to two
+    nodes."""
     rule = on.constants.rule["bandwidth_from"][algorithm]
     if on.nodes == 1 or (rule == "inside" and on.nodes == 2):
         return graph.channels * graph.inside_GBps
-    return graph.channels * (min(graph.inside_GBps, graph.across_GBps) if rule == "min" else graph.across_GBps)
+    return graph.channels * (
+        min(graph.inside_GBps, graph.across_GBps) if rule == "min" else graph.across_GBps
+    )
 
 
 def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
@@ -215,11 +255,14 @@ def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
     rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
     if algorithm == "nvls_tree":
         rate = min(rate, numbers.nvls_tree_channel_GBps[on.gpu][on.column])
-    return graph.channels * min(rate, graph.across_GBps * (2 if algorithm == "nvls_tree" and on.nodes <= 2 else 1))
+    return graph.channels * min(
+        rate, graph.across_GBps * (2 if algorithm == "nvls_tree" and on.nodes <= 2 else 1)
+    )
 
 
 def _ring_steps(on: Hardware, primitive: Primitive) -> int:
-    """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or reduce."""
+    """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or
+    reduce."""
     return on.ranks if primitive in (BC, REDUCE) else (on.ranks - 1) * (2 if primitive is AR else 1)
 
 
@@ -229,13 +272,17 @@ class LatencyTerm(NamedTuple):
     us: float
 
 
-def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[LatencyTerm]:
+def latency_terms(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> list[LatencyTerm]:
     """The terms of one call's latency, before the ring's plateau.
 
-    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce, else P-1; between 2(N-1) or
-      N-1; host: what the CPU adds to a step across nodes. A broadcast or reduce streams: one hop if all rings visit the GPUs in
-      the same order, else every hop (under Simple a tree's).
-    - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a tree of nodes.
+    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce,
+      else P-1; between 2(N-1) or N-1; host: what the CPU adds to a step across nodes. A broadcast
+      or reduce streams: one hop if all rings visit the GPUs in the same order, else every hop
+      (under Simple a tree's).
+    - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a
+      tree of nodes.
     - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
     - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
     - pat: base + log2(N)·net/3.5 + 2.8·P.
@@ -245,7 +292,9 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
     # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
     lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
     inside = LatencyTerm("hops inside a node", 1, numbers.hop_us(on.link, algorithm, protocol))
-    between = LatencyTerm("hops between nodes", 1, numbers.hop_us("net", "tree" if lone else algorithm, protocol))
+    between = LatencyTerm(
+        "hops between nodes", 1, numbers.hop_us("net", "tree" if lone else algorithm, protocol)
+    )
     match algorithm:
         case "ring" if primitive in (BC, REDUCE):
             return [base, _stream(on, protocol)]
@@ -254,11 +303,21 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
             host = numbers.cpu[on.cpu].net_overhead_us if on.nodes > 1 else 0.0
             host *= numbers.latency["simple_net_overhead"] if protocol == "simple" else 1.0
             steps = _ring_steps(on, primitive) - crossing
-            return [base, inside._replace(times=steps, us=max(inside.us, host)), between._replace(times=crossing)]
+            return [
+                base,
+                inside._replace(times=steps, us=max(inside.us, host)),
+                between._replace(times=crossing),
+            ]
         case "tree":
-            return [base, inside._replace(times=2 * peers), between._replace(times=2 * on.tree_levels)]
+            return [
+                base,
+                inside._replace(times=2 * peers),
+                between._replace(times=2 * on.tree_levels),
+            ]
         case "collnet_direct":
-            peer = LatencyTerm("GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"])
+            peer = LatencyTerm(
+                "GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"]
+            )
             return [inside._replace(times=2 * min(1, peers)), peer, between]
         case "collnet_chain":
             return [inside._replace(times=2 * peers), between]
@@ -268,7 +327,11 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
             return [base, inside, between._replace(times=2 * on.tree_levels)]
         case "pat":
             rank = LatencyTerm("ranks", on.ranks, numbers.latency["pat_rank_us"])
-            return [base, between._replace(times=on.tree_levels / numbers.latency["pat_hop_share"]), rank]
+            return [
+                base,
+                between._replace(times=on.tree_levels / numbers.latency["pat_hop_share"]),
+                rank,
+            ]
     raise AssertionError(algorithm)
 
 
@@ -280,18 +343,25 @@ def _stream(on: Hardware, protocol: str) -> LatencyTerm:
     return LatencyTerm("hops from rank to rank", on.ranks, us)
 
 
-def corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86 hosts."""
+def corrections(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> dict[float, float]:
+    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86
+    hosts."""
     table = on.constants.size_correction
     nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
     if primitive is not AR or not (algorithm == "tree" or nvls_too):
         return {}
     steps = table["tree_steps" if algorithm == "tree" else "nvls_tree_steps"]
     first = float(table["first_bytes"])
-    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {first * 2**steps: 1.0}
+    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {
+        first * 2**steps: 1.0
+    }
 
 
-def plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
+def plateau(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> dict[float, float]:
     """Latency factors by size, for a ring all-reduce under Simple across nodes."""
     if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
         return {}
@@ -304,7 +374,8 @@ BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 
 
 class Rules(NamedTuple):
-    """Of a version: availability, latency, bandwidth, their changes with size, and channels per pattern; default: 2.30's."""
+    """Of a version: availability, latency, bandwidth, their changes with size, and channels per
+    pattern; default: 2.30's."""
 
     why_not: Callable[[Hardware, Primitive, str, str], str] = why_not
     latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]] = latency_terms
@@ -316,7 +387,9 @@ class Rules(NamedTuple):
     tree_graph: Callable[[Constants, GpuNodes], Graph] = graphs.tree_graph
     nvls_graph: Callable[[Constants, GpuNodes], Graph | None] = graphs.nvls_graph
     collnet_graph: Callable[[Constants, GpuNodes], Graph] = graphs.collnet_graph
-    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = graphs.communicator_channels
+    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = (
+        graphs.communicator_channels
+    )
 
 
 RULES = {"2.30": Rules()}
@@ -324,6 +397,8 @@ RULES = {"2.30": Rules()}
 
 def rules_of(numbers: Constants) -> Rules:
     if numbers.rules not in RULES:
-        what = f"the data of NCCL {numbers.version} names rules '{numbers.rules}', which do not exist"
+        what = (
+            f"the data of NCCL {numbers.version} names rules '{numbers.rules}', which do not exist"
+        )
         raise ColltoolError(what, where="library.version", fix=f"known rules: {', '.join(RULES)}")
     return RULES[numbers.rules]

@@ -20,7 +20,8 @@ class Column(NamedTuple):
     drop: int = 0  # columns that do not fit are dropped highest first, 0 never
     right: bool = True
     hidden: bool = False  # only in CSV, so that rows of several runs can be put together
-    fold: int = 0  # characters to which texts are folded before any column is dropped; 0: only after that
+    # characters to which texts are folded before any column is dropped; 0: only after that
+    fold: int = 0
     get: Callable[[Any], Any] | None = None  # full value of a record; None or empty for none
 
     def value(self, record: Any) -> Any:
@@ -51,7 +52,8 @@ class Headline(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Records in columns; ``best`` is the row to highlight. The default view has the ``first`` rows, all when None."""
+    """Records in columns; ``best`` is the row to highlight. The default view has the ``first``
+    rows, all when None."""
 
     columns: tuple[Column, ...]
     records: tuple[Any, ...]
@@ -65,15 +67,20 @@ class Table(NamedTuple):
 
     def without(self, *keys: str) -> Table:
         """The table with these columns hidden."""
-        return self._replace(columns=tuple(c._replace(hidden=c.hidden or c.key in keys) for c in self.columns))
+        return self._replace(
+            columns=tuple(c._replace(hidden=c.hidden or c.key in keys) for c in self.columns)
+        )
 
     def with_shown(self, *keys: str) -> Table:
         """The table with these columns no longer hidden."""
-        return self._replace(columns=tuple(c._replace(hidden=c.hidden and c.key not in keys) for c in self.columns))
+        return self._replace(
+            columns=tuple(c._replace(hidden=c.hidden and c.key not in keys) for c in self.columns)
+        )
 
 
 class Lines(NamedTuple):
-    """A list under a title; ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in :class:`Table`."""
+    """A list under a title; ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in
+    :class:`Table`."""
 
     title: str
     lines: tuple[str, ...]
@@ -130,7 +137,9 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
             shown += [part._replace(lines=part.lines[: part.first])] if part.first else []
         else:
             shown.append(part)
-    return shown, [counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number]
+    return shown, [
+        counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number
+    ]
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -56,7 +56,9 @@ def table(result: Any) -> Table:
 
 def columns(result: Any) -> dict[str, list[Any]]:
     main = table(result)
-    return {column.key: [column.value(record) for record in main.records] for column in main.columns}
+    return {
+        column.key: [column.value(record) for record in main.records] for column in main.columns
+    }
 
 
 def summary(result: Any) -> str:
@@ -71,11 +73,19 @@ def fragment(result: Any) -> str:
     return to_fragment(_for_people(result))
 
 
-def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequence[str] = (), *, everything: bool = False) -> str:
+def rendered(
+    result: Any,
+    form: str,
+    screen: Screen | None = None,
+    names: Sequence[str] = (),
+    *,
+    everything: bool = False,
+) -> str:
     """A result in one of :data:`FORMATS`.
 
-    ``screen``: the terminal; a pipe when None. ``names``: ``--columns``; all when empty. ``everything``: ``--all``; only text and
-    Markdown have a shorter default view. Raises a ColltoolError if no table has such a column, or the format has no columns.
+    ``screen``: the terminal; a pipe when None. ``names``: ``--columns``; all when empty.
+    ``everything``: ``--all``; only text and Markdown have a shorter default view. Raises a
+    ColltoolError if no table has such a column, or the format has no columns.
     """
     if form == "json":
         choose([], names, form)
@@ -106,7 +116,11 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
 def without_columns(names: Sequence[str]) -> None:
     """Refuse a choice of columns for a page."""
     if names:
-        raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
+        raise ColltoolError(
+            "a page has the columns that fit",
+            argument="columns",
+            fix=f"leave {given('columns')} out",
+        )
 
 
 def _for_people(result: Any) -> list[Block]:
@@ -124,7 +138,9 @@ def to_csv(table: Table) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.key for column in table.columns)
-    writer.writerows([_exact(column.value(record)) for column in table.columns] for record in table.records)
+    writer.writerows(
+        [_exact(column.value(record)) for column in table.columns] for record in table.records
+    )
     return out.getvalue()
 
 
@@ -139,7 +155,8 @@ def _exact(value: Any) -> Any:
 
 
 def json_text(text: str) -> str:
-    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold, becomes the text ``\udc80``."""
+    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold,
+    becomes the text ``\udc80``."""
     if text.replace("\n", "").isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else _in_json(char) for char in text)
@@ -159,14 +176,19 @@ def to_json(content: Document) -> str:
 def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Block]:
     """The blocks with only the named columns; tables that have none of them are dropped.
 
-    Names are keys or titles of columns, hidden ones too, in any case. Raises a ColltoolError for a name that no table has.
+    Names are keys or titles of columns, hidden ones too, in any case. Raises a ColltoolError for a
+    name that no table has.
     """
     if not names:
         return list(parts)
     known = [column for part in parts if isinstance(part, Table) for column in part.columns]
     if not any(isinstance(part, Table) for part in parts):
         what = "a document has all fields" if form == "json" else "this result has no table"
-        raise ColltoolError(f"nothing to choose columns of: {what}", argument="columns", fix=f"leave {given('columns')} out")
+        raise ColltoolError(
+            f"nothing to choose columns of: {what}",
+            argument="columns",
+            fix=f"leave {given('columns')} out",
+        )
     for name in names:
         if not any(_called(column, name) for column in known):
             keys = list(dict.fromkeys(column.key for column in known))
@@ -176,8 +198,11 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
     chosen = []
     for part in parts:
         if isinstance(part, Table):
-            found = dict.fromkeys(column for name in names for column in part.columns if _called(column, name))
-            kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # first named, last dropped
+            found = dict.fromkeys(
+                column for name in names for column in part.columns if _called(column, name)
+            )
+            # first named, last dropped
+            kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]
             part = part._replace(columns=tuple(kept))
         if not isinstance(part, Table) or part.columns:
             chosen.append(part)
@@ -199,11 +224,13 @@ class View(NamedTuple):
     document: Callable[[Any], Document]
     table: Callable[[Any], Table]  # the main table, for CSV and ``to_columns()``
     summary: Callable[[Any], str]
-    page: Callable[[Any], str] | None = None  # its own HTML page, where that is more than its blocks
+    # its own HTML page, where that is more than its blocks
+    page: Callable[[Any], str] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:
-    """Such as ``nvl72``, ``nvl72 with ib.size=64``, or ``mine with 3 rows of mine.machine.yaml``."""
+    """Such as ``nvl72``, ``nvl72 with ib.size=64``, or
+    ``mine with 3 rows of mine.machine.yaml``."""
     changed = [f"{key}={value}" for key, value in overrides]
     used = machine_used(overrides)
     if used is not None and used.own:
@@ -212,7 +239,8 @@ def on_fabric(name: str, overrides: Overrides) -> str:
 
 
 def described(fabric: Fabric) -> str:
-    """The description of a fabric on one line, marked as the file's where numbers are overridden."""
+    """The description of a fabric on one line, marked as the file's where numbers are
+    overridden."""
     text = " ".join(fabric.description.split())
     return f"in its file: {text}" if text and fabric.overrides else text
 
@@ -229,7 +257,11 @@ def plain(value: Any) -> Any:
     """A value for JSON: named tuples as dicts, tuples as lists, enums as text."""
     if isinstance(value, tuple):
         fields_of = getattr(value, "_asdict", None)
-        return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
+        return (
+            [plain(one) for one in value]
+            if fields_of is None
+            else {key: plain(one) for key, one in fields_of().items()}
+        )
     return value.value if isinstance(value, StrEnum) else plain_number(value)
 
 
@@ -252,19 +284,35 @@ def machine_field(overrides: Overrides) -> Document:
 
 
 def group_field(group: GroupPlacement) -> Document:
-    more = {name: list(own) for name, own in (("shape", group.shape), ("domains", group.domains)) if own}
+    more = {
+        name: list(own) for name, own in (("shape", group.shape), ("domains", group.domains)) if own
+    }
     if any(group.open_axes):
         more["open_axes"] = list(group.open_axes)
-    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | more
+    return {
+        "ranks": group.ranks,
+        "stride": group.stride,
+        "per_domain": list(group.per_domain),
+        "alone": group.alone,
+    } | more
 
 
-def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]) -> tuple[Column, ...]:
+def group_columns(
+    group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
+) -> tuple[Column, ...]:
     """Hidden columns that tell groups of equal size apart: stride, or shape."""
     if group is None or group.stride == 1:
-        shape = label("shape", "shape", get=lambda one: (seats := get(one)) and shape_text(seats.shape), hidden=True)
+        shape = label(
+            "shape",
+            "shape",
+            get=lambda one: (seats := get(one)) and shape_text(seats.shape),
+            hidden=True,
+        )
         return (shape,) if group and group.shape else ()
     return (
-        number("stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True),
+        number(
+            "stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True
+        ),
         flag("alone", "alone", get=lambda one: (seats := get(one)) and seats.alone, hidden=True),
     )
 
@@ -274,8 +322,13 @@ def set_text(overrides: Overrides) -> str:
 
 
 def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
-    """Hidden columns with one value in all rows, for rows of several runs to be put together; ``set`` only with overrides."""
-    return tuple(starmap(_same_in_all, (values | ({"set": set_text(overrides)} if overrides else {})).items()))
+    """Hidden columns with one value in all rows, for rows of several runs to be put together;
+    ``set`` only with overrides."""
+    return tuple(
+        starmap(
+            _same_in_all, (values | ({"set": set_text(overrides)} if overrides else {})).items()
+        )
+    )
 
 
 def _same_in_all(key: str, value: Any) -> Column:

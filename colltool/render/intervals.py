@@ -22,7 +22,8 @@ WIDE = 3.0
 
 
 def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
-    """Nine of ten measurements: ``-34% to +51%: no measurement beyond 192 ranks``; empty without an interval."""
+    """Nine of ten measurements: ``-34% to +51%: no measurement beyond 192 ranks``; empty without an
+    interval."""
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
         return ""
@@ -48,12 +49,17 @@ def _signed(share: float) -> str:
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
     """Narrowest and widest of several prices, each with its seconds; empty without any."""
     found = sorted(
-        {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(), key=lambda pair: pair[1]
+        {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(),
+        key=lambda pair: pair[1],
     )
     if not found:
         return ""
     (least, _), (most, _) = found[0], found[-1]
-    return f"{NINE_OF_TEN} {least}" if least == most else f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
+    return (
+        f"{NINE_OF_TEN} {least}"
+        if least == most
+        else f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
+    )
 
 
 NINE_OF_TEN = "Nine of ten measurements:"
@@ -64,11 +70,20 @@ def _told(interval: Interval, seconds: float) -> str:
 
 
 def interval_field(interval: Interval | None, why_none: str) -> Document:
-    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked for."""
+    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked
+    for."""
     if interval is None:
         return {"interval": None, "no_interval": why_none} if why_none else {}
     parts = [{"name": name, "value": value} for name, value in interval.parts]
-    return {"interval": fields(interval, "low_s high_s share rows basis") | {"parts": parts, "nearest": interval.nearest}}
+    return {
+        "interval": (
+            fields(interval, "low_s high_s share rows basis")
+            | {
+                "parts": parts,
+                "nearest": interval.nearest,
+            }
+        )
+    }
 
 
 def none_for(cell: Cell) -> str:

@@ -1,4 +1,5 @@
-"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a notebook.
+"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a
+notebook.
 
 Foreign text (names, notes, paths) is escaped once, as it is written.
 """
@@ -51,9 +52,19 @@ def html(text: str) -> str:
 
 def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
-    named = [part.instead if isinstance(part, Picture) else part for part in parts if not isinstance(part, Strips)]
-    titles = [title for part in named if (title := part.text.partition(". ")[0] if isinstance(part, Headline) else part.title)]
-    return _PAGE.format(title=html(titles[0]) if titles else "colltool", style=_STYLE, body=bare(parts, None))
+    named = [
+        part.instead if isinstance(part, Picture) else part
+        for part in parts
+        if not isinstance(part, Strips)
+    ]
+    titles = [
+        title
+        for part in named
+        if (title := part.text.partition(". ")[0] if isinstance(part, Headline) else part.title)
+    ]
+    return _PAGE.format(
+        title=html(titles[0]) if titles else "colltool", style=_STYLE, body=bare(parts, None)
+    )
 
 
 def to_fragment(parts: Sequence[Block]) -> str:
@@ -95,7 +106,9 @@ def _html_table(table: Table, most: int | None) -> str:
         rows.append(f"<tr{best}>{cells}</tr>\n")
     left = len(table.records) - len(rows)
     more = f"<p>{left} more rows: to_columns() has them all</p>\n" if left else ""
-    caption, named = (f"<caption>{title}</caption>\n", f' aria-label="{title}"') if title else ("", "")
+    caption, named = (
+        (f"<caption>{title}</caption>\n", f' aria-label="{title}"') if title else ("", "")
+    )
     whole = f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n"
     return f'<div class="scroll" tabindex="0" role="region"{named}>\n{whole}</div>\n{more}'
 
@@ -116,7 +129,9 @@ def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
     shown, left = (parts, []) if everything else in_brief(parts)
-    return "\n".join([*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])])
+    return "\n".join(
+        [*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])]
+    )
 
 
 def _block(part: Block) -> str:
@@ -126,7 +141,9 @@ def _block(part: Block) -> str:
         case Table():
             rows = [[markdown(column.title) for column in part.shown]]
             rows.append(["---:" if column.right else ":---" for column in part.shown])
-            rows += [[markdown(column.text(record)) for column in part.shown] for record in part.records]
+            rows += [
+                [markdown(column.text(record)) for column in part.shown] for record in part.records
+            ]
             title = f"**{markdown(part.title)}**\n\n" if part.title else ""
             return title + "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
         case Strips():

@@ -1,7 +1,8 @@
-"""JSON Schemas of the documents that ``--format json`` prints, made of one table of their shapes, ``shapes.txt`` beside this.
+"""JSON Schemas of the documents that ``--format json`` prints, made of one table of their shapes,
+``shapes.txt`` beside this.
 
-A shape lists keys; what a key without a type holds follows from its name, whose unit it carries. Readings and the document's own
-``schema`` are declared elsewhere and taken from there.
+A shape lists keys; what a key without a type holds follows from its name, whose unit it carries.
+Readings and the document's own ``schema`` are declared elsewhere and taken from there.
 """
 
 from __future__ import annotations
@@ -17,11 +18,36 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.estimate.assumptions import DECLARED, KINDS, takes_count, words
 
 Schema = dict[str, Any]
-_UNITS = {"_s": "seconds", "_Bps": "bytes a second", "_W": "watts", "_J": "joules", "bytes": "bytes"}
+_UNITS = {
+    "_s": "seconds",
+    "_Bps": "bytes a second",
+    "_W": "watts",
+    "_J": "joules",
+    "bytes": "bytes",
+}
 _COUNTED = ("n_alpha", "n_beta", "eta_alpha", "eta_beta", "share", "of_total")
-_TYPES = {"int": {"type": "integer"}, "num": {"type": "number"}, "bool": {"type": "boolean"}, "text": {"type": "string"},
-          "map": {"type": "object"}, "any": {}}  # fmt: skip
-_SHARED = ("group", "accuracy", "interval", "layers", "machine", "inert", "phase", "slow_rank", "row", "refused", "size", "model")
+_TYPES = {
+    "int": {"type": "integer"},
+    "num": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "text": {"type": "string"},
+    "map": {"type": "object"},
+    "any": {},
+}
+_SHARED = (
+    "group",
+    "accuracy",
+    "interval",
+    "layers",
+    "machine",
+    "inert",
+    "phase",
+    "slow_rank",
+    "row",
+    "refused",
+    "size",
+    "model",
+)
 _KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<null>~)?")
 
 
@@ -29,7 +55,9 @@ _KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<nul
 def _shapes() -> dict[str, list[str]]:
     """The words of each shape."""
     text = re.sub(r"\n  ", " ", (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8"))
-    lines = [line.partition(" = ") for line in text.splitlines() if line and not line.startswith("#")]
+    lines = [
+        line.partition(" = ") for line in text.splitlines() if line and not line.startswith("#")
+    ]
     echoed = {name: one.echoed for name, one in DECLARED.items() if one.echoed != "never"}
     readings = [f"{name}{'' if when == 'always' else '?'}:reading" for name, when in echoed.items()]
     return {name: keys.split() for name, _, keys in lines} | {"model": readings}
@@ -44,20 +72,29 @@ def reading_schema(name: str) -> Schema:
 
 
 _ASKED = {
-    "plan-compare": "plan -f A -f B", "plan-search": "plan --search", "plan-sensitivity": "plan --vary",
+    "plan-compare": "plan -f A -f B",
+    "plan-search": "plan --search",
+    "plan-sensitivity": "plan --vary",
     "plan-traces": "plan FILE.et",
-    "sensitivity-compare": "sensitivity -f A -f B", "serve-list": "serve -f A -f B, --search",
-    "serve-spread": "serve --vary KEY=RANGE", "contention-eta": "contention --as-eta", "library-diff": "diff --library",
-    "fabric-size-direct": "fabric size --topology T", "assumptions": "report",
-}  # fmt: skip
+    "sensitivity-compare": "sensitivity -f A -f B",
+    "serve-list": "serve -f A -f B, --search",
+    "serve-spread": "serve --vary KEY=RANGE",
+    "contention-eta": "contention --as-eta",
+    "library-diff": "diff --library",
+    "fabric-size-direct": "fabric size --topology T",
+    "assumptions": "report",
+}
 """The words of a document that is not called as its command is."""
 
 
 FILE_KINDS = {
-    "fabric": "colltool.fabric.model:Fabric", "job": "colltool.training.files.job:JobFile",
-    "layout": "colltool.congestion.layout:LayoutFile", "library": "colltool.kernels.files:LibraryFile",
-    "ladder-file": "colltool.fabric.ladder:LadderFile", "machine": "colltool.machines.own:MachineFile",
-}  # fmt: skip
+    "fabric": "colltool.fabric.model:Fabric",
+    "job": "colltool.training.files.job:JobFile",
+    "layout": "colltool.congestion.layout:LayoutFile",
+    "library": "colltool.kernels.files:LibraryFile",
+    "ladder-file": "colltool.fabric.ladder:LadderFile",
+    "machine": "colltool.machines.own:MachineFile",
+}
 """The kinds of files that are read, and the model of each."""
 
 
@@ -96,7 +133,10 @@ def document_schema(name: str) -> Schema:
         raise ColltoolError(f"nothing with a schema is called '{clipped(name)}'", fix=fix)
     identity = f"colltool.{name}/1"
     own = _object(name)
-    properties = {"schema": {"const": identity}, "colltool": {"type": "string", "description": "the version that wrote it"}}
+    properties = {
+        "schema": {"const": identity},
+        "colltool": {"type": "string", "description": "the version that wrote it"},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:colltool:output:{name}:1",
@@ -110,10 +150,14 @@ def document_schema(name: str) -> Schema:
 
 _ANY_DOCUMENT: Schema = {
     "document": {
-        "type": "object", "required": ["schema", "colltool"],
-        "properties": {"schema": {"type": "string", "pattern": "^colltool\\.[a-z-]+/[0-9]+$"}, "colltool": {"type": "string"}},
+        "type": "object",
+        "required": ["schema", "colltool"],
+        "properties": {
+            "schema": {"type": "string", "pattern": "^colltool\\.[a-z-]+/[0-9]+$"},
+            "colltool": {"type": "string"},
+        },
     },
-}  # fmt: skip
+}
 
 
 def _reached(name: str) -> set[str]:
@@ -152,14 +196,22 @@ def _object(name: str) -> Schema:
         properties[key["name"]] = _typed(key["name"], key["type"] or "", null=bool(key["null"]))
         if not key["maybe"]:
             required.append(key["name"])
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": not closed}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": not closed,
+    }
 
 
 def _typed(name: str, kind: str, *, null: bool) -> Schema:
     """The schema of a key's value."""
     if kind.startswith("["):
         inner = kind[1:-1]
-        found: Schema = {"type": "array", "items": _typed("", inner.rstrip("~"), null=inner.endswith("~"))}
+        found: Schema = {
+            "type": "array",
+            "items": _typed("", inner.rstrip("~"), null=inner.endswith("~")),
+        }
     elif kind.startswith("@"):
         found = {"$ref": f"#/$defs/{kind[1:]}"}
     elif kind == "reading":

@@ -1,4 +1,5 @@
-"""The manual as a site: a page a guide, an index, and the drawings of the shipped fabrics; no scripts, no fonts, no address."""
+"""The manual as a site: a page a guide, an index, and the drawings of the shipped fabrics; no
+scripts, no fonts, no address."""
 
 from __future__ import annotations
 
@@ -18,14 +19,18 @@ _SUMMARY = re.compile(r"^\|.*\n\|[-|]+\n(?:\| all .*\n)+", re.MULTILINE)  # of a
 
 
 def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Files by name, with ``/`` between folders: pages in HTML, a style sheet, and a picture of each fabric."""
+    """Files by name, with ``/`` between folders: pages in HTML, a style sheet, and a picture of
+    each fabric."""
     yield "style.css", (Path(__file__).parent / "page" / "site.css").read_text(encoding="utf-8")
     yield "index.html", _page("index", "colltool", _index())
     for topic in TOPICS:
         yield f"{topic}.html", _page(topic, _title(topic), _body(read_guide(topic)))
     yield f"{DRAWINGS}.html", _page(DRAWINGS, "Drawings", _drawings(fabrics))
     for one in fabrics:
-        yield f"{DRAWINGS}/{one.name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{fabric_svg(one)}\n'
+        yield (
+            f"{DRAWINGS}/{one.name}.svg",
+            f'<?xml version="1.0" encoding="UTF-8"?>\n{fabric_svg(one)}\n',
+        )
 
 
 def _title(topic: str) -> str:
@@ -37,20 +42,32 @@ def _body(markdown: str) -> str:
     from markdown_it import MarkdownIt
 
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
-    return _GUIDE.sub(lambda found: f'<a href="{found[1]}.html">{found[0]}</a>' if found[1] in TOPICS else found[0], html)
+    return _GUIDE.sub(
+        lambda found: (
+            f'<a href="{found[1]}.html">{found[0]}</a>' if found[1] in TOPICS else found[0]
+        ),
+        html,
+    )
 
 
 def _index() -> str:
     """What colltool is for, how far off it is, and what each guide answers."""
-    listed = "".join(f'<li><a href="{one}.html">{escape(_title(one))}</a>: {_inline(about(one))}</li>' for one in TOPICS)
+    listed = "".join(
+        f'<li><a href="{one}.html">{escape(_title(one))}</a>: {_inline(about(one))}</li>'
+        for one in TOPICS
+    )
     accuracy = _SUMMARY.search(read_guide("accuracy"))
     assert accuracy is not None  # a test keeps that table
     return (
-        f"<h1>colltool {__version__}</h1><p>What an all-reduce, all-gather or all-to-all costs on a network: which algorithm "
-        "wins, where the winner changes, where the time goes, and what would change it.</p><h2>How accurate is it?</h2>"
-        "<p>Median errors on published rows by the size of the collective, the source of each left out of the fit; in brackets "
+        f"<h1>colltool {__version__}</h1><p>What an all-reduce, all-gather or all-to-all costs on a"
+        " network: which algorithm "
+        "wins, where the winner changes, where the time goes, and what would change it.</p><h2>How"
+        " accurate is it?</h2>"
+        "<p>Median errors on published rows by the size of the collective, the source of each left"
+        " out of the fit; in brackets "
         f"how many rows:</p>{_body(accuracy[0])}"
-        f'<p class="soft">All of it: <a href="accuracy.html">accuracy</a>.</p><h2>Guides</h2><ul>{listed}</ul>'
+        '<p class="soft">All of it: <a'
+        f' href="accuracy.html">accuracy</a>.</p><h2>Guides</h2><ul>{listed}</ul>'
     )
 
 
@@ -60,19 +77,27 @@ def _inline(text: str) -> str:
 
 def _drawings(fabrics: Sequence[Fabric]) -> str:
     figures = (
-        f'<figure id="{one.name}"><figcaption><b>{one.name}</b>: {escape(one.description)}</figcaption>'
-        f'<img src="{DRAWINGS}/{one.name}.svg" alt="{one.name} as colltool draws it" loading="lazy"></figure>'
+        f'<figure id="{one.name}"><figcaption><b>{one.name}</b>:'
+        f' {escape(one.description)}</figcaption><img src="{DRAWINGS}/{one.name}.svg"'
+        f' alt="{one.name} as colltool draws it" loading="lazy"></figure>'
         for one in fabrics
     )
-    return "<h1>Drawings</h1><p>The shipped fabrics, as <code>colltool fabric draw</code> draws them.</p>" + "".join(figures)
+    return (
+        "<h1>Drawings</h1><p>The shipped fabrics, as <code>colltool fabric draw</code> draws"
+        " them.</p>" + "".join(figures)
+    )
 
 
 def _page(name: str, title: str, body: str) -> str:
     links = [("index", "colltool"), *((one, _title(one)) for one in TOPICS), (DRAWINGS, "Drawings")]
     mark = {True: ' aria-current="page"', False: ""}
-    menu = "".join(f'<a href="{to}.html"{mark[to == name]}>{escape(text)}</a>' for to, text in links)
+    menu = "".join(
+        f'<a href="{to}.html"{mark[to == name]}>{escape(text)}</a>' for to, text in links
+    )
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="style.css"></head>\n'
+        '<!doctype html>\n<html lang="en"><head><meta'
+        f' charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet"'
+        ' href="style.css"></head>\n'
         f"<body><nav>{menu}</nav>\n<main>\n{body}\n</main></body></html>\n"
     )

@@ -1,4 +1,5 @@
-"""Blocks as plain text, fitted to a terminal or as wide as they need; guides likewise, with commands and output as they are."""
+"""Blocks as plain text, fitted to a terminal or as wide as they need; guides likewise, with
+commands and output as they are."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool =
     columns: list[str] = []
     out = [_block(part, screen, columns) for part in shown]
     left += [f"columns: {', '.join(dict.fromkeys(columns))}"] if columns else []
-    return "\n".join([*out, *([_painted(f"--all adds {'; '.join(left)}", screen, _DIM)] if left else [])])
+    return "\n".join(
+        [*out, *([_painted(f"--all adds {'; '.join(left)}", screen, _DIM)] if left else [])]
+    )
 
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
@@ -59,12 +62,16 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
     title = printable(part.title)
     if not part.lines:
         return _painted(title, screen, "")
-    wrapped = (_wrapped(printable(line), None if part.verbatim else screen.width) for line in part.lines)
+    wrapped = (
+        _wrapped(printable(line), None if part.verbatim else screen.width) for line in part.lines
+    )
     return _painted(f"{title}:", screen, _BOLD) + "".join(f"{line}\n" for line in wrapped)
 
 
 def _painted(text: str, screen: Screen, style: str) -> str:
-    lines = fill(text, screen.width, break_on_hyphens=False).splitlines() if screen.width else [text]
+    lines = (
+        fill(text, screen.width, break_on_hyphens=False).splitlines() if screen.width else [text]
+    )
     return "".join(f"{screen.paint(line, style)}\n" for line in lines)
 
 
@@ -90,9 +97,13 @@ def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     def row(cells: Sequence[str], style: str) -> list[str]:
         lines = []
         for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
-            sides = (text.rjust(one.width) if one.column.right else text.ljust(one.width)
-                     for text, one in zip(texts, columns, strict=True))  # fmt: skip
-            lines.append(f"{bar} {f' {bar} '.join(screen.paint(side, style) for side in sides)} {bar}")
+            sides = (
+                text.rjust(one.width) if one.column.right else text.ljust(one.width)
+                for text, one in zip(texts, columns, strict=True)
+            )
+            lines.append(
+                f"{bar} {f' {bar} '.join(screen.paint(side, style) for side in sides)} {bar}"
+            )
         return lines
 
     def rule(start: str, between: str, end: str) -> str:
@@ -101,7 +112,18 @@ def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     rows = enumerate(zip(*(one.cells for one in columns), strict=True))
     body = [line for at, cells in rows for line in row(cells, _BEST if at == best else "")]
     head = row([one.title for one in columns], _BOLD)
-    return "\n".join([rule(left, down, right), *head, rule(first, cross, last), *body, rule(low_left, up, low_right)]) + "\n"
+    return (
+        "\n".join(
+            [
+                rule(left, down, right),
+                *head,
+                rule(first, cross, last),
+                *body,
+                rule(low_left, up, low_right),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _wrapped(line: str, width: int | None) -> str:
@@ -110,8 +132,13 @@ def _wrapped(line: str, width: int | None) -> str:
         return f"  {line}".rstrip()
     lead = _TRUNK.match(line)[0]  # type: ignore[index]
     indent = "  " + _BRANCH.sub(" ", lead) + ("" if lead else "  ")
-    return fill(line[len(lead) :], max(width, len(indent) + 20), initial_indent=f"  {lead}", subsequent_indent=indent,
-                break_on_hyphens=False)  # fmt: skip
+    return fill(
+        line[len(lead) :],
+        max(width, len(indent) + 20),
+        initial_indent=f"  {lead}",
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
 
 
 _GAP = 3  # a border and two spaces
@@ -132,7 +159,9 @@ class Drawn(NamedTuple):
 def drawn_columns(table: Table) -> list[Drawn]:
     found = []
     for column in table.shown:
-        title, *cells = map(printable, (column.title, *(column.text(record) for record in table.records)))
+        title, *cells = map(
+            printable, (column.title, *(column.text(record) for record in table.records))
+        )
         found.append(Drawn(column, title, tuple(cells), max(map(len, (title, *cells)))))
     return found
 
@@ -143,12 +172,17 @@ def total_width(columns: Sequence[Drawn]) -> int:
 
 
 def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
-    """The columns that fit: first titles are folded, then columns dropped in their order, then the widest texts folded."""
+    """The columns that fit: first titles are folded, then columns dropped in their order, then the
+    widest texts folded."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [_with_folded_title(one) for one in columns]
-    least = (max(one.column.fold, _longest_word(one)) if one.column.fold else one.width for one in folded)
-    narrowest = [one._replace(width=min(one.width, width)) for one, width in zip(folded, least, strict=True)]
+    least = (
+        max(one.column.fold, _longest_word(one)) if one.column.fold else one.width for one in folded
+    )
+    narrowest = [
+        one._replace(width=min(one.width, width)) for one, width in zip(folded, least, strict=True)
+    ]
     there = {one.column for one in _needed(narrowest, width)}
     kept = [one for one in folded if one.column in there]
     for whole in (True, False):  # words are broken only if nothing else helps
@@ -161,7 +195,9 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
 
 
 def _longest_word(one: Drawn) -> int:
-    return max((len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0)
+    return max(
+        (len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0
+    )
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
@@ -190,7 +226,11 @@ def _with_folded_title(one: Drawn) -> Drawn:
 
 
 def _folded(one: Drawn, width: int) -> Drawn:
-    return one._replace(title=_broken(one.title, width), cells=tuple(_broken(cell, width) for cell in one.cells), width=width)
+    return one._replace(
+        title=_broken(one.title, width),
+        cells=tuple(_broken(cell, width) for cell in one.cells),
+        width=width,
+    )
 
 
 def _broken(text: str, width: int) -> str:
@@ -206,7 +246,9 @@ def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
         narrow.append(one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD)))
     kept = [one.column for one in _needed(narrow, width)]
     dropped = [column for column in table.shown if column not in kept]
-    return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)
+    return table.without(*(column.key for column in dropped)), tuple(
+        column.title for column in dropped
+    )
 
 
 ASCII = ".:-=+*#%@"
@@ -215,23 +257,32 @@ _WIDE = 200  # characters in a pipe or a file
 
 
 def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
-    """Strips as lines, with a legend of the shades; cells that share a character show the busiest of them."""
+    """Strips as lines, with a legend of the shades; cells that share a character show the busiest
+    of them."""
     shades = BLOCKS if unicode else ASCII
     label = max((len(strip.name) for strip in block.strips), default=0)
     room = max(8, (width or _WIDE) - label - 6)
     lines = []
     for strip in block.strips:
         merged = ceil(len(strip.cells) / room)
-        cells = [max(strip.cells[start : start + merged]) for start in range(0, len(strip.cells), merged)]
+        cells = [
+            max(strip.cells[start : start + merged]) for start in range(0, len(strip.cells), merged)
+        ]
         text = f"{strip.name:<{label}}  {''.join(_shade(cell, shades) for cell in cells)}"
-        each = f"  {strip.per_cell * merged} links a character" if strip.per_cell * merged > 1 else ""
+        each = (
+            f"  {strip.per_cell * merged} links a character" if strip.per_cell * merged > 1 else ""
+        )
         lines.append(text + each if len(text + each) + 2 <= (width or _WIDE) else text)
     scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
     return Lines(f"{block.what}, {scale} ({block.top})", tuple(lines), verbatim=True)
 
 
 def _shade(cell: float, shades: str) -> str:
-    return shades[0] if cell <= 0 else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]
+    return (
+        shades[0]
+        if cell <= 0
+        else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]
+    )
 
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -248,7 +299,10 @@ def to_guide(text: str, screen: Screen) -> str:
     if not screen.unicode:
         return text
     parts = _FENCED.split(_COMMENT.sub(r"`\1`:", text))  # prose and fenced in turn
-    drawn = [_verbatim(part, screen) if number % 2 else _prose(part, screen) for number, part in enumerate(parts)]
+    drawn = [
+        _verbatim(part, screen) if number % 2 else _prose(part, screen)
+        for number, part in enumerate(parts)
+    ]
     return "\n".join(part for part in drawn if part.strip())
 
 
@@ -258,9 +312,17 @@ def _prose(part: str, screen: Screen) -> str:
 
     file, width = StringIO(), min(screen.width or _GUIDE_WIDTH, _GUIDE_WIDTH)
     console = Console(
-        file=file, width=width, height=100, color_system="standard" if screen.colour else None, force_terminal=screen.colour,
-        no_color=not screen.colour, highlight=False, markup=False, emoji=False, legacy_windows=False,
-    )  # fmt: skip
+        file=file,
+        width=width,
+        height=100,
+        color_system="standard" if screen.colour else None,
+        force_terminal=screen.colour,
+        no_color=not screen.colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
     console.print(Markdown(part))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n") + "\n"
 
@@ -270,7 +332,10 @@ def _verbatim(part: str, screen: Screen) -> str:
     if screen.width and any(line.startswith("$ ") for line in lines):
         lines = [piece for line in lines for piece in _in_pieces(line, screen.width - 2)]
     indent = "" if screen.width and max(map(len, lines), default=0) > screen.width - 2 else "  "
-    painted = (screen.paint(f"{indent}{line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT) for line in lines)
+    painted = (
+        screen.paint(f"{indent}{line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT)
+        for line in lines
+    )
     return "".join(f"{line}\n" for line in painted)
 
 
@@ -281,6 +346,12 @@ def _in_pieces(line: str, width: int) -> list[str]:
     command, rest = line.startswith("$ "), line.lstrip()
     before = line[: len(line) - len(rest)]
     more = f"{before}    "
-    pieces = wrap(rest, width - 2 * command, initial_indent=before, subsequent_indent=more, break_long_words=False,
-                  break_on_hyphens=False)  # fmt: skip
+    pieces = wrap(
+        rest,
+        width - 2 * command,
+        initial_indent=before,
+        subsequent_indent=more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:] if command else pieces

@@ -14,9 +14,12 @@ Where = tuple[int, str, int]  # rank, buffer, offset in chunks
 
 
 class Buffers:
-    """Places and what they hold; ``in_place``: the input is the output, or a rank's part of it, or the other way round."""
+    """Places and what they hold; ``in_place``: the input is the output, or a rank's part of it, or
+    the other way round."""
 
-    def __init__(self, promise: Promise, sizes: Mapping[tuple[int, str], int], *, in_place: bool) -> None:
+    def __init__(
+        self, promise: Promise, sizes: Mapping[tuple[int, str], int], *, in_place: bool
+    ) -> None:
         self.promise, self.sizes, self.in_place = promise, sizes, in_place
         self.memory: dict[Where, Piece] = {}
 
@@ -43,12 +46,16 @@ class Buffers:
         if buffer != (OUTPUT if self.in_place else INPUT):
             return None
         own = rank * (self.promise.chunks // self.promise.ranks)
-        return self.promise.first(rank, at - own if self.in_place and self.promise.primitive is AG else at)
+        return self.promise.first(
+            rank, at - own if self.in_place and self.promise.primitive is AG else at
+        )
 
     def read(self, where: Where) -> Piece:
         held = self.held(where)
         if held is None:
-            raise ColltoolError(f"place {where[2]} of buffer {where[1]} of rank {where[0]} holds nothing yet")
+            raise ColltoolError(
+                f"place {where[2]} of buffer {where[1]} of rank {where[0]} holds nothing yet"
+            )
         return held
 
     def judge(self, file: str) -> None:
@@ -56,5 +63,7 @@ class Buffers:
         how = "in place" if self.in_place else "out of place"
         for rank in range(self.promise.ranks):
             for at, wanted in self.promise.last(rank):
-                if problem := shortfall(self.promise, rank, wanted, self.held(self._alias(rank, OUTPUT, at))):
+                if problem := shortfall(
+                    self.promise, rank, wanted, self.held(self._alias(rank, OUTPUT, at))
+                ):
                     raise ColltoolError(f"after the last step, {how}, {problem}", where=file)

@@ -1,8 +1,10 @@
-"""Routes of a dragonfly: local and global links that each message takes, or all the traffic of a step at once.
+"""Routes of a dragonfly: local and global links that each message takes, or all the traffic of a
+step at once.
 
-A minimal way is local, global, local; by way of another group X it is minimal to X and on from there. Traffic is spread evenly
-over the cables between two groups, and over all groups X. Inside a group the way round is by one other switch; in a dragonfly+
-every way goes by a spine, over all of which it is spread.
+A minimal way is local, global, local; by way of another group X it is minimal to X and on from
+there. Traffic is spread evenly over the cables between two groups, and over all groups X. Inside a
+group the way round is by one other switch; in a dragonfly+ every way goes by a spine, over all of
+which it is spread.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class _Flows(NamedTuple):
 
 
 class _Between(NamedTuple):
-    """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among gateways of a group, (g, k, k)."""
+    """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among
+    gateways of a group, (g, k, k)."""
 
     out: Floats
     into: Floats
@@ -44,8 +47,10 @@ class DragonflyRouter(Router):
         a, k, cables = wires.switches, wires.gateways, wires.cables
         other = (np.arange(g) - np.arange(g)[:, None]) % wires.groups  # distance to the other group
         port = (np.maximum(other, 1)[:, :, None] - 1) * cables + np.arange(cables)
-        self.gateway = np.minimum(port * k // max(1, (wires.groups - 1) * cables), k - 1)  # shape (g, g, cables)
-        leaves = np.zeros((g, g, k))  # share of a group's traffic to another that leaves by each gateway
+        # shape (g, g, cables)
+        self.gateway = np.minimum(port * k // max(1, (wires.groups - 1) * cables), k - 1)
+        # share of a group's traffic to another that leaves by each gateway
+        leaves = np.zeros((g, g, k))
         np.add.at(leaves, (*np.indices(self.gateway.shape)[:2], self.gateway), 1 / cables)
         self.leaves = leaves * (other > 0)[:, :, None]
         cable = np.where(other[:, :, None] > 0, wires.global_Bps, 0.0) * np.ones(cables)
@@ -54,7 +59,11 @@ class DragonflyRouter(Router):
             for name in ("links up", "links down"):
                 self.wires.append(Wire(name, np.full(g * a * k, wires.local_Bps)))
         else:
-            self.wires.append(Wire("local links", np.tile(np.where(np.eye(a) > 0, 0.0, wires.local_Bps).ravel(), g)))
+            self.wires.append(
+                Wire(
+                    "local links", np.tile(np.where(np.eye(a) > 0, 0.0, wires.local_Bps).ravel(), g)
+                )
+            )
         self.wires.append(Wire("global links", cable.ravel()))
         self.up, self.down, self.far = (0, 1, 2) if wires.spines else (0, 0, 1)
 
@@ -81,7 +90,9 @@ class DragonflyRouter(Router):
         group, a = divmod(rest, wires.switches)
         if not wires.spines:
             return f"group {group} switch {a} -> {b}"
-        return f"group {group} " + (f"leaf {a} -> spine {b}" if number == self.up else f"spine {b} -> leaf {a}")
+        return f"group {group} " + (
+            f"leaf {a} -> spine {b}" if number == self.up else f"spine {b} -> leaf {a}"
+        )
 
     # message by message
 
@@ -94,9 +105,15 @@ class DragonflyRouter(Router):
         far = np.flatnonzero(a != b)
         share = np.full(len(far), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
-            yield self._leg(a[far], i[far], self.gateway[a[far], b[far], cable], far, share, out=True)
-            yield LinkUse(self.far, (a[far] * self.groups + b[far]) * self.wired.cables + cable, far, share)
-            yield self._leg(b[far], j[far], self.gateway[b[far], a[far], cable], far, share, out=False)
+            yield self._leg(
+                a[far], i[far], self.gateway[a[far], b[far], cable], far, share, out=True
+            )
+            yield LinkUse(
+                self.far, (a[far] * self.groups + b[far]) * self.wired.cables + cable, far, share
+            )
+            yield self._leg(
+                b[far], j[far], self.gateway[b[far], a[far], cable], far, share, out=False
+            )
 
     def _round(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         wires, (a, i), (b, j) = self.wired, self._places(src), self._places(dst)
@@ -112,7 +129,9 @@ class DragonflyRouter(Router):
             some = np.flatnonzero((a != b) & (a != by) & (b != by))
             yield from self._by_way_of(by, a[some], i[some], b[some], j[some], some)
 
-    def _by_way_of(self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices) -> Iterator[LinkUse]:
+    def _by_way_of(
+        self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices
+    ) -> Iterator[LinkUse]:
         """To any gateway of another group, there to any that leads on."""
         wires = self.wired
         share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
@@ -126,8 +145,22 @@ class DragonflyRouter(Router):
                 if not wires.spines:
                     yield self._leg(here, one[turns], two[turns], message[turns], part, out=True)
                 for leaf in range(wires.switches if wires.spines else 0):
-                    yield self._leg(here, 0 * here + leaf, one[turns], message[turns], part / wires.switches, out=False)
-                    yield self._leg(here, 0 * here + leaf, two[turns], message[turns], part / wires.switches, out=True)
+                    yield self._leg(
+                        here,
+                        0 * here + leaf,
+                        one[turns],
+                        message[turns],
+                        part / wires.switches,
+                        out=False,
+                    )
+                    yield self._leg(
+                        here,
+                        0 * here + leaf,
+                        two[turns],
+                        message[turns],
+                        part / wires.switches,
+                        out=True,
+                    )
             yield LinkUse(self.far, (by * self.groups + b) * wires.cables + cable, message, share)
             yield self._leg(b, j, self.gateway[b, by, cable], message, share, out=False)
 
@@ -140,15 +173,33 @@ class DragonflyRouter(Router):
         """Whether a message inside a group can take a way round."""
         return self.wired.switches > 2 and not self.wired.spines
 
-    def _inside(self, group: Indices, i: Indices, j: Indices, message: Indices) -> Iterator[LinkUse]:
+    def _inside(
+        self, group: Indices, i: Indices, j: Indices, message: Indices
+    ) -> Iterator[LinkUse]:
         share = np.ones(len(message))
         if not self.wired.spines:
             yield self._leg(group[message], i[message], j[message], message, share, out=True)
         for spine in range(self.wired.spines):
             for end, out in ((i, True), (j, False)):
-                yield self._leg(group[message], end[message], 0 * message + spine, message, share / self.wired.spines, out=out)
+                yield self._leg(
+                    group[message],
+                    end[message],
+                    0 * message + spine,
+                    message,
+                    share / self.wired.spines,
+                    out=out,
+                )
 
-    def _leg(self, group: Indices, switch: Indices, gateway: Indices, message: Indices, share: Floats, *, out: bool) -> LinkUse:
+    def _leg(
+        self,
+        group: Indices,
+        switch: Indices,
+        gateway: Indices,
+        message: Indices,
+        share: Floats,
+        *,
+        out: bool,
+    ) -> LinkUse:
         """The link from a switch to a gateway of its group, or back; none where they are one."""
         wires = self.wired
         if wires.spines:
@@ -168,7 +219,9 @@ class DragonflyRouter(Router):
 
     def to_all(self, there: Floats) -> list[Floats]:
         groups = -(-len(there) // self.wired.switches)
-        at = np.append(there, np.zeros(groups * self.wired.switches - len(there))).reshape(groups, -1)
+        at = np.append(there, np.zeros(groups * self.wired.switches - len(there))).reshape(
+            groups, -1
+        )
         sent = at[:, :, None] * at.sum(axis=1)
         sent[np.arange(groups), :, np.arange(groups)] = 0.0
         local = at[:, :, None] * at[:, None]
@@ -192,14 +245,18 @@ class DragonflyRouter(Router):
         return self.wired.routing == "valiant"
 
     def _better(self, there: _Flows) -> tuple[list[Floats], bool]:
-        """The loads of minimal routes, or by way of others where these load the busiest link less, and whether they do."""
+        """The loads of minimal routes, or by way of others where these load the busiest link less,
+        and whether they do."""
         minimal, valiant = self._minimal(there), self._valiant(there)
         detours = self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9)
         return (valiant if detours else minimal), detours
 
     def _busiest_s(self, loads: list[Floats]) -> float:
         rates = [float(wire.Bps.max(initial=0.0)) for wire in self.wires]
-        return max((float(load.max()) / rate for load, rate in zip(loads, rates, strict=True) if rate), default=0.0)
+        return max(
+            (float(load.max()) / rate for load, rate in zip(loads, rates, strict=True) if rate),
+            default=0.0,
+        )
 
     def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Flows:
         a = self.wired.switches
@@ -221,12 +278,16 @@ class DragonflyRouter(Router):
         return self._on_links(loads, there, turns=turns)
 
     def _valiant(self, there: _Flows) -> list[Floats]:
-        """Each group X other than its own two has an equal part of what goes from a group to another."""
+        """Each group X other than its own two has an equal part of what goes from a group to
+        another."""
         others = self.groups - 2
         if others < 1:
             return self._minimal(there, turns=self._turns_inside)
         loads, at, between = self._none(), there.groups, there.out.sum(axis=1) / others
-        for legs, sent, ways in ((loads.out, there.out, loads.far), (loads.into, there.into, loads.far.T)):
+        for legs, sent, ways in (
+            (loads.out, there.out, loads.far),
+            (loads.into, there.into, loads.far.T),
+        ):
             by_way = np.repeat(sent.sum(axis=2)[:, :, None] / others, self.groups, axis=2)
             by_way[:, :, at] -= sent / others
             by_way[np.arange(len(at)), :, at] = 0.0
@@ -238,10 +299,13 @@ class DragonflyRouter(Router):
 
     def _none(self) -> _Between:
         g, a, k = self.groups, self.wired.switches, self.wired.gateways
-        return _Between(np.zeros((g, a, k)), np.zeros((g, a, k)), np.zeros((g, g)), np.zeros((g, k, k)))
+        return _Between(
+            np.zeros((g, a, k)), np.zeros((g, a, k)), np.zeros((g, g)), np.zeros((g, k, k))
+        )
 
     def _on_links(self, loads: _Between, there: _Flows, *, turns: bool = False) -> list[Floats]:
-        """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another switch of the group."""
+        """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
+        switch of the group."""
         a, at = self.wired.switches, there.groups
         far = np.repeat(loads.far.ravel() / self.wired.cables, self.wired.cables)
         sent, came = there.local.sum(axis=2, keepdims=True), there.local.sum(axis=1, keepdims=True)

@@ -1,7 +1,9 @@
-"""Runs a schedule: on real state, to judge the result, on link models, to count the loads, and step by step, to be read.
+"""Runs a schedule: on real state, to judge the result, on link models, to count the loads, and step
+by step, to be read.
 
-Every contribution is a random 64-bit number and sums are modulo 2^64, so one that is missing or counted twice shows, but for a
-chance of 2^-64. Zero means nothing is held. Loads on links of capacity 1 are in units of M, else in seconds per byte of M.
+Every contribution is a random 64-bit number and sums are modulo 2^64, so one that is missing or
+counted twice shows, but for a chance of 2^-64. Zero means nothing is held. Loads on links of
+capacity 1 are in units of M, else in seconds per byte of M.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +26,8 @@ Carry = Callable[[tuple[Step, ...], Floats], None]
 
 
 class Outcome(NamedTuple):
-    """Whether the collective's post-condition holds, else the first thing wrong; and the number of steps."""
+    """Whether the collective's post-condition holds, else the first thing wrong; and the number of
+    steps."""
 
     holds: bool
     problem: str
@@ -32,11 +35,16 @@ class Outcome(NamedTuple):
 
 
 def run(program: Program, carry: Carry | None = None) -> Outcome:
-    """Execute a schedule, which is consumed; ``carry`` is called with every batch of steps and the chunk sizes."""
+    """Execute a schedule, which is consumed; ``carry`` is called with every batch of steps and the
+    chunk sizes."""
     state: _Places | _Sums = _Places(program) if program.primitive in (A2A, P2P) else _Sums(program)
     count = 0
     for batch in program.batches:
-        if any((nodes < 0).any() or (nodes >= program.nodes).any() for one in batch for nodes in (one.src, one.dst)):
+        if any(
+            (nodes < 0).any() or (nodes >= program.nodes).any()
+            for one in batch
+            for nodes in (one.src, one.dst)
+        ):
             return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:
             carry(program.standing(batch), program.chunk_bytes)
@@ -78,7 +86,11 @@ class _Sums:
         home = self.program.home
         if self.program.primitive in (RS, REDUCE):
             wrong = np.flatnonzero(self.held[home, np.arange(len(home))] != self.total)
-            return f"chunk {wrong[0]} is not the sum over all ranks at rank {home[wrong[0]]}" if len(wrong) else ""
+            return (
+                f"chunk {wrong[0]} is not the sum over all ranks at rank {home[wrong[0]]}"
+                if len(wrong)
+                else ""
+            )
         ranks, bad = np.nonzero(self.held[: self.program.ranks] != self.total)
         return f"rank {ranks[0]} does not end with the right chunk {bad[0]}" if len(ranks) else ""
 
@@ -101,25 +113,41 @@ class _Places:
 
     def verdict(self) -> str:
         wrong = np.flatnonzero(self.at != self.target)
-        return f"chunk {wrong[0]} ends at rank {self.at[wrong[0]]}, not {self.target[wrong[0]]}" if len(wrong) else ""
+        return (
+            f"chunk {wrong[0]} ends at rank {self.at[wrong[0]]}, not {self.target[wrong[0]]}"
+            if len(wrong)
+            else ""
+        )
 
 
 def joined(batch: Sequence[Step]) -> tuple[Indices, Indices, Indices]:
     """Senders, receivers and chunks of all steps that run at the same time."""
-    src, dst, chunk = (np.concatenate(ends) for ends in zip(*((one.src, one.dst, one.chunk) for one in batch), strict=True))
+    src, dst, chunk = (
+        np.concatenate(ends)
+        for ends in zip(*((one.src, one.dst, one.chunk) for one in batch), strict=True)
+    )
     return src, dst, chunk
 
 
 def links_for(group: Group, ranks: int, inside: int = 1, endpoints: int = 0) -> LinkModel:
-    """The links of a group's tier, for the ranks behind its endpoints; a port each where it is no lattice, mesh or network."""
+    """The links of a group's tier, for the ranks behind its endpoints; a port each where it is no
+    lattice, mesh or network."""
     wires = shared(group.wires, inside)
     return links_of(
-        group.joined_by, ranks, inside, endpoints, axes=group.axes, wires=wires, stride=group.stride, alone=group.alone
+        group.joined_by,
+        ranks,
+        inside,
+        endpoints,
+        axes=group.axes,
+        wires=wires,
+        stride=group.stride,
+        alone=group.alone,
     )
 
 
 class Network:
-    """Adds up loads: ``peak`` sums each step's busiest resource (lock step); ``busiest`` is the largest total (streams)."""
+    """Adds up loads: ``peak`` sums each step's busiest resource (lock step); ``busiest`` is the
+    largest total (streams)."""
 
     def __init__(self, *tiers: LinkModel) -> None:
         self.tiers, self.hops, self.peak, self.total = tiers, 0, 0.0, np.zeros(1)
@@ -128,12 +156,20 @@ class Network:
         """On every resource; a message travels on the outermost tier that separates its ends."""
         on, found = tier_of(self.tiers, src, dst), []
         for number, tier in enumerate(self.tiers):
-            a, b, sent = (array[on == number] for array in (src, dst, size)) if len(self.tiers) > 1 else (src, dst, size)
-            found += [load / one.capacity_Bps for one, load in zip(tier.classes, tier.loads(a, b, sent), strict=True)]
+            a, b, sent = (
+                (array[on == number] for array in (src, dst, size))
+                if len(self.tiers) > 1
+                else (src, dst, size)
+            )
+            found += [
+                load / one.capacity_Bps
+                for one, load in zip(tier.classes, tier.loads(a, b, sent), strict=True)
+            ]
         return np.concatenate(found)
 
     def of_ranks(self, loads: Floats) -> Floats:
-        """The most that any port or link of each rank carries, either direction, shape (N,); of a single tier."""
+        """The most that any port or link of each rank carries, either direction, shape (N,); of a
+        single tier."""
         (tier,) = self.tiers
         ends = np.cumsum([len(one.exists) for one in tier.classes])
         return tier.of_ranks(np.split(loads, ends[:-1]))
@@ -155,7 +191,8 @@ class Network:
 
 
 class Tiers(Network):
-    """Each tier's ports or links, innermost first, in a network of its own; ``hops`` and ``peak`` are their sums."""
+    """Each tier's ports or links, innermost first, in a network of its own; ``hops`` and ``peak``
+    are their sums."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         sizes = [group.ranks for group in groups]
@@ -166,10 +203,20 @@ class Tiers(Network):
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         on = [tier_of(self.tiers, one.src, one.dst) for one in batch]
         for k, network in enumerate(self.networks):
-            pairs = [(one, tier == k) for one, tier in zip(batch, on, strict=True) if (tier == k).any()]
+            pairs = [
+                (one, tier == k) for one, tier in zip(batch, on, strict=True) if (tier == k).any()
+            ]
             if pairs:
-                network.carry(tuple(Step(one.src[at], one.dst[at], one.chunk[at], one.add) for one, at in pairs), chunk_bytes)
-        self.hops, self.peak = sum(one.hops for one in self.networks), sum(one.peak for one in self.networks)
+                network.carry(
+                    tuple(
+                        Step(one.src[at], one.dst[at], one.chunk[at], one.add) for one, at in pairs
+                    ),
+                    chunk_bytes,
+                )
+        self.hops, self.peak = (
+            sum(one.hops for one in self.networks),
+            sum(one.peak for one in self.networks),
+        )
 
     @property
     def busiest(self) -> float:
@@ -180,7 +227,8 @@ Values = tuple[float, ...]
 
 Vectors = Sequence[Sequence[float]] | Literal["example"]
 
-"""The numbers that each rank starts with, all of one length; ``example``: small ones to follow by eye."""
+"""The numbers that each rank starts with, all of one length; ``example``: small ones to follow by
+eye."""
 
 Hop = tuple[int, int, int]  # src, dst, chunk
 
@@ -227,22 +275,27 @@ class Trace(NamedTuple):
 
 
 def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
-    """Run a schedule (``program`` is consumed) and record every step; ``network`` counts the loads."""
+    """Run a schedule (``program`` is consumed) and record every step; ``network`` counts the
+    loads."""
     state, steps = _State(program, vectors), []
     start = state.holdings()
     for batch in program.batches:
         before = network.hops, network.peak
         network.carry(program.standing(batch), program.chunk_bytes)
         messages = state.apply(batch)
-        steps.append(Traced(messages, network.hops - before[0], network.peak - before[1], state.holdings()))
+        steps.append(
+            Traced(messages, network.hops - before[0], network.peak - before[1], state.holdings())
+        )
     return state.trace(start, steps)
 
 
 def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = ()) -> Trace:
-    """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a step.
+    """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a
+    step.
 
-    Axis 1 first, the shorter way round each ring. A chunk with two equally short ways takes both in halves; the second half is
-    numbered after all other chunks. Hops of a batch overlap: n_β is what each adds to the load of the busiest link.
+    Axis 1 first, the shorter way round each ring. A chunk with two equally short ways takes both in
+    halves; the second half is numbered after all other chunks. Hops of a batch overlap: n_β is what
+    each adds to the load of the busiest link.
     """
     batches, sizes, tied = list(program.batches), program.chunk_bytes.copy(), set[int]()
     for src, dst, chunk in map(joined, batches):
@@ -251,7 +304,9 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
     second = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
     sizes[list(second)] /= 2
     parts = [*range(len(sizes)), *second]
-    halved = program._replace(chunk_bytes=sizes[parts], home=program.home[parts], target=program.target[parts])
+    halved = program._replace(
+        chunk_bytes=sizes[parts], home=program.home[parts], target=program.target[parts]
+    )
     state, steps = _State(halved, vectors), []
     start = state.holdings()
     for batch in batches:
@@ -264,7 +319,8 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
 
 
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
-    """One batch hop by hop: messages set out together and are forwarded at once; second halves go down where ways tie."""
+    """One batch hop by hop: messages set out together and are forwarded at once; second halves go
+    down where ways tie."""
     src, dst, chunk = joined(batch)
     ways: list[tuple[list[Hop], list[Hop]]] = [([], []) for _ in src]
     for use in lattice.uses(src, dst):
@@ -272,7 +328,13 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
         size, stride = lattice.sizes[axis], lattice.strides[axis]
         place = use.resource // stride % size
         there = use.resource + ((place + (-1 if down else 1)) % size - place) * stride
-        hops = zip(use.message.tolist(), use.share.tolist(), use.resource.tolist(), there.tolist(), strict=True)
+        hops = zip(
+            use.message.tolist(),
+            use.share.tolist(),
+            use.resource.tolist(),
+            there.tolist(),
+            strict=True,
+        )
         for message, share, here, end in hops:
             one = int(chunk[message])
             if share == 1 or not down:
@@ -291,40 +353,68 @@ class _State:
         self.summed = program.primitive in (AR, RS, REDUCE)
         if vectors == "example":
             own = sizes if self.summed else sizes[home == home[0]]
-            length = lcm(program.ranks, *(round(float(own.sum() / size)) for size in own))  # at least one value in every chunk
+            # at least one value in every chunk
+            length = lcm(program.ranks, *(round(float(own.sum() / size)) for size in own))
             self.vectors: tuple[Values, ...] = tuple(
-                tuple((1, 5, 3, 7)[k % 4] + 8 * (k // 4) + rank for k in range(length)) for rank in range(program.ranks)
+                tuple((1, 5, 3, 7)[k % 4] + 8 * (k // 4) + rank for k in range(length))
+                for rank in range(program.ranks)
             )
         else:
             self.vectors = tuple(map(tuple, vectors))
-        self.held: list[dict[int, tuple[frozenset[int], Values]]] = [{} for _ in range(program.nodes)]
+        self.held: list[dict[int, tuple[frozenset[int], Values]]] = [
+            {} for _ in range(program.nodes)
+        ]
         for rank in range(program.ranks):
             chunks = np.arange(len(home)) if self.summed else np.flatnonzero(home == rank)
             if program.primitive is not AR:  # what one rank ends with lies together in its vector
                 chunks = chunks[np.argsort(program.target[chunks], kind="stable")]
             vector = self.vectors[rank] if self.vectors else ()
-            ends = np.rint(np.cumsum(sizes[chunks]) / sizes[chunks].sum() * len(vector)).astype(int).tolist()
+            ends = (
+                np.rint(np.cumsum(sizes[chunks]) / sizes[chunks].sum() * len(vector))
+                .astype(int)
+                .tolist()
+            )
             pieces = [vector[first:last] for first, last in pairwise([0, *ends])]
-            self.held[rank] = {chunk: (frozenset([rank]), piece) for chunk, piece in zip(chunks.tolist(), pieces, strict=True)}
+            self.held[rank] = {
+                chunk: (frozenset([rank]), piece)
+                for chunk, piece in zip(chunks.tolist(), pieces, strict=True)
+            }
 
     def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
         """Move a batch; all of its messages read what was held before it."""
         ways = [
             (src, dst, chunk, one.add)
             for one in batch
-            for src, dst, chunk in zip(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True)
+            for src, dst, chunk in zip(
+                one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True
+            )
         ]
         carried = [self.held[src][chunk] for src, _, chunk, _ in ways]
         for (src, dst, chunk, add), (ranks, values) in zip(ways, carried, strict=True):
             if self.program.primitive in (A2A, P2P):
                 del self.held[src][chunk]
-            own_ranks, own = self.held[dst].get(chunk, (frozenset(), ())) if add else (frozenset(), ())
-            self.held[dst][chunk] = ranks | own_ranks, tuple(map(add_up, values, own)) if own else values
+            own_ranks, own = (
+                self.held[dst].get(chunk, (frozenset(), ())) if add else (frozenset(), ())
+            )
+            self.held[dst][chunk] = (
+                ranks | own_ranks,
+                tuple(map(add_up, values, own)) if own else values,
+            )
         return tuple(Message(*way, values) for way, (_, values) in zip(ways, carried, strict=True))
 
     def holdings(self) -> Holdings:
         nodes = (sorted(node.items()) for node in self.held)
-        return tuple(tuple(Held(chunk, tuple(sorted(ranks)), values) for chunk, (ranks, values) in node) for node in nodes)
+        return tuple(
+            tuple(Held(chunk, tuple(sorted(ranks)), values) for chunk, (ranks, values) in node)
+            for node in nodes
+        )
 
     def trace(self, start: Holdings, steps: Iterable[Traced]) -> Trace:
-        return Trace(self.program.ranks, tuple(self.program.chunk_bytes.tolist()), self.summed, start, tuple(steps), self.vectors)
+        return Trace(
+            self.program.ranks,
+            tuple(self.program.chunk_bytes.tolist()),
+            self.summed,
+            start,
+            tuple(steps),
+            self.vectors,
+        )

@@ -1,4 +1,5 @@
-"""Trees over all links of a graph, or ways from rank to rank: segment after segment down each at once, a reduction backwards.
+"""Trees over all links of a graph, or ways from rank to rank: segment after segment down each at
+once, a reduction backwards.
 
 Tree or way t has P chunks, t * P + s, of its share of what its root sends.
 """
@@ -26,7 +27,9 @@ def forest(primitive: Primitive, group: Group, segments: int) -> Program:
     sizes = _sizes(found, len(roots), segments)
     stands = np.array([*range(group.ranks), *found.switches]) if found.switches else None
     nodes = group.ranks + len(found.switches)
-    return Program(primitive, group.ranks, nodes, sizes, home=root, target=root, batches=batches, stands=stands)
+    return Program(
+        primitive, group.ranks, nodes, sizes, home=root, target=root, batches=batches, stands=stands
+    )
 
 
 @schedule("mcf", A2A)
@@ -37,7 +40,9 @@ def mcf(primitive: Primitive, group: Group, segments: int) -> Program:
     nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
     stands = np.arange(nodes) if nodes > group.ranks else None
     batches = _down(found, segments)
-    return Program(primitive, group.ranks, nodes, sizes, home=start, target=end, batches=batches, stands=stands)
+    return Program(
+        primitive, group.ranks, nodes, sizes, home=start, target=end, batches=batches, stands=stands
+    )
 
 
 def _sizes(found: Forest, parts: int, segments: int) -> Floats:

@@ -1,7 +1,8 @@
-"""All-gather, reduce-scatter, all-reduce and all-to-all among equals, on rings, by doubling and at once.
+"""All-gather, reduce-scatter, all-reduce and all-to-all among equals, on rings, by doubling and at
+once.
 
-Rank c's chunk is number c, of M/N; an all-to-all's chunk ``src * N + dst`` goes from src to dst, a rank's own stays. Off powers
-of two, ranks are folded into neighbours or padded with ranks of zeros.
+Rank c's chunk is number c, of M/N; an all-to-all's chunk ``src * N + dst`` goes from src to dst, a
+rank's own stays. Off powers of two, ranks are folded into neighbours or padded with ranks of zeros.
 """
 
 from itertools import chain
@@ -12,7 +13,17 @@ import numpy as np
 from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.schedules.lattice import embedded_ring
-from colltool.schedules.program import Batches, Indices, Program, equal_chunks, gathered, moves, schedule, step, strides
+from colltool.schedules.program import (
+    Batches,
+    Indices,
+    Program,
+    equal_chunks,
+    gathered,
+    moves,
+    schedule,
+    step,
+    strides,
+)
 
 
 def gather_on_ring(ring: Indices) -> Batches:
@@ -22,14 +33,19 @@ def gather_on_ring(ring: Indices) -> Batches:
 
 
 def _scatter_on_ring(ring: Indices) -> Batches:
-    """Step k: every rank passes on its partial sum of the chunk that belongs k+1 places behind it."""
+    """Step k: every rank passes on its partial sum of the chunk that belongs k+1 places behind
+    it."""
     for k in range(len(ring) - 1):
         yield (step(ring, np.roll(ring, -1), np.roll(ring, k + 1), add=True),)
 
 
 @schedule("ring", AR, AG, RS, per_pair=1)
 def _ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    return embedded_ring(primitive, group) if group.axes else on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
+    return (
+        embedded_ring(primitive, group)
+        if group.axes
+        else on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
+    )
 
 
 def on_ring(primitive: Primitive, ring: Indices) -> Program:
@@ -51,9 +67,11 @@ def _doubling(n: int) -> Batches:
 
 @moves("pat", AG, RS)
 def _far_first(n: int) -> Batches:
-    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below N.
+    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below
+    N.
 
-    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set shifted by the distance.
+    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set
+    shifted by the distance.
     """
     rank, offsets = np.arange(n, dtype=np.int64)[:, None], np.zeros(1, dtype=np.int64)
     for stride in reversed(strides(n)):
@@ -88,7 +106,8 @@ def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> P
 
 
 class _Fold:
-    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for themselves."""
+    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for
+    themselves."""
 
     def __init__(self, n: int) -> None:
         self.kept = 1 << (n.bit_length() - 1)
@@ -97,7 +116,9 @@ class _Fold:
 
     def on_kept(self, batches: Batches) -> Batches:
         for batch in batches:
-            yield tuple(one._replace(src=self.rank_of[one.src], dst=self.rank_of[one.dst]) for one in batch)
+            yield tuple(
+                one._replace(src=self.rank_of[one.src], dst=self.rank_of[one.dst]) for one in batch
+            )
 
     def folded(self, batches: Batches, chunks: int) -> Batches:
         """Whole vectors in, the rounds, whole results out."""
@@ -123,7 +144,8 @@ def _rabenseifner_fold(primitive: Primitive, group: Group, _segments: int) -> Pr
 @moves("recursive-doubling-fold", AG)
 @moves("recursive-halving-fold", RS)
 def _folded(n: int) -> Batches:
-    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks get what they lack."""
+    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks
+    get what they lack."""
     fold = _Fold(n)
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
     for (one,) in fold.on_kept(_doubling(fold.kept)):
@@ -136,7 +158,8 @@ def _folded(n: int) -> Batches:
 
 @schedule("rabenseifner-padded", AR)
 def _rabenseifner_padded(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only sends in the last."""
+    """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only
+    sends in the last."""
     n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
 
     def to_the_group() -> Batches:
@@ -159,7 +182,8 @@ def _one_peer_after_the_other(n: int) -> Batches:
 
 @moves("bruck", A2A)
 def _by_the_bits_of_the_way(n: int) -> Batches:
-    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are behind it."""
+    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
+    behind it."""
     src, dst = np.divmod(np.arange(n * n), n)
     way = (dst - src) % n
     for stride in strides(n):
@@ -199,11 +223,13 @@ def zigzag(n: int) -> Indices:
 
 
 def rings(n: int) -> Indices:
-    """Rings through all ranks from rank 0 that load all links of a full mesh alike, shape (rings, n).
+    """Rings through all ranks from rank 0 that load all links of a full mesh alike, shape (rings,
+    n).
 
-    Walecki's decomposition (Lucas, Récréations mathématiques II, 1892): the ranks but one stand on a circle, and a zigzag visits
-    them all; with rank 0 between its ends it is a ring. Turned by every angle it uses each link once for odd N; for even N the
-    rings and their reverses use each link twice.
+    Walecki's decomposition (Lucas, Récréations mathématiques II, 1892): the ranks but one stand on
+    a circle, and a zigzag visits them all; with rank 0 between its ends it is a ring. Turned by
+    every angle it uses each link once for odd N; for even N the rings and their reverses use each
+    link twice.
     """
     turned = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
     if n % 2 == 0:
@@ -212,7 +238,8 @@ def rings(n: int) -> Indices:
 
 
 def paths(n: int) -> Indices:
-    """Paths through all ranks, equally many from each, that load all links alike: a domain's part of rings over all NICs."""
+    """Paths through all ranks, equally many from each, that load all links alike: a domain's part
+    of rings over all NICs."""
     turned = (zigzag(n) + np.arange(n)[:, None]) % n
     return np.concatenate([turned, turned[:, ::-1]]) if n % 2 else turned
 

@@ -1,7 +1,8 @@
 """Nested full meshes: parts of the payload over all axes at once, each in an order of its own.
 
-Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each other one on it what is that
-one's so far; it then holds the chunks whose owners share its place on the axes that are done.
+Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
+other one on it what is that one's so far; it then holds the chunks whose owners share its place on
+the axes that are done.
 """
 
 from math import prod
@@ -12,7 +13,16 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.hyperx import shares, turned_axes
 from colltool.algorithms.wires import HyperXWires
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.schedules.program import Batches, Indices, Program, Step, equal_chunks, gathered, schedule, step
+from colltool.schedules.program import (
+    Batches,
+    Indices,
+    Program,
+    Step,
+    equal_chunks,
+    gathered,
+    schedule,
+    step,
+)
 
 
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
@@ -32,7 +42,8 @@ def _gather(wires: HyperXWires) -> Batches:
 
 
 def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
-    """Along the last of the axes ``done``: each rank's chunks whose owners share its place on all of these."""
+    """Along the last of the axes ``done``: each rank's chunks whose owners share its place on all
+    of these."""
     ranks, axis = prod(wires.shape), done[-1]
     stride = prod(wires.shape[:axis])
     owner = np.arange(ranks)

@@ -1,7 +1,8 @@
 """Link models: which ports, links and uplinks of a tier each message loads.
 
-Resources come in classes (one direction of an axis, the uplinks of a level), each with a capacity in bytes/s. Ranks are numbered
-innermost tier fastest; every rank behind an endpoint has ports or links of its own there, a copy of the tier.
+Resources come in classes (one direction of an axis, the uplinks of a level), each with a capacity
+in bytes/s. Ranks are numbered innermost tier fastest; every rank behind an endpoint has ports or
+links of its own there, a copy of the tier.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ from colltool.algorithms.wires import Wires
 from colltool.base.errors import ColltoolError
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
+# 32 bits where there is one for every message or rank, 64 elsewhere
+Indices = NDArray[np.signedinteger[Any]]
 SMALL = np.int32  # holds any rank, group or resource of a fabric that can be followed link by link
 _DUST = 1e-12  # of the busiest link: rounding that a running sum leaves where nothing passes
 
@@ -32,7 +34,8 @@ class LinkClass(NamedTuple):
 
 
 class LinkUse(NamedTuple):
-    """Messages that load resources of class ``number``, with the share of their bytes; shape (k,) each."""
+    """Messages that load resources of class ``number``, with the share of their bytes; shape (k,)
+    each."""
 
     number: int
     resource: Indices
@@ -41,13 +44,17 @@ class LinkUse(NamedTuple):
 
 
 class LinkModel:
-    """One tier's resources: ``ranks`` over all copies, ``inside`` of them behind each of a domain's ``endpoints`` (0: all)."""
+    """One tier's resources: ``ranks`` over all copies, ``inside`` of them behind each of a domain's
+    ``endpoints`` (0: all)."""
 
     classes: list[LinkClass]
     rails = 1  # separate fabrics in the tier; a leaf joins ports of one
-    hop_alpha_s: float | None = None  # α of one link where ring neighbours can be one link apart: on a lattice
+    # α of one link where ring neighbours can be one link apart: on a lattice
+    hop_alpha_s: float | None = None
 
-    def __init__(self, ranks: int, inside: int, endpoints: int, tier: str, capacity_Bps: float) -> None:
+    def __init__(
+        self, ranks: int, inside: int, endpoints: int, tier: str, capacity_Bps: float
+    ) -> None:
         self.ranks, self.inside, self.endpoints = ranks, inside, endpoints or ranks // inside
         self.tier, self.capacity_Bps, self.copies = tier, capacity_Bps, ranks // self.endpoints
 
@@ -57,7 +64,8 @@ class LinkModel:
         return endpoint, ranks // (self.inside * self.endpoints) * self.inside + ranks % self.inside
 
     def departures(self, src: Indices, dst: Indices) -> Indices:  # noqa: ARG002
-        """The rank whose port each message leaves by if a neighbour may forward it; by default the sender."""
+        """The rank whose port each message leaves by if a neighbour may forward it; by default the
+        sender."""
         return src
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
@@ -65,26 +73,32 @@ class LinkModel:
         raise NotImplementedError
 
     def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
-        """How many times as long a byte takes on these resources as on the class's fastest: :meth:`uses` counts it in shares."""
+        """How many times as long a byte takes on these resources as on the class's fastest:
+        :meth:`uses` counts it in shares."""
         return np.ones(len(resource))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes per resource, class by class."""
         loads = [np.zeros(len(one.exists)) for one in self.classes]
         for use in self.uses(src, dst):
-            loads[use.number] += np.bincount(use.resource, size[use.message] * use.share, len(loads[use.number]))
+            loads[use.number] += np.bincount(
+                use.resource, size[use.message] * use.share, len(loads[use.number])
+            )
         return loads
 
     def to_all(self) -> list[Floats]:
-        """Bytes per resource while every rank has a byte for each behind another endpoint; asked of a last tier with ports."""
+        """Bytes per resource while every rank has a byte for each behind another endpoint; asked of
+        a last tier with ports."""
         raise NotImplementedError
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        """The most that any port or link of each rank carries, either direction, shape (N,); of a single tier."""
+        """The most that any port or link of each rank carries, either direction, shape (N,); of a
+        single tier."""
         raise NotImplementedError
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
-        """Links between neighbours on each message's path; 1 where every pair is joined directly."""
+        """Links between neighbours on each message's path; 1 where every pair is joined
+        directly."""
         apart: Indices = (src != dst).astype(np.int64)
         return apart
 
@@ -101,7 +115,8 @@ class LinkModel:
 
 
 class LevelBoundary(NamedTuple):
-    """Where a level of switches joins the next: domains of ``endpoints``, whose uplinks add up to ``uplink_Bps``."""
+    """Where a level of switches joins the next: domains of ``endpoints``, whose uplinks add up to
+    ``uplink_Bps``."""
 
     name: str
     endpoints: int
@@ -109,23 +124,47 @@ class LevelBoundary(NamedTuple):
 
 
 class SwitchedLinks(LinkModel):
-    """Two ports per rank and, for each domain of a level, uplinks and downlinks over which flows spread evenly.
+    """Two ports per rank and, for each domain of a level, uplinks and downlinks over which flows
+    spread evenly.
 
-    With several ``rails`` a leaf belongs to one, and messages between rails climb to the last level, or cannot be sent where the
-    rails are ``apart``: ColltoolError. Nodes beyond the ranks are switches with unlimited ports.
+    With several ``rails`` a leaf belongs to one, and messages between rails climb to the last
+    level, or cannot be sent where the rails are ``apart``: ColltoolError. Nodes beyond the ranks
+    are switches with unlimited ports.
     """
 
-    def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
-                 alphas_s: Sequence[float] = (0.0,), boundaries: Sequence[LevelBoundary] = (),
-                 rails: int = 1, apart: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        ranks: int,
+        inside: int = 1,
+        endpoints: int = 0,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alphas_s: Sequence[float] = (0.0,),
+        boundaries: Sequence[LevelBoundary] = (),
+        rails: int = 1,
+        apart: bool = False,
+    ) -> None:
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
-        self.alphas_s, self.boundaries, self.rails, self.apart = np.array(alphas_s), boundaries, rails, apart
+        self.alphas_s, self.boundaries, self.rails, self.apart = (
+            np.array(alphas_s),
+            boundaries,
+            rails,
+            apart,
+        )
         every = np.ones(ranks, dtype=bool)
-        self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")]
+        self.classes = [
+            LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")
+        ]
         for one in boundaries:
-            count = -(-ranks // (inside * self.endpoints)) * -(-self.endpoints // one.endpoints) * rails
+            count = (
+                -(-ranks // (inside * self.endpoints)) * -(-self.endpoints // one.endpoints) * rails
+            )
             exists = np.full(count, one.endpoints < self.endpoints)
-            self.classes += [LinkClass(tier, f"{one.name} {way}links", exists, one.uplink_Bps, False) for way in ("up", "down")]
+            self.classes += [
+                LinkClass(tier, f"{one.name} {way}links", exists, one.uplink_Bps, False)
+                for way in ("up", "down")
+            ]
 
     def rail(self, ranks: Indices) -> Indices:
         """Position in the domain, modulo rails."""
@@ -136,14 +175,25 @@ class SwitchedLinks(LinkModel):
         return src - self.rail(src) + self.rail(dst)
 
     def _domain(self, ranks: Indices, size: int) -> Indices:
-        endpoint, outer = ranks // self.inside % self.endpoints, ranks // (self.inside * self.endpoints)
-        return (outer * -(-self.endpoints // size) + endpoint // size) * self.rails + self.rail(ranks)
+        endpoint, outer = (
+            ranks // self.inside % self.endpoints,
+            ranks // (self.inside * self.endpoints),
+        )
+        return (outer * -(-self.endpoints // size) + endpoint // size) * self.rails + self.rail(
+            ranks
+        )
 
     def _check_rails(self, src: Indices, dst: Indices) -> None:
         if self.apart and len(changing := np.flatnonzero(self.rail(src) != self.rail(dst))):
             one = changing[0]
-            what = f"rank {src[one]} sends to rank {dst[one]}, from rail {self.rail(src)[one]} to rail {self.rail(dst)[one]}"
-            fix = f"send through rank {self.departures(src, dst)[one]}, the sender's neighbour on that rail"
+            what = (
+                f"rank {src[one]} sends to rank {dst[one]}, from rail {self.rail(src)[one]} to rail"
+                f" {self.rail(dst)[one]}"
+            )
+            fix = (
+                f"send through rank {self.departures(src, dst)[one]}, the sender's neighbour on"
+                " that rail"
+            )
             raise ColltoolError(f"{what}, and rails never meet here", fix=fix)
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
@@ -177,14 +227,25 @@ class SwitchedLinks(LinkModel):
             return f"{self.tier} rank {resource} {('out', 'in')[number]}"
         domain, rail = divmod(resource, self.rails)
         of_rail = f" rail {rail}" if self.rails > 1 else ""
-        return f"{self.tier} {self.boundaries[(number - 2) // 2].name} {domain}{of_rail} {('uplinks', 'downlinks')[number % 2]}"
+        return (
+            f"{self.tier} {self.boundaries[(number - 2) // 2].name} {domain}{of_rail}"
+            f" {('uplinks', 'downlinks')[number % 2]}"
+        )
 
 
 class MeshLinks(LinkModel):
     """A full mesh: one link per ordered pair of endpoints, in every copy."""
 
-    def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
-                 alpha_s: float = 0.0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        ranks: int,
+        inside: int = 1,
+        endpoints: int = 0,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alpha_s: float = 0.0,
+    ) -> None:
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
         self.alpha_s = alpha_s
         exists = np.tile(~np.eye(self.endpoints, dtype=bool).ravel(), self.copies)
@@ -192,7 +253,12 @@ class MeshLinks(LinkModel):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         (a, copy), (b, _) = self.split(src), self.split(dst)
-        yield LinkUse(0, (copy * self.endpoints + a) * self.endpoints + b, np.arange(len(src)), np.ones(len(src)))
+        yield LinkUse(
+            0,
+            (copy * self.endpoints + a) * self.endpoints + b,
+            np.arange(len(src)),
+            np.ones(len(src)),
+        )
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         square = loads[0].reshape(self.ranks, self.ranks)
@@ -212,13 +278,24 @@ class MeshLinks(LinkModel):
 class LatticeLinks(LinkModel):
     """A torus or mesh, on shortest paths by dimension order from axis 1; ties split over both ways.
 
-    A link has the number of the rank that it leaves; classes are axis 1 up, axis 1 down, axis 2 up ...
+    A link has the number of the rank that it leaves; classes are axis 1 up, axis 1 down, axis 2 up
+    ...
     """
 
-    def __init__(self, axes: Sequence[Axis], ranks: int = 0, inside: int = 1, tier: str = "", capacity_Bps: float = 1.0, *,
-                 alpha_s: float = 0.0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        ranks: int = 0,
+        inside: int = 1,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alpha_s: float = 0.0,
+    ) -> None:
         self.axes, self.sizes = tuple(axes), [axis.size for axis in axes]
-        super().__init__(ranks or inside * prod(self.sizes), inside, prod(self.sizes), tier, capacity_Bps)
+        super().__init__(
+            ranks or inside * prod(self.sizes), inside, prod(self.sizes), tier, capacity_Bps
+        )
         self.strides = [prod(self.sizes[:axis]) for axis in range(len(self.sizes))]
         self.hop_alpha_s = self.alpha_s = alpha_s
         self.classes = []
@@ -229,7 +306,8 @@ class LatticeLinks(LinkModel):
                 self.classes.append(LinkClass(tier, f"axis {number} {sign}", exists, capacity_Bps))
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[tuple[int, Indices, Indices, Indices]]:
-        """Per axis: its number, where each message enters it, and its hops if it goes up or down."""
+        """Per axis: its number, where each message enters it, and its hops if it goes up or
+        down."""
         here, copy = self.split(src)
         there = self.split(dst)[0]
         for number, (axis, stride) in enumerate(zip(self.axes, self.strides, strict=True)):
@@ -247,7 +325,9 @@ class LatticeLinks(LinkModel):
             for way, (hops, other) in enumerate(((up, down), (down, up))):
                 taken = np.flatnonzero((hops <= other) & (hops > 0))
                 message = np.repeat(taken, hops[taken])
-                step = np.arange(len(message)) - np.repeat(np.cumsum(hops[taken]) - hops[taken], hops[taken])
+                step = np.arange(len(message)) - np.repeat(
+                    np.cumsum(hops[taken]) - hops[taken], hops[taken]
+                )
                 start = entry[message]
                 place = start // stride % size
                 at = (place + step) % size if way == 0 else (place - step) % size
@@ -255,7 +335,8 @@ class LatticeLinks(LinkModel):
                 yield LinkUse(2 * axis + way, start + (at - place) * stride, message, share)
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """The sums of :meth:`uses` without walking, so that all-to-alls of thousands of ranks stay fast."""
+        """The sums of :meth:`uses` without walking, so that all-to-alls of thousands of ranks stay
+        fast."""
         loads = []
         for axis, entry, up, down in self._legs(src, dst):
             places, stride = self.sizes[axis], self.strides[axis]
@@ -266,16 +347,25 @@ class LatticeLinks(LinkModel):
                 loads.append(self._arcs(axis, foot, first, (first + hops) % places, size * share))
         return loads
 
-    def _arcs(self, axis: int, foot: Indices, first: Indices, after: Indices, size: Floats) -> Floats:
-        """Add each size to places ``first`` up to ``after`` (exclusive) of its line, wrapping where it must.
+    def _arcs(
+        self, axis: int, foot: Indices, first: Indices, after: Indices, size: Floats
+    ) -> Floats:
+        """Add each size to places ``first`` up to ``after`` (exclusive) of its line, wrapping where
+        it must.
 
-        A difference array: plus where an arc begins, minus where it has ended, and a running sum along the line.
+        A difference array: plus where an arc begins, minus where it has ended, and a running sum
+        along the line.
         """
         places, stride = self.sizes[axis], self.strides[axis]
         wraps = (after <= first) & (size > 0)
-        begun, ended = (np.bincount(foot + place * stride, size, self.ranks) for place in (first, after))
+        begun, ended = (
+            np.bincount(foot + place * stride, size, self.ranks) for place in (first, after)
+        )
         steps = np.bincount(foot[wraps], size[wraps], self.ranks) + begun - ended
-        lines = np.flatnonzero(np.arange(self.ranks) // stride % places == 0)[:, None] + np.arange(places) * stride
+        lines = (
+            np.flatnonzero(np.arange(self.ranks) // stride % places == 0)[:, None]
+            + np.arange(places) * stride
+        )
         loads = np.zeros(self.ranks)
         loads[lines] = np.cumsum(steps[lines], axis=1)
         return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
@@ -291,7 +381,10 @@ class LatticeLinks(LinkModel):
         return busiest
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
-        hops: Indices = sum((np.minimum(up, down) for _, _, up, down in self._legs(src, dst)), np.zeros(len(src), np.int64))
+        hops: Indices = sum(
+            (np.minimum(up, down) for _, _, up, down in self._legs(src, dst)),
+            np.zeros(len(src), np.int64),
+        )
         return hops
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
@@ -302,7 +395,9 @@ class LatticeLinks(LinkModel):
         """``torus (0, 2, 1) -> (1, 2, 1)``."""
         axis, way = divmod(number, 2)
         copy, node = divmod(resource, self.endpoints)
-        place = [node // stride % size for size, stride in zip(self.sizes, self.strides, strict=True)]
+        place = [
+            node // stride % size for size, stride in zip(self.sizes, self.strides, strict=True)
+        ]
         there = list(place)
         there[axis] = (there[axis] + (-1 if way else 1)) % self.sizes[axis]
         return f"{self._of(copy)} ({', '.join(map(str, place))}) -> ({', '.join(map(str, there))})"
@@ -325,11 +420,20 @@ def links_of(
     stride: int = 1,
     alone: bool = False,
 ) -> LinkModel:
-    """The links of a lattice, full mesh or routed network, else one port per rank and what joins its levels; α of each level."""
+    """The links of a lattice, full mesh or routed network, else one port per rank and what joins
+    its levels; α of each level."""
     match joined_by:
         case "switches" | "tiers":
             return SwitchedLinks(
-                ranks, inside, endpoints, tier, capacity_Bps, alphas_s=alphas_s, boundaries=boundaries, rails=rails, apart=apart
+                ranks,
+                inside,
+                endpoints,
+                tier,
+                capacity_Bps,
+                alphas_s=alphas_s,
+                boundaries=boundaries,
+                rails=rails,
+                apart=apart,
             )
         case "pair_links":
             return MeshLinks(ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0])
@@ -343,14 +447,23 @@ def links_of(
 
             assert wires is not None  # a routed tier has them
             return RoutedLinks(
-                wires, ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0], stride=stride, alone=alone
+                wires,
+                ranks,
+                inside,
+                endpoints,
+                tier,
+                capacity_Bps,
+                alpha_s=alphas_s[0],
+                stride=stride,
+                alone=alone,
             )
         case _:
             assert_never(joined_by)
 
 
 def tier_of(tiers: Sequence[LinkModel], src: Indices, dst: Indices) -> NDArray[np.int8]:
-    """The outermost tier that separates the ends of each message, so the innermost whose domain holds both; -1: it stays."""
+    """The outermost tier that separates the ends of each message, so the innermost whose domain
+    holds both; -1: it stays."""
     tier: NDArray[np.int8] = (src != dst).astype(np.int8) - np.int8(1)
     for one in tiers[1:]:
         tier += src // one.inside != dst // one.inside

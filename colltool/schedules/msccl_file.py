@@ -1,8 +1,10 @@
-"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it: read strictly, then run by :mod:`msccl_machine`.
+"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it: read strictly, then run
+by :mod:`msccl_machine`.
 
-``algo`` has a ``gpu`` for every rank, with ``tb``s (threadblocks, each with a peer to send to, one to receive from and a channel)
-of ``step``s. No entity is expanded: a file with a DOCTYPE is refused. Source of the format: microsoft/msccl-tools,
-msccl/language/ir.py (ir_to_xml), and the parser of the runtime, microsoft/msccl src/misc/msccl.
+``algo`` has a ``gpu`` for every rank, with ``tb``s (threadblocks, each with a peer to send to, one
+to receive from and a channel) of ``step``s. No entity is expanded: a file with a DOCTYPE is
+refused. Source of the format: microsoft/msccl-tools, msccl/language/ir.py (ir_to_xml), and the
+parser of the runtime, microsoft/msccl src/misc/msccl.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
 
 
 class Op(NamedTuple):
-    """A step of a threadblock; ``after``: the threadblock and step of the same GPU that it waits for."""
+    """A step of a threadblock; ``after``: the threadblock and step of the same GPU that it waits
+    for."""
 
     type: str
     source: tuple[str, int]  # buffer, offset in chunks
@@ -70,7 +73,8 @@ class Algo(NamedTuple):
 
 
 def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
-    """The schedule of an XML text, executed in every way that it allows; ColltoolError names what is wrong, and where."""
+    """The schedule of an XML text, executed in every way that it allows; ColltoolError names what
+    is wrong, and where."""
     from colltool.schedules.msccl_machine import execute
     from colltool.schedules.own_file import primitive_called
 
@@ -78,7 +82,9 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     primitive = primitive_called(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:
         what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
-        raise algo.refused(what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce")
+        raise algo.refused(
+            what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce"
+        )
     try:
         promise = promise_of(primitive, algo.ranks, algo.chunks, algo.root)
     except ColltoolError as error:
@@ -89,9 +95,13 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
         for in_place in algo.in_place:
             execute(algo, promise, in_place=in_place, backwards=True)
     except ColltoolError as error:
-        what = f"{error.what}, though not in every order of its threadblocks: a dependency is missing"
+        what = (
+            f"{error.what}, though not in every order of its threadblocks: a dependency is missing"
+        )
         raise ColltoolError(what, where=error.where, fix=error.fix) from error
-    return OwnSchedule(algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root)
+    return OwnSchedule(
+        algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root
+    )
 
 
 class _XmlEvents:
@@ -115,16 +125,25 @@ class _XmlEvents:
             parser.Parse(text.encode(), True)
         except expat.ExpatError as error:
             what = f"not valid XML: {expat.ErrorString(error.code)}"
-            raise ColltoolError(what, where=f"{self.file}:{error.lineno}:{error.offset + 1}") from error
+            raise ColltoolError(
+                what, where=f"{self.file}:{error.lineno}:{error.offset + 1}"
+            ) from error
         return self._algo()
 
     def _algo(self) -> Algo:
         head, number = self.head, self._number
         in_place, out_of_place = number(head, "inplace", 0), number(head, "outofplace", -1)
-        if sorted(self.gpus) != list(range(len(self.gpus))) or not 2 <= len(self.gpus) <= MOST_RANKS:
-            raise self._refused(f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {len(self.gpus)}")
+        if (
+            sorted(self.gpus) != list(range(len(self.gpus)))
+            or not 2 <= len(self.gpus) <= MOST_RANKS
+        ):
+            raise self._refused(
+                f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {len(self.gpus)}"
+            )
         if number(head, "ngpus", len(self.gpus)) != len(self.gpus):
-            raise self._refused(f"ngpus is {clipped(head['ngpus'])}, and {len(self.gpus)} gpus are there")
+            raise self._refused(
+                f"ngpus is {clipped(head['ngpus'])}, and {len(self.gpus)} gpus are there"
+            )
         ways = (*[True] * bool(in_place), *[False] * (out_of_place == 1 or not in_place))
         return Algo(
             name=printable(head.get("name") or self.name)[:100],
@@ -133,20 +152,31 @@ class _XmlEvents:
             chunks=number(head, "nchunksperloop"),
             root=number(head, "root", 0),
             in_place=ways,
-            buffers={(gpu, name): size for gpu, sizes in self.gpus.items() for name, size in sizes.items()},
+            buffers={
+                (gpu, name): size
+                for gpu, sizes in self.gpus.items()
+                for name, size in sizes.items()
+            },
             blocks=self.blocks,
             file=self.file,
         )
 
     def _doctype(self, *_: object) -> None:
-        raise self._refused("a DOCTYPE is not read: it can define entities without end", "remove it")
+        raise self._refused(
+            "a DOCTYPE is not read: it can define entities without end", "remove it"
+        )
 
     def _start(self, name: str, given: Mapping[str, str]) -> None:
         inside = self.open[-1] if self.open else ""
         if name not in _INSIDE:
-            raise self._refused(f"the element '{clipped(name)}' is not known", nearest(name, list(_INSIDE)))
+            raise self._refused(
+                f"the element '{clipped(name)}' is not known", nearest(name, list(_INSIDE))
+            )
         if _INSIDE[name] != inside:
-            raise self._refused(f"'{name}' stands {f'in {chr(39)}{inside}{chr(39)}' if inside else 'outside of all'}")
+            raise self._refused(
+                f"'{name}' stands"
+                f" {f'in {chr(39)}{inside}{chr(39)}' if inside else 'outside of all'}"
+            )
         self.open.append(name)
         {"algo": self._head, "gpu": self._gpu, "tb": self._block, "step": self._step}[name](given)
 
@@ -161,15 +191,22 @@ class _XmlEvents:
         if gpu in self.gpus:
             raise self._refused(f"gpu {gpu} is there twice")
         names = {INPUT: "i_chunks", OUTPUT: "o_chunks", SCRATCH: "s_chunks"}
-        self.gpus[gpu], self.now = {name: self._number(given, key, 0) for name, key in names.items()}, gpu
+        self.gpus[gpu], self.now = (
+            {name: self._number(given, key, 0) for name, key in names.items()},
+            gpu,
+        )
 
     def _block(self, given: Mapping[str, str]) -> None:
         keys = ("id", "send", "recv", "chan")
-        id_, send, recv, channel = (self._number(given, key, None if key == "id" else -1) for key in keys)
+        id_, send, recv, channel = (
+            self._number(given, key, None if key == "id" else -1) for key in keys
+        )
         if (self.now, id_) in self.ids:
             raise self._refused(f"tb {id_} of gpu {self.now} is there twice")
         if len(self.blocks) == MOST_BLOCKS:
-            raise self._refused(f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels")
+            raise self._refused(
+                f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels"
+            )
         self.ids.add((self.now, id_))
         self.blocks.append(Block(self.now, id_, send, recv, channel, []))
 
@@ -178,10 +215,14 @@ class _XmlEvents:
         number, count = self._number(given, "s"), self._number(given, "cnt", 1)
         if type_ not in TYPES:
             raise self._refused(
-                f"the type '{clipped(type_)}' is not known", f"{nearest(type_, list(TYPES))} known: {', '.join(TYPES)}"
+                f"the type '{clipped(type_)}' is not known",
+                f"{nearest(type_, list(TYPES))} known: {', '.join(TYPES)}",
             )
         if number != len(ops):
-            raise self._refused(f"step {number} stands in the place of step {len(ops)}", "steps are numbered 0, 1, 2 ...")
+            raise self._refused(
+                f"step {number} stands in the place of step {len(ops)}",
+                "steps are numbered 0, 1, 2 ...",
+            )
         places = []
         for end in ("src", "dst"):
             buffer, offset = given.get(f"{end}buf", INPUT), self._number(given, f"{end}off", -1)
@@ -194,7 +235,16 @@ class _XmlEvents:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
             raise self._refused(what, "fewer channels or chunks")
         source, target = places
-        ops.append(Op(type_, source, target, count, None if tb < 0 else (tb, step), self.parser.CurrentLineNumber))
+        ops.append(
+            Op(
+                type_,
+                source,
+                target,
+                count,
+                None if tb < 0 else (tb, step),
+                self.parser.CurrentLineNumber,
+            )
+        )
 
     def _number(self, given: Mapping[str, str], key: str, usual: int | None = None) -> int:
         text = given.get(key)

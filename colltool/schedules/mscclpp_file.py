@@ -1,8 +1,9 @@
 """MSCCL++'s execution plans, JSON: read strictly, then run by :mod:`mscclpp_machine`.
 
-Each GPU has threadblocks of operations on its buffers and, through channels, on those of its peers: puts, gets, reductions that
-read or write a peer, packets, signals and waits. What needs switches that compute (``gstore``, ``glre``), semaphores or loops is
-refused by name. Source of the format: microsoft/mscclpp, python/mscclpp/language/internal/operations.py and test/executor-tests.
+Each GPU has threadblocks of operations on its buffers and, through channels, on those of its peers:
+puts, gets, reductions that read or write a peer, packets, signals and waits. What needs switches
+that compute (``gstore``, ``glre``), semaphores or loops is refused by name. Source of the format:
+microsoft/mscclpp, python/mscclpp/language/internal/operations.py and test/executor-tests.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from colltool.schedules.own import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSched
 FORM = "MSCCL++ plan"
 MOST_STEPS = 200_000
 
-# what an operation does with the places that it names: copies the one source, or adds the sources up, and writes all targets
+# what an operation does with the places that it names: copies the one source, or adds the sources
+# up, and writes all targets
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt"))
 SUMS = frozenset(("re", "rre", "rres", "res", "repkt", "respkt", "recspkt", "recpkt"))
 SIGNALS = frozenset(("signal", "rlxsignal", "pws", "pwsf"))
 WAITS = frozenset(("wait", "rlxwait"))
 NOTHING = frozenset(("nop", "flush"))
-PACKETS = frozenset(("upkt", "rppkt", "repkt", "respkt", "recspkt", "recpkt"))  # sources in scratch are waited for
+# sources in scratch are waited for
+PACKETS = frozenset(("upkt", "rppkt", "repkt", "respkt", "recspkt", "recpkt"))
 NAMES = COPIES | SUMS | SIGNALS | WAITS | NOTHING | {"barrier"}
 
 
@@ -62,7 +65,8 @@ def is_plan(text: str) -> bool:
 
 
 def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
-    """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation that is wrong or unknown."""
+    """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation
+    that is wrong or unknown."""
     from colltool.schedules.mscclpp_machine import execute
     from colltool.schedules.own_file import primitive_called
 
@@ -76,7 +80,9 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
     primitive = primitive_called(collective)
     if primitive is None:
         what = f"the collective '{clipped(collective)}' promises nothing that can be checked"
-        raise ColltoolError(what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast")
+        raise ColltoolError(
+            what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast"
+        )
     gpus = head.listed("gpus", MOST_RANKS)
     plan = _plan(gpus, file)
     buffer = OUTPUT if primitive is AG else INPUT
@@ -87,7 +93,10 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
         error.where = error.where or file
         raise
     in_place = head.data.get("inplace") is True
-    batches, _ = (execute(plan, promise, in_place=in_place, backwards=backwards) for backwards in (False, True))
+    batches, _ = (
+        execute(plan, promise, in_place=in_place, backwards=backwards)
+        for backwards in (False, True)
+    )
     title = printable(str(head.data.get("name") or name))[:100]
     return OwnSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
 
@@ -107,7 +116,10 @@ def _plan(gpus: list[_Mapping], file: str) -> ExecutionPlan:
             steps += len(ops)
             moves += sum(place.chunks for op in ops for place in (*op.sources, *op.targets))
             if steps > MOST_STEPS or moves > MOST_MOVES:
-                what = f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not followed"
+                what = (
+                    f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not"
+                    " followed"
+                )
                 raise ColltoolError(what, where=file, fix="fewer threadblocks or chunks")
     return plan
 
@@ -121,7 +133,9 @@ class _Mapping:
             raise self.refused(f"expected a mapping, got {shown(data)}")
 
     def refused(self, what: str, fix: str = "") -> ColltoolError:
-        return ColltoolError(what, where=f"{self.file}: {self.path}" if self.path else self.file, fix=fix)
+        return ColltoolError(
+            what, where=f"{self.file}: {self.path}" if self.path else self.file, fix=fix
+        )
 
     def number(self, key: str, most: int = 2**31) -> int:
         value = self.data.get(key)
@@ -139,7 +153,10 @@ class _Mapping:
         return value
 
     def listed(self, key: str, most: int = 2**31) -> list[_Mapping]:
-        return [_Mapping(one, self.file, f"{self.path}.{key}.{at}".lstrip(".")) for at, one in enumerate(self.items(key, most))]
+        return [
+            _Mapping(one, self.file, f"{self.path}.{key}.{at}".lstrip("."))
+            for at, one in enumerate(self.items(key, most))
+        ]
 
     def items(self, key: str, most: int = 2**31) -> Sequence[Any]:
         value = self.data.get(key, [])
@@ -149,7 +166,8 @@ class _Mapping:
 
 
 class _Reachable:
-    """What a GPU reaches: its channels of each type, as the peer and the how many-th to it; and buffers of peers."""
+    """What a GPU reaches: its channels of each type, as the peer and the how many-th to it; and
+    buffers of peers."""
 
     def __init__(self, gpu: _Mapping, ranks: int) -> None:
         self.channels: dict[object, list[tuple[int, int]]] = {}
@@ -161,17 +179,25 @@ class _Reachable:
                     raise every.refused(f"a channel is connected to {shown(peer)}, which is no GPU")
                 counts[peer] = counts.get(peer, -1) + 1
                 found.append((peer, counts[peer]))
-        self.buffers = [(one.number("rank", ranks - 1), one.text("type")) for one in gpu.listed("remote_buffers")]
+        self.buffers = [
+            (one.number("rank", ranks - 1), one.text("type"))
+            for one in gpu.listed("remote_buffers")
+        ]
 
 
 class _Operations:
-    """Reads the operations of a threadblock, with what its own lists say of channels and buffers."""
+    """Reads the operations of a threadblock, with what its own lists say of channels and
+    buffers."""
 
     def __init__(self, block: _Mapping, peers: _Reachable, rank: int) -> None:
         self.peers, self.rank = peers, rank
-        self.channels = {one.data.get("channel_type"): one.items("channel_ids") for one in block.listed("channels")}
+        self.channels = {
+            one.data.get("channel_type"): one.items("channel_ids")
+            for one in block.listed("channels")
+        }
         self.buffers = {
-            one.data.get("access_channel_type"): one.items("remote_buffer_ids") for one in block.listed("remote_buffer_refs")
+            one.data.get("access_channel_type"): one.items("remote_buffer_ids")
+            for one in block.listed("remote_buffer_refs")
         }
 
     def op(self, one: _Mapping) -> PlanOp:
@@ -179,9 +205,17 @@ class _Operations:
         if name not in NAMES:
             known = ", ".join(sorted(NAMES))
             raise one.refused(f"the operation '{clipped(name)}' is not followed", f"known: {known}")
-        places = [tuple(self._place(place, kind) for place in one.listed(key)) for key in ("src_buff", "dst_buff")]
-        numbers = [_item(self.channels.get(kind, ()), at, one, "channel") for at in one.items("channel_ids")]
-        channels = tuple(_item(self.peers.channels.get(kind, ()), number, one, "channel") for number in numbers)
+        places = [
+            tuple(self._place(place, kind) for place in one.listed(key))
+            for key in ("src_buff", "dst_buff")
+        ]
+        numbers = [
+            _item(self.channels.get(kind, ()), at, one, "channel")
+            for at in one.items("channel_ids")
+        ]
+        channels = tuple(
+            _item(self.peers.channels.get(kind, ()), number, one, "channel") for number in numbers
+        )
         barrier = one.number("barrier_id") if name == "barrier" else -1
         return PlanOp(name, places[0], places[1], channels, barrier, f"{one.path} ({name})")
 

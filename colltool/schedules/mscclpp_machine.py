@@ -1,7 +1,9 @@
-"""Runs the threadblocks of an MSCCL++ plan: puts and gets move pieces at once, signals and packets are what others wait for.
+"""Runs the threadblocks of an MSCCL++ plan: puts and gets move pieces at once, signals and packets
+are what others wait for.
 
-A message belongs to a round, as in :mod:`msccl_machine`: one more than whatever its threadblock had waited for, and one a round
-to each peer. A signal carries the round of what was put before it; a packet is waited for where it is read.
+A message belongs to a round, as in :mod:`msccl_machine`: one more than whatever its threadblock had
+waited for, and one a round to each peer. A signal carries the round of what was put before it; a
+packet is waited for where it is read.
 """
 
 from __future__ import annotations
@@ -10,13 +12,25 @@ from collections import deque
 
 from colltool.base.errors import ColltoolError
 from colltool.schedules.buffers import SCRATCH, Buffers, Where
-from colltool.schedules.mscclpp_file import COPIES, PACKETS, SIGNALS, SUMS, WAITS, ExecutionPlan, PlanOp, PlanPlace
+from colltool.schedules.mscclpp_file import (
+    COPIES,
+    PACKETS,
+    SIGNALS,
+    SUMS,
+    WAITS,
+    ExecutionPlan,
+    PlanOp,
+    PlanPlace,
+)
 from colltool.schedules.own import Batch, Piece, Promise, batch_of, summed
 
-Event = tuple[int, int, int] | Where  # a signal from, to, of a channel; a packet at a place; a barrier of a rank (its id, -1)
+# a signal from, to, of a channel; a packet at a place; a barrier of a rank (its id, -1)
+Event = tuple[int, int, int] | Where
 
 
-def execute(plan: ExecutionPlan, promise: Promise, *, in_place: bool, backwards: bool = False) -> tuple[Batch, ...]:
+def execute(
+    plan: ExecutionPlan, promise: Promise, *, in_place: bool, backwards: bool = False
+) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the operation that fails."""
     return _PlanRun(plan, promise, in_place=in_place).run(backwards=backwards)
 
@@ -27,7 +41,8 @@ class _PlanRun:
         self.buffers = Buffers(promise, plan.sizes, in_place=in_place)
         self.at = [0] * len(plan.blocks)
         self.round = [0] * len(plan.blocks)
-        self.last: dict[tuple[int, int, int], int] = {}  # threadblock, from, to: the round of its last message
+        # threadblock, from, to: the round of its last message
+        self.last: dict[tuple[int, int, int], int] = {}
         self.arrived: dict[Where, int] = {}  # the round in which a place was written
         self.signals: dict[Event, deque[int]] = {}
         self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
@@ -49,7 +64,9 @@ class _PlanRun:
             self._advance(self.ready.pop() if backwards else self.ready.popleft())
         for number, (_, ops) in enumerate(self.plan.blocks):
             if self.at[number] < len(ops):
-                raise self._refused(ops[self.at[number]], "waits for ever: nobody signals or sends what it needs")
+                raise self._refused(
+                    ops[self.at[number]], "waits for ever: nobody signals or sends what it needs"
+                )
         self.buffers.judge(self.plan.file)
         return tuple(batch_of(self.sent[round_]) for round_ in sorted(self.sent))
 
@@ -91,7 +108,9 @@ class _PlanRun:
         wires: list[Event] = [(peer, rank, channel) for peer, channel in op.channels]
         if missing := [wire for wire in wires if not self.signals.get(wire)]:
             return missing[0]
-        self.round[number] = max([self.round[number], *(self.signals[wire].popleft() for wire in wires)])
+        self.round[number] = max(
+            [self.round[number], *(self.signals[wire].popleft() for wire in wires)]
+        )
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
@@ -112,35 +131,62 @@ class _PlanRun:
         return None
 
     def _move(self, number: int, rank: int, op: PlanOp) -> Event | None:
-        if len({place.chunks for place in (*op.sources, *op.targets)}) != 1 or not op.sources or not op.targets:
+        if (
+            len({place.chunks for place in (*op.sources, *op.targets)}) != 1
+            or not op.sources
+            or not op.targets
+        ):
             raise ColltoolError("names places of different sizes, or none")
         if op.name in COPIES and len(op.sources) > 1:
             raise ColltoolError(f"copies one place, and names {len(op.sources)}")
-        sources, targets = ([self._places(place) for place in several] for several in (op.sources, op.targets))
+        sources, targets = (
+            [self._places(place) for place in several] for several in (op.sources, op.targets)
+        )
         if op.name in PACKETS:
-            packets = [where for places in sources for where in places if where[1] == SCRATCH and where[0] == rank]
+            packets = [
+                where
+                for places in sources
+                for where in places
+                if where[1] == SCRATCH and where[0] == rank
+            ]
             if missing := [where for where in packets if where not in self.arrived]:
                 return missing[0]
-            self.round[number] = max([self.round[number], *(self.arrived[where] for where in packets)])
+            self.round[number] = max(
+                [self.round[number], *(self.arrived[where] for where in packets)]
+            )
         pieces: list[Piece] = []
         arrives = self.round[number]
-        for place, places in zip(op.sources, sources, strict=True):  # element by element: all sources are read at once
+        # element by element: all sources are read at once
+        for place, places in zip(op.sources, sources, strict=True):
             read = [self.buffers.read(where) for where in places]
             if place.rank != rank:
-                arrives = max(arrives, self._message(number, place.rank, rank, read, add=op.name in SUMS))
-            pieces = [summed(self.promise, a, b, rank) for a, b in zip(pieces, read, strict=True)] if pieces else read
+                arrives = max(
+                    arrives, self._message(number, place.rank, rank, read, add=op.name in SUMS)
+                )
+            pieces = (
+                [summed(self.promise, a, b, rank) for a, b in zip(pieces, read, strict=True)]
+                if pieces
+                else read
+            )
         self.round[number] = arrives
         for place, places in zip(op.targets, targets, strict=True):
             self.buffers.memory.update(zip(places, pieces, strict=True))
             away = place.rank != rank
-            round_ = self._message(number, rank, place.rank, pieces, add=False) if away else self.round[number]
+            round_ = (
+                self._message(number, rank, place.rank, pieces, add=False)
+                if away
+                else self.round[number]
+            )
             self.arrived.update(dict.fromkeys(places, round_))
             for where in places:
                 self._happens(where)
         return None
 
     def _places(self, place: PlanPlace) -> list[Where]:
-        return [self.buffers.place(place.rank, place.buffer, place.first + at) for at in range(place.chunks)]
+        return [
+            self.buffers.place(place.rank, place.buffer, place.first + at)
+            for at in range(place.chunks)
+        ]
 
     def _message(self, number: int, src: int, dst: int, pieces: list[Piece], *, add: bool) -> int:
         """Note a message; the round in which it is sent."""

@@ -1,10 +1,13 @@
-"""An algorithm of one's own: messages step by step, followed with every rank's part told apart, and proved or refused.
+"""An algorithm of one's own: messages step by step, followed with every rank's part told apart, and
+proved or refused.
 
-A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part is summed in it. So what is
-missing or counted twice shows at the step where it happens, by name, and not as a wrong number at the end.
+A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
+is summed in it. So what is missing or counted twice shows at the step where it happens, by name,
+and not as a wrong number at the end.
 
-Chunks are equal parts of M. Of an all-gather and a reduce-scatter, chunk c belongs to rank ``c // (chunks / N)``; of an
-all-to-all, chunk ``src * chunks + dst * (chunks / N) + k`` goes from src to dst; a broadcast and a reduction have a root.
+Chunks are equal parts of M. Of an all-gather and a reduce-scatter, chunk c belongs to rank
+``c // (chunks / N)``; of an all-to-all, chunk ``src * chunks + dst * (chunks / N) + k`` goes from
+src to dst; a broadcast and a reduction have a root.
 """
 
 from __future__ import annotations
@@ -57,15 +60,26 @@ class OwnSchedule(NamedTuple):
         return sum(len(one.src) for batch in self.batches for one in batch)
 
     def program(self) -> Program:
-        """As the executor of shipped schedules takes it; a file that uses scratch has no such state (only its loads count)."""
-        number = np.arange(self.chunks * (self.ranks if self.primitive is A2A else 1), dtype=np.int64)
+        """As the executor of shipped schedules takes it; a file that uses scratch has no such state
+        (only its loads count)."""
+        number = np.arange(
+            self.chunks * (self.ranks if self.primitive is A2A else 1), dtype=np.int64
+        )
         home = target = np.full(len(number), self.root)
         if self.primitive is A2A:
             home, target = number // self.chunks, number % self.chunks * self.ranks // self.chunks
         elif self.primitive in (AG, RS, AR):
             home = target = number * self.ranks // self.chunks
         sizes = np.full(len(number), 1 / self.chunks)
-        return Program(self.primitive, self.ranks, self.ranks, sizes, home=home, target=target, batches=iter(self.batches))
+        return Program(
+            self.primitive,
+            self.ranks,
+            self.ranks,
+            sizes,
+            home=home,
+            target=target,
+            batches=iter(self.batches),
+        )
 
 
 class Promise(NamedTuple):
@@ -113,14 +127,20 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     """The promise of a schedule of such a size; ColltoolError beyond the limits."""
     if primitive not in PRIMITIVES:
         fix = f"one of {', '.join(PRIMITIVES)}"
-        raise ColltoolError(f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix)
+        raise ColltoolError(
+            f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix
+        )
     for value, most, what in ((ranks, MOST_RANKS, "ranks"), (chunks, MOST_CHUNKS, "chunks")):
         least = 2 if what == "ranks" else 1
         if not least <= value <= most:
-            raise ColltoolError(f"{least} to {most} {what} are followed, got {value}", fix=f"fewer {what}")
+            raise ColltoolError(
+                f"{least} to {most} {what} are followed, got {value}", fix=f"fewer {what}"
+            )
     if primitive in (AG, RS, A2A) and chunks % ranks:
         fix = f"{ranks} chunks, or a multiple of it"
-        raise ColltoolError(f"{chunks} chunks do not divide among {ranks} ranks of {primitive.spoken}", fix=fix)
+        raise ColltoolError(
+            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.spoken}", fix=fix
+        )
     if not 0 <= root < ranks:
         raise ColltoolError(f"the root is one of the ranks, got {root}", fix=f"0 to {ranks - 1}")
     if ranks * chunks > MOST_HELD:
@@ -142,19 +162,24 @@ def numbered(promise: Promise, chunk: int) -> str:
 def ranks_in(bits: int) -> str:
     """``rank 3``, ``ranks 0, 2 and 5 more``."""
     found = [rank for rank in range(bits.bit_length()) if bits >> rank & 1]
-    text = ", ".join(map(str, found[:4])) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+    text = ", ".join(map(str, found[:4])) + (
+        f" and {len(found) - 4} more" if len(found) > 4 else ""
+    )
     return f"rank{'s' if len(found) > 1 else ''} {text}"
 
 
 def summed(promise: Promise, held: Piece | None, arrived: Piece, rank: int) -> Piece:
-    """What a rank has after it adds a piece to its own; ColltoolError if that can be no part of a sum over the ranks."""
+    """What a rank has after it adds a piece to its own; ColltoolError if that can be no part of a
+    sum over the ranks."""
     chunk = numbered(promise, arrived[0])
     if held is None:
         raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
     if held[0] != arrived[0]:
         raise ColltoolError(f"rank {rank} adds {chunk} to {numbered(promise, held[0])}")
     if twice := held[1] & arrived[1]:
-        raise ColltoolError(f"{chunk} is reduced twice at rank {rank}: {ranks_in(twice)} would be in it two times")
+        raise ColltoolError(
+            f"{chunk} is reduced twice at rank {rank}: {ranks_in(twice)} would be in it two times"
+        )
     return arrived[0], held[1] | arrived[1]
 
 
@@ -172,7 +197,8 @@ def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) ->
 
 
 def follow(promise: Promise, batches: Sequence[Batch]) -> None:
-    """Execute messages between vectors without scratch, those of a batch at once; ColltoolError names the step that fails."""
+    """Execute messages between vectors without scratch, those of a batch at once; ColltoolError
+    names the step that fails."""
     held: dict[tuple[int, int], Piece] = {}
 
     def at(rank: int, chunk: int) -> Piece | None:
@@ -199,22 +225,30 @@ def _exchange(promise: Promise, batch: Batch, held: dict[tuple[int, int], Piece]
     """One step: all of its messages read what was held before it."""
     carried: list[tuple[int, int, Piece, bool]] = []
     for one in batch:
-        for src, dst, chunk in zip(one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True):
+        for src, dst, chunk in zip(
+            one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True
+        ):
             piece = at(src, chunk)
             if piece is None:
-                raise ColltoolError(f"rank {src} sends {numbered(promise, chunk)} to rank {dst} before it has it")
+                raise ColltoolError(
+                    f"rank {src} sends {numbered(promise, chunk)} to rank {dst} before it has it"
+                )
             carried.append((dst, chunk, piece, one.add))
     written: dict[tuple[int, int], bool] = {}
     for dst, chunk, piece, add in carried:
         if written.get((dst, chunk), add) != add or ((dst, chunk) in written and not add):
-            what = f"two messages write {numbered(promise, chunk)} of rank {dst} at once, and one of them replaces it"
+            what = (
+                f"two messages write {numbered(promise, chunk)} of rank {dst} at once, and one of"
+                " them replaces it"
+            )
             raise ColltoolError(what, fix="put them into two steps")
         written[dst, chunk] = add
         held[dst, chunk] = summed(promise, at(dst, chunk), piece, dst) if add else piece
 
 
 def batch_of(sends: Sequence[tuple[int, int, int, bool]]) -> Batch:
-    """Messages ``(src, dst, chunk, add)`` of one step as arrays: what is copied, then what is added."""
+    """Messages ``(src, dst, chunk, add)`` of one step as arrays: what is copied, then what is
+    added."""
     found = []
     for add in (False, True):
         if chosen := [one[:3] for one in sends if one[3] == add]:
@@ -223,9 +257,11 @@ def batch_of(sends: Sequence[tuple[int, int, int, bool]]) -> Batch:
 
 
 def own_from_program(name: str, program: Program, *, file: str = "", form: str = "") -> OwnSchedule:
-    """A shipped schedule (``program`` is consumed) with chunks numbered in the order of the vector, as files have them.
+    """A shipped schedule (``program`` is consumed) with chunks numbered in the order of the vector,
+    as files have them.
 
-    ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal chunks.
+    ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal
+    chunks.
     """
     ranks, count = program.ranks, len(program.chunk_bytes)
     fix = f"take one whose ranks send each other equal parts: {given('algorithm', 'ring')}"
@@ -235,12 +271,17 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
         raise ColltoolError(f"{name} is no schedule of equal chunks", fix=fix)
     place = np.arange(count, dtype=np.int64)
     root = int(program.home[0]) if program.primitive in (BC, REDUCE) else 0
-    if program.primitive in (AG, RS, A2A):  # by owner, of an all-to-all by sender and receiver; then as they were
+    # by owner, of an all-to-all by sender and receiver; then as they were
+    if program.primitive in (AG, RS, A2A):
         order = np.lexsort((program.target, program.home))
         owners = np.bincount(program.home, minlength=ranks)
         if np.ptp(owners):
             raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)
-    batches = tuple(tuple(one._replace(chunk=place[one.chunk]) for one in batch) for batch in program.batches)
+    batches = tuple(
+        tuple(one._replace(chunk=place[one.chunk]) for one in batch) for batch in program.batches
+    )
     chunks = count // ranks if program.primitive is A2A else count
-    return OwnSchedule(name, program.primitive, ranks, chunks, batches, file=file, form=form, root=root)
+    return OwnSchedule(
+        name, program.primitive, ranks, chunks, batches, file=file, form=form, root=root
+    )

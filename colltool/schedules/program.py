@@ -15,7 +15,8 @@ Indices = NDArray[np.int64]
 
 
 class Step(NamedTuple):
-    """Messages sent at the same time; all read the state before the step. Arrays have shape (m,)."""
+    """Messages sent at the same time; all read the state before the step. Arrays have shape
+    (m,)."""
 
     src: Indices
     dst: Indices
@@ -33,12 +34,16 @@ class Program(NamedTuple):
     ranks: int
     nodes: int  # the ranks, then switches, servers or padding
     chunk_bytes: NDArray[np.float64]  # in units of M, shape (chunks,)
-    home: Indices  # who holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS, REDUCE); AR ignores it
+    # who holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS, REDUCE); AR
+    # ignores it
+    home: Indices
     target: Indices  # who must hold each chunk at the end (A2A, P2P)
     batches: Batches  # steps in order; those of one item run at the same time
-    streamed: bool = False  # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
+    # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
+    streamed: bool = False
     servers: int = 0  # nodes after the ranks with one port each
-    stands: Indices | None = None  # on a graph where each node stands, of which several may at one switch; None: at its number
+    # on a graph where each node stands, of which several may at one switch; None: at its number
+    stands: Indices | None = None
 
     @property
     def places(self) -> int:
@@ -49,7 +54,9 @@ class Program(NamedTuple):
         """The same messages between places."""
         if self.stands is None:
             return batch
-        return tuple(one._replace(src=self.stands[one.src], dst=self.stands[one.dst]) for one in batch)
+        return tuple(
+            one._replace(src=self.stands[one.src], dst=self.stands[one.dst]) for one in batch
+        )
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
@@ -59,24 +66,42 @@ def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     return Step(s, d, c, add)
 
 
-def equal_chunks(primitive: Primitive, ranks: int, chunks: int, batches: Batches, *, nodes: int = 0, streamed: bool = False,
-                 servers: int = 0) -> Program:  # fmt: skip
+def equal_chunks(
+    primitive: Primitive,
+    ranks: int,
+    chunks: int,
+    batches: Batches,
+    *,
+    nodes: int = 0,
+    streamed: bool = False,
+    servers: int = 0,
+) -> Program:
     """A program on equal chunks in their usual places.
 
-    Chunk c belongs to rank c mod N; a broadcast's or reduction's to rank 0. An all-to-all's chunk ``src * N + dst``, of M/N, goes
-    from src to dst.
+    Chunk c belongs to rank c mod N; a broadcast's or reduction's to rank 0. An all-to-all's chunk
+    ``src * N + dst``, of M/N, goes from src to dst.
     """
     number = np.arange(chunks, dtype=np.int64)
     home, target = np.divmod(number, ranks)
     if primitive is not A2A:
         home = target = number * 0 if primitive in (BC, REDUCE) else target
     sizes = np.full(chunks, 1 / (ranks if primitive is A2A else chunks))
-    return Program(primitive, ranks, nodes or ranks, sizes, home=home, target=target, batches=batches, streamed=streamed,
-                   servers=servers)  # fmt: skip
+    return Program(
+        primitive,
+        ranks,
+        nodes or ranks,
+        sizes,
+        home=home,
+        target=target,
+        batches=batches,
+        streamed=streamed,
+        servers=servers,
+    )
 
 
 def backwards(batches: Batches) -> Batches:
-    """A gather reversed into a reduction: last step first, messages turned round, sums for copies."""
+    """A gather reversed into a reduction: last step first, messages turned round, sums for
+    copies."""
     for batch in reversed(list(batches)):
         yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
 
@@ -93,7 +118,8 @@ def strides(n: int) -> list[int]:
 
 
 class Edges(NamedTuple):
-    """What segments pass on their way from a root, one stream of them in each tree or chain; shape (edges,) each."""
+    """What segments pass on their way from a root, one stream of them in each tree or chain; shape
+    (edges,) each."""
 
     child: Indices
     parent: Indices
@@ -102,7 +128,8 @@ class Edges(NamedTuple):
 
 
 def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool = False) -> Step:
-    """What edges carry at a moment: edge e segment s of its stream, chunk ``stream * segments + s``, at ``first[e] + s``."""
+    """What edges carry at a moment: edge e segment s of its stream, chunk
+    ``stream * segments + s``, at ``first[e] + s``."""
     segment = moment - first
     live = (segment >= 0) & (segment < segments)
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
@@ -110,13 +137,16 @@ def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool 
 
 
 def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> Program:
-    """A broadcast in which a child of depth d gets segment s in step d-1+s; a reduction is that backwards."""
+    """A broadcast in which a child of depth d gets segment s in step d-1+s; a reduction is that
+    backwards."""
 
     def down() -> Batches:
         for moment in range(int(edges.depth.max()) + segments - 1):
             yield (fired(edges, edges.depth - 1, segments, moment),)
 
-    return equal_chunks(primitive, ranks, (int(edges.stream.max()) + 1) * segments, gathered(primitive, down))
+    return equal_chunks(
+        primitive, ranks, (int(edges.stream.max()) + 1) * segments, gathered(primitive, down)
+    )
 
 
 Maker = Callable[[Group, int], Program]
@@ -126,10 +156,14 @@ _MANY = 16
 AnyMaker = Callable[[Primitive, Group, int], Program]
 
 
-def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY) -> Callable[[AnyMaker], AnyMaker]:
-    """Register a maker: (primitive, group, segments P) -> program. P matters to pipelined algorithms only.
+def schedule(
+    name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY
+) -> Callable[[AnyMaker], AnyMaker]:
+    """Register a maker: (primitive, group, segments P) -> program. P matters to pipelined
+    algorithms only.
 
-    ``per_pair``, a number or a function of N, is about how many chunks move per pair of ranks, for :func:`effort`.
+    ``per_pair``, a number or a function of N, is about how many chunks move per pair of ranks, for
+    :func:`effort`.
     """
 
     def register(maker: AnyMaker) -> AnyMaker:
@@ -146,8 +180,11 @@ def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], 
 Moves = Callable[[int], Batches]
 
 
-def moves(name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY) -> Callable[[Moves], Moves]:
-    """Register what N ranks gather, broadcast or exchange, and with that its reverse: chunks are one a rank, or so many."""
+def moves(
+    name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY
+) -> Callable[[Moves], Moves]:
+    """Register what N ranks gather, broadcast or exchange, and with that its reverse: chunks are
+    one a rank, or so many."""
 
     def register(give: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:

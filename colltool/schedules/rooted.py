@@ -26,10 +26,11 @@ from colltool.schedules.twisted import farthest_rank
 
 
 def in_order_parents(n: int) -> Indices:
-    """Each rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
+    """Each rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root,
+    which is rank 0.
 
-    A rank of lowest set bit b stands midway between two multiples of 2b; the odd multiple is its parent, or the other one where
-    that lies beyond the last rank.
+    A rank of lowest set bit b stands midway between two multiples of 2b; the odd multiple is its
+    parent, or the other one where that lies beyond the last rank.
     """
     rank = np.arange(n, dtype=np.int64)
     bit = rank & -rank
@@ -55,13 +56,15 @@ def moved(parents: Indices, places: Indices) -> Indices:
 
 
 def two_trees(n: int) -> tuple[Indices, Indices]:
-    """The parents in NCCL's two trees, each with its own root: the second is the first mirrored (n even) or shifted (n odd)."""
+    """The parents in NCCL's two trees, each with its own root: the second is the first mirrored (n
+    even) or shifted (n odd)."""
     rank, first = np.arange(n, dtype=np.int64), in_order_parents(n)
     return first, moved(first, n - 1 - rank if n % 2 == 0 else (rank + 1) % n)
 
 
 def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
-    """The parents with rank 0 at both roots; the n-1 others are mirrored (n odd) or shifted among themselves (n even)."""
+    """The parents with rank 0 at both roots; the n-1 others are mirrored (n odd) or shifted among
+    themselves (n even)."""
     rank, first = np.arange(n, dtype=np.int64), in_order_parents(n)
     places = n - rank if n % 2 else rank % (n - 1) + 1
     places[0] = 0
@@ -69,24 +72,32 @@ def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
 
 
 def edges_of(trees: Sequence[Indices]) -> Edges:
-    """The edges of trees, each a stream of its own, from the parent of every rank; -1 for a root."""
+    """The edges of trees, each a stream of its own, from the parent of every rank; -1 for a
+    root."""
     child = [np.flatnonzero(parents >= 0) for parents in trees]
-    ends = [(some, parents[some], depths(parents)[some]) for some, parents in zip(child, trees, strict=True)]
+    ends = [
+        (some, parents[some], depths(parents)[some])
+        for some, parents in zip(child, trees, strict=True)
+    ]
     child_, parent, depth = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-    return Edges(child_, parent, np.repeat(np.arange(len(trees)), [len(some) for some in child]), depth)
+    return Edges(
+        child_, parent, np.repeat(np.arange(len(trees)), [len(some) for some in child]), depth
+    )
 
 
 @schedule("pipelined-tree", BC, REDUCE)
 def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    return pipelined(primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks)))
+    return pipelined(
+        primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks))
+    )
 
 
 @schedule("double-binary-tree", AR)
 def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     """Half of the vector on each tree, in P segments; up and down overlap.
 
-    With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root after step D-1+s, and reaches
-    depth d again in step D+d-1+s.
+    With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root
+    after step D-1+s, and reaches depth d again in step D+d-1+s.
     """
     return both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
 
@@ -119,13 +130,19 @@ def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Prog
     """The rings, cut at rank 0."""
     around = rings(group.ranks)
     ring, place = (one.ravel() for one in np.indices((len(around), group.ranks - 1)))
-    return pipelined(primitive, group.ranks, segments, Edges(around[ring, place + 1], around[ring, place], ring, place + 1))
+    return pipelined(
+        primitive,
+        group.ranks,
+        segments,
+        Edges(around[ring, place + 1], around[ring, place], ring, place + 1),
+    )
 
 
 @moves("binomial", BC, REDUCE, chunks=1, per_pair=1)
 @moves("tree", AR, chunks=1)
 def _fan_out(n: int) -> Batches:
-    """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride halves every round."""
+    """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride
+    halves every round."""
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
@@ -142,13 +159,15 @@ def _scattered(n: int) -> Batches:
 
 @moves("scatter-allgather", BC)
 def _scatter_allgather(n: int) -> Batches:
-    """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they have."""
+    """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they
+    have."""
     return chain(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
 
 
 @schedule("send", P2P, per_pair=1)
 def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """To the farthest rank: the last one, or on a lattice half round every ring and to the end of every line.
+    """To the farthest rank: the last one, or on a lattice half round every ring and to the end of
+    every line.
 
     On a twisted torus, the rank with the longest way.
     """
@@ -156,13 +175,22 @@ def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
     for axis in group.axes:
         far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
         stride *= axis.size
-    far = farthest_rank(group.axes) if any(axis.twist for axis in group.axes) else far if group.axes else group.ranks - 1
-    return equal_chunks(primitive, group.ranks, 1, iter([(step(0, far, 0),)]))._replace(target=np.array([far]))
+    far = (
+        farthest_rank(group.axes)
+        if any(axis.twist for axis in group.axes)
+        else far
+        if group.axes
+        else group.ranks - 1
+    )
+    return equal_chunks(primitive, group.ranks, 1, iter([(step(0, far, 0),)]))._replace(
+        target=np.array([far])
+    )
 
 
 @schedule("in-network", *(AR, AG, RS, BC, REDUCE, A2A))
 def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a rank can keep."""
+    """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a
+    rank can keep."""
     n = group.ranks
     chunks = {A2A: n * n, AG: n, RS: n}.get(primitive, 1)
     rank, chunk = np.arange(n), np.arange(chunks)
@@ -182,8 +210,11 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 @schedule("parameter-server", AR)
 def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum back."""
+    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum
+    back."""
     n, k = group.ranks, group.servers
     rank, part = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(k)))
-    there_and_back: Batches = iter([(step(rank, n + part, part, add=True),), (step(n + part, rank, part),)])
+    there_and_back: Batches = iter(
+        [(step(rank, n + part, part, add=True),), (step(n + part, rank, part),)]
+    )
     return equal_chunks(primitive, n, k, there_and_back, nodes=n + k, streamed=True, servers=k)

@@ -1,8 +1,9 @@
-"""Link models of routed networks: which links each message takes between switches, and how it is spread over equal ways.
+"""Link models of routed networks: which links each message takes between switches, and how it is
+spread over equal ways.
 
-A message enters by its sender's port, is routed between the nodes that the two endpoints stand at, and leaves by the receiver's
-port. Where there are no ports, every rank behind an endpoint has a copy of the links. Groups that share the tier at a stride run
-the same messages at the same time.
+A message enters by its sender's port, is routed between the nodes that the two endpoints stand at,
+and leaves by the receiver's port. Where there are no ports, every rank behind an endpoint has a
+copy of the links. Groups that share the tier at a stride run the same messages at the same time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Router(ABC):
 
     @abstractmethod
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """The links between two nodes, with the share of each message; ``number`` counts :attr:`wires`."""
+        """The links between two nodes, with the share of each message; ``number`` counts
+        :attr:`wires`."""
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes on each of :attr:`wires`, the same as by :meth:`uses`."""
@@ -45,12 +47,17 @@ class Router(ABC):
             parts[use.number].append((use.resource, size[use.message] * use.share))
         found = []
         for wire, some in zip(self.wires, parts, strict=True):
-            link, sent = map(np.concatenate, zip(*some, strict=True)) if some else (np.zeros(0, dtype=np.int64), np.zeros(0))
+            link, sent = (
+                map(np.concatenate, zip(*some, strict=True))
+                if some
+                else (np.zeros(0, dtype=np.int64), np.zeros(0))
+            )
             found.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
         return found
 
     def to_all(self, there: Floats) -> list[Floats]:
-        """As :meth:`loads`, of a byte from each rank to each at another node, with so many ranks at the first nodes."""
+        """As :meth:`loads`, of a byte from each rank to each at another node, with so many ranks at
+        the first nodes."""
         src, dst = np.nonzero(~np.eye(len(there), dtype=bool))
         return self.loads(src, dst, there[src] * there[dst])
 
@@ -59,7 +66,8 @@ class Router(ABC):
         """Seconds between nodes, on top of an endpoint's own, and the links passed."""
 
     def ends(self, number: int) -> tuple[Indices, Indices]:
-        """Of each link of a kind the node that it leaves and the one where it ends; asked where ranks have no ports."""
+        """Of each link of a kind the node that it leaves and the one where it ends; asked where
+        ranks have no ports."""
         raise NotImplementedError
 
     @abstractmethod
@@ -89,7 +97,9 @@ class GraphRouter(Router):
         while len(message):
             count = self.first[here + 1] - self.first[here]
             pair = np.repeat(np.arange(len(message)), count)
-            link = np.arange(len(pair)) + np.repeat(self.first[here] - np.cumsum(count) + count, count)
+            link = np.arange(len(pair)) + np.repeat(
+                self.first[here] - np.cumsum(count) + count, count
+            )
             to = dst[message[pair]]
             on = self.apart[self.dst[link], to] < self.apart[here[pair], to]
             pair, link = pair[on], link[on]
@@ -114,13 +124,17 @@ class GraphRouter(Router):
 
     @cached_property
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
-        """Links and destinations with the share of a node's bytes that takes that link, the farthest nodes first."""
+        """Links and destinations with the share of a node's bytes that takes that link, the
+        farthest nodes first."""
         closer = self.apart[self.dst] < self.apart[self.src]  # shape (links, destinations)
         weight = np.zeros((self.nodes, self.nodes))
         link, to = np.nonzero(closer)
         np.add.at(weight, (self.src[link], to), self.Bps[link])
         share, far = self.Bps[link] / weight[self.src[link], to], self.apart[self.src[link], to]
-        levels = ((link[at], to[at], share[at]) for at in (far == hops for hops in range(int(far.max(initial=0)), 0, -1)))
+        levels = (
+            (link[at], to[at], share[at])
+            for at in (far == hops for hops in range(int(far.max(initial=0)), 0, -1))
+        )
         return list(levels)
 
     @cached_property
@@ -141,7 +155,9 @@ class GraphRouter(Router):
         return f"{self.src[resource]} -> {self.dst[resource]}"
 
 
-def _merged(message: Indices, node: Indices, share: Floats, nodes: int) -> tuple[Indices, Indices, Floats]:
+def _merged(
+    message: Indices, node: Indices, share: Floats, nodes: int
+) -> tuple[Indices, Indices, Floats]:
     """Parts of a message that meet at a node go on as one."""
     key, at = np.unique(message.astype(np.int64) * nodes + node, return_inverse=True)
     merged = np.bincount(at, share).astype(np.float64)
@@ -171,7 +187,8 @@ def _orders(axes: int) -> list[list[int]]:
 
 
 class HyperXRouter(Router):
-    """Shortest paths, axis after axis; a message is spread over orders in which each of two axes is first as often.
+    """Shortest paths, axis after axis; a message is spread over orders in which each of two axes is
+    first as often.
 
     Links of an axis: from a node to each place on it, its own left free.
     """
@@ -201,7 +218,12 @@ class HyperXRouter(Router):
             for axis in order:
                 to = self._place(dst, axis)
                 moving = np.flatnonzero(self._place(here, axis) != to)
-                yield LinkUse(axis, here[moving] * self.shape[axis] + to[moving], moving, np.full(len(moving), 1 / len(orders)))
+                yield LinkUse(
+                    axis,
+                    here[moving] * self.shape[axis] + to[moving],
+                    moving,
+                    np.full(len(moving), 1 / len(orders)),
+                )
                 here = here + (to - self._place(here, axis)) * self.strides[axis]
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
@@ -238,33 +260,59 @@ def router_of(wires: Wires) -> Router:
 class RoutedLinks(LinkModel):
     """Ports of every rank, where its network has any, and the links between nodes.
 
-    ``alpha_s``: what any message pays. ``scale``: the part of each link's bandwidth that a copy has. ``stride``: from one
-    endpoint of the group to the next; the groups in between run alike unless ``alone``.
+    ``alpha_s``: what any message pays. ``scale``: the part of each link's bandwidth that a copy
+    has. ``stride``: from one endpoint of the group to the next; the groups in between run alike
+    unless ``alone``.
     """
 
-    def __init__(self, wires: Wires, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "",
-                 capacity_Bps: float = 1.0, *, alpha_s: float = 0.0, stride: int = 1, alone: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        wires: Wires,
+        ranks: int,
+        inside: int = 1,
+        endpoints: int = 0,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alpha_s: float = 0.0,
+        stride: int = 1,
+        alone: bool = False,
+    ) -> None:
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
         self.router, self.stride = router_of(wires), stride
         self.alpha_s = alpha_s if wires.has_ports else 0.0  # without ports the links have it all
         self.slower = [  # a link of less bandwidth counts for more of the fastest
-            np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
+            np.divide(
+                wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0
+            )
             for wire in self.router.wires
         ]
         self.offsets = np.arange(1 if alone else stride)
         every = np.ones(ranks, dtype=bool)
         self.ports = 2 if wires.has_ports else 0
-        self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")[: self.ports]]
+        self.classes = [
+            LinkClass(tier, f"ports {way}", every, capacity_Bps)
+            for way in ("out", "in")[: self.ports]
+        ]
         self.networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
         for wire in self.router.wires:
-            fastest, exists = float(wire.Bps.max(initial=0.0)) or 1.0, np.tile(wire.Bps > 0, self.networks)
-            self.classes.append(LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports))
+            fastest, exists = (
+                float(wire.Bps.max(initial=0.0)) or 1.0,
+                np.tile(wire.Bps > 0, self.networks),
+            )
+            self.classes.append(
+                LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports)
+            )
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """All that a step sends over a network at once."""
         found: list[Floats] = []
         for ranks in (src, dst)[: self.ports]:
-            found.append(np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(np.float64))
+            found.append(
+                np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(
+                    np.float64
+                )
+            )
         (a, copy), (b, _) = self.split(src), self.split(dst)
         a, b = (np.add.outer(self.offsets, ends * self.stride) for ends in (a, b))
         network, sums = src // (self.inside * self.endpoints) if self.ports else copy, []
@@ -272,7 +320,10 @@ class RoutedLinks(LinkModel):
             some = network == number
             start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
             sums.append(self.router.loads(start, end, np.tile(size[some], len(self.offsets))))
-        return found + [np.concatenate([one * slower for one in load]) for slower, *load in zip(self.slower, *sums, strict=True)]
+        return found + [
+            np.concatenate([one * slower for one in load])
+            for slower, *load in zip(self.slower, *sums, strict=True)
+        ]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for way, ranks in enumerate((src, dst)[: self.ports]):
@@ -285,7 +336,9 @@ class RoutedLinks(LinkModel):
             for use in self.router.uses(*ends):
                 slower = self.slower[use.number]
                 resource = network[use.message] * len(slower) + use.resource
-                yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower[use.resource])
+                yield LinkUse(
+                    self.ports + use.number, resource, use.message, use.share * slower[use.resource]
+                )
 
     def to_all(self) -> list[Floats]:
         """Summed by the switches that endpoints stand at."""

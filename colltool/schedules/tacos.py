@@ -22,4 +22,12 @@ def tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
     pieces = pieces_of(group.ranks)
     home = np.repeat(np.arange(group.ranks), pieces)
     sizes = np.full(len(home), 1 / len(home))
-    return Program(primitive, group.ranks, group.ranks, sizes, home=home, target=home, batches=gathered(primitive, gather))
+    return Program(
+        primitive,
+        group.ranks,
+        group.ranks,
+        sizes,
+        home=home,
+        target=home,
+        batches=gathered(primitive, gather),
+    )

@@ -1,6 +1,7 @@
 """The links of a twisted torus, where each message takes all of its shortest paths alike.
 
-Written from the cables, not from the formulas of :mod:`colltool.algorithms.twisted`: it is what those are held against.
+Written from the cables, not from the formulas of :mod:`colltool.algorithms.twisted`: it is what
+those are held against.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ from colltool.schedules.links import Floats, Indices, LatticeLinks, LinkUse
 
 
 def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
-    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0 they go down."""
+    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
+    they go down."""
     place = [np.array(one) for one in walked]
     for number, axis in enumerate(axes):  # no twist leads along an axis that has one
         if axis.twist:
@@ -24,7 +26,8 @@ def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
             place = [one + rounds * by for one, by in zip(place, axis.twist, strict=True)]
     strides = [prod(axis.size for axis in axes[:number]) for number in range(len(axes))]
     found: Indices = sum(
-        (one % axis.size * by for one, axis, by in zip(place, axes, strides, strict=True)), np.zeros_like(place[0])
+        (one % axis.size * by for one, axis, by in zip(place, axes, strides, strict=True)),
+        np.zeros_like(place[0]),
     )
     return found
 
@@ -38,7 +41,8 @@ class _Ways(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _ways(axes: tuple[Axis, ...]) -> _Ways:
-    """Of all walks of at most k links along each axis, the shortest to each rank: 2k along any axis lead back."""
+    """Of all walks of at most k links along each axis, the shortest to each rank: 2k along any axis
+    lead back."""
     k, ranks = min(axis.size for axis in axes), prod(axis.size for axis in axes)
     walks = np.array(list(product(range(-k, k + 1), repeat=len(axes))))
     ends, length = ranks_at([*walks.T], axes), np.abs(walks).sum(axis=1)
@@ -59,16 +63,27 @@ def farthest_rank(axes: tuple[Axis, ...]) -> int:
 
 
 class TwistedLinks(LatticeLinks):
-    """A twisted torus: bytes split evenly over all shortest ways to turn along each axis, each way by dimension order."""
+    """A twisted torus: bytes split evenly over all shortest ways to turn along each axis, each way
+    by dimension order."""
 
-    def __init__(self, axes: Sequence[Axis], ranks: int = 0, inside: int = 1, tier: str = "", capacity_Bps: float = 1.0, *,
-                 alpha_s: float = 0.0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        ranks: int = 0,
+        inside: int = 1,
+        tier: str = "",
+        capacity_Bps: float = 1.0,
+        *,
+        alpha_s: float = 0.0,
+    ) -> None:
         super().__init__(axes, ranks, inside, tier, capacity_Bps, alpha_s=alpha_s)
         self.classes = [one._replace(exists=np.ones_like(one.exists)) for one in self.classes]
 
     def _moved(self, at: Indices, axis: int, by: Indices | int) -> Indices:
         """So many links along an axis from each endpoint."""
-        walked = [at // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)]
+        walked = [
+            at // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)
+        ]
         walked[axis] = walked[axis] + by
         return ranks_at(walked, self.axes)
 
@@ -76,7 +91,9 @@ class TwistedLinks(LatticeLinks):
         """The rank that is as far from rank 0 as each destination from its source."""
         here, there = self.split(src)[0], self.split(dst)[0]
         steps = zip(self.strides, self.sizes, strict=True)
-        return ranks_at([there // stride % size - here // stride % size for stride, size in steps], self.axes)
+        return ranks_at(
+            [there // stride % size - here // stride % size for stride, size in steps], self.axes
+        )
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         none = np.zeros(0, dtype=np.int64)
@@ -85,7 +102,9 @@ class TwistedLinks(LatticeLinks):
             found[use.number].append(use)
         for number, several in enumerate(found):
             _, resources, messages, shares = zip(*several, strict=True)
-            yield LinkUse(number, np.concatenate(resources), np.concatenate(messages), np.concatenate(shares))
+            yield LinkUse(
+                number, np.concatenate(resources), np.concatenate(messages), np.concatenate(shares)
+            )
 
     def _hop_by_hop(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """All messages a link further at a time, way by way."""
@@ -96,15 +115,21 @@ class TwistedLinks(LatticeLinks):
                 links = np.where(taken, way[apart, axis], 0)
                 for step in range(int(np.abs(links).max(initial=0))):
                     going = np.flatnonzero(np.abs(links) > step)
-                    for down, message in enumerate((going[links[going] > 0], going[links[going] < 0])):
+                    for down, message in enumerate(
+                        (going[links[going] > 0], going[links[going] < 0])
+                    ):
                         resource = copy[message] * self.endpoints + at[message]
-                        yield LinkUse(2 * axis + down, resource, message, 1 / ways.many[apart[message]])
+                        yield LinkUse(
+                            2 * axis + down, resource, message, 1 / ways.many[apart[message]]
+                        )
                     at[going] = self._moved(at[going], axis, np.sign(links[going]))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         loads = [np.zeros(self.ranks) for _ in self.classes]
         for use in self._hop_by_hop(src, dst):  # never holds all hops of an all-to-all
-            loads[use.number] += np.bincount(use.resource, size[use.message] * use.share, self.ranks)
+            loads[use.number] += np.bincount(
+                use.resource, size[use.message] * use.share, self.ranks
+            )
         return loads
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
@@ -112,7 +137,9 @@ class TwistedLinks(LatticeLinks):
         copy, at = np.divmod(np.arange(self.ranks), self.endpoints)
         for number, load in enumerate(loads):
             axis, down = divmod(number, 2)
-            np.maximum.at(busiest, copy * self.endpoints + self._moved(at, axis, -1 if down else 1), load)
+            np.maximum.at(
+                busiest, copy * self.endpoints + self._moved(at, axis, -1 if down else 1), load
+            )
         return np.asarray(busiest, dtype=np.float64)
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
@@ -125,6 +152,10 @@ class TwistedLinks(LatticeLinks):
         copy, node = divmod(resource, self.endpoints)
         ends = (node, int(self._moved(np.array(node), axis, -1 if down else 1)))
         places = (
-            ", ".join(str(end // stride % size) for stride, size in zip(self.strides, self.sizes, strict=True)) for end in ends
+            ", ".join(
+                str(end // stride % size)
+                for stride, size in zip(self.strides, self.sizes, strict=True)
+            )
+            for end in ends
         )
         return f"{self._of(copy)} ({') -> ('.join(places)})"

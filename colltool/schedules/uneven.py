@@ -1,4 +1,5 @@
-"""Schedules between domains of different sizes: NCCL's trees over rails, and shards dealt out over the ranks of a domain."""
+"""Schedules between domains of different sizes: NCCL's trees over rails, and shards dealt out over
+the ranks of a domain."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -16,16 +17,20 @@ Ends = tuple[int, int, int]  # from a rank to another a piece
 
 
 def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
-    """Of each domain walks through all its ranks, one from each of as many as the smallest has, shape (walks, ranks of it).
+    """Of each domain walks through all its ranks, one from each of as many as the smallest has,
+    shape (walks, ranks of it).
 
-    Round it, or where these are to ``spread`` over its links over different ones: of an odd number two from each share them out.
+    Round it, or where these are to ``spread`` over its links over different ones: of an odd number
+    two from each share them out.
     """
     rails, found, start, ways = min(domains), [], 0, 1 + any(own % 2 for own in domains)
     for own in domains:
         if spread:
             every = paths(own)
             from_each = every[np.argsort(every[:, 0], kind="stable")].reshape(own, -1, own)[:rails]
-            found.append(start + np.repeat(from_each, ways // from_each.shape[1], axis=1).reshape(-1, own))
+            found.append(
+                start + np.repeat(from_each, ways // from_each.shape[1], axis=1).reshape(-1, own)
+            )
         else:
             found.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
         start += own
@@ -33,7 +38,8 @@ def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
 
 
 def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
-    """NCCL's trees between domains of such sizes: both over the ranks where walks start, behind each of which one is a chain."""
+    """NCCL's trees between domains of such sizes: both over the ranks where walks start, behind
+    each of which one is a chain."""
     between, found = two_trees(len(domains)), []
     for walks in zip(*walks_over_rails(domains, spread=spread), strict=True):
         heads = np.array([walk[0] for walk in walks])
@@ -49,28 +55,43 @@ def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
 @schedule("multi-rail-ring", AR, AG, RS, per_pair=lambda n: 2 * n)
 def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Between domains of one size that is as prices have it, and not executed."""
-    return on_rings(primitive, np.concatenate(walks_over_rails(group.domains, spread=group.spread), axis=1))
+    return on_rings(
+        primitive, np.concatenate(walks_over_rails(group.domains, spread=group.spread), axis=1)
+    )
 
 
 @schedule("multi-rail-tree", AR)
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     """As a double binary tree, of as many pairs of trees as the smallest domain has ranks."""
-    return both_ways(primitive, group.ranks, rail_trees(group.domains, spread=group.spread), segments)
+    return both_ways(
+        primitive, group.ranks, rail_trees(group.domains, spread=group.spread), segments
+    )
 
 
 @schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)
 def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Each rank's shard in pieces, cut wherever a domain has a share that ends: piece ``p`` of rank ``r`` is r * pieces + p."""
+    """Each rank's shard in pieces, cut wherever a domain has a share that ends: piece ``p`` of rank
+    ``r`` is r * pieces + p."""
     ends = sorted({at / own for own in set(group.domains) for at in range(1, own + 1)})
     sizes = np.diff([0.0, *ends])
     home = np.repeat(np.arange(group.ranks), len(sizes))
     batches = gathered(primitive, lambda: _dealt(group.domains, np.array(ends) - sizes / 2))
     chunk_bytes = np.tile(sizes / group.ranks, group.ranks)
-    return Program(primitive, group.ranks, group.ranks, chunk_bytes, home=home, target=home, batches=batches, streamed=True)
+    return Program(
+        primitive,
+        group.ranks,
+        group.ranks,
+        chunk_bytes,
+        home=home,
+        target=home,
+        batches=batches,
+        streamed=True,
+    )
 
 
 def _dealt(domains: Sequence[int], middles: Floats) -> Batches:
-    """Across, and one's own inside; then inside what has come. ``middles``: of the pieces, as shares of a shard."""
+    """Across, and one's own inside; then inside what has come. ``middles``: of the pieces, as
+    shares of a shard."""
     start = [0, *accumulate(domains)]
     across, inside = list[Ends](), list[Ends]()
     for rank, piece in np.ndindex(start[-1], len(middles)):

@@ -1,8 +1,10 @@
 """Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
 
-With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port switches, ports alone ask for d_i =
-r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves, ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
-Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.sizing.wiring` then wires whole switches evenly.
+With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port
+switches, ports alone ask for d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
+ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
+Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.sizing.wiring` then wires whole
+switches evenly.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ Hops = Sequence[float | str] | float | str
 
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
 _PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
-_FIX = "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up: 2,1.5"
+_FIX = (
+    "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up:"
+    " 2,1.5"
+)
 
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the endpoints.
+    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the
+    endpoints.
 
     ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
     """
@@ -53,9 +59,10 @@ class FatTree:
 class ClosLevel:
     """One level of switches.
 
-    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone. ``down_ports``, ``up_ports``: of one
-    switch. ``oversubscription``: downlink over uplink bandwidth, 1 at the top. ``cables``: entering from below, on all rails;
-    ``parallel``: of them between one switch and each switch below that it reaches.
+    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone.
+    ``down_ports``, ``up_ports``: of one switch. ``oversubscription``: downlink over uplink
+    bandwidth, 1 at the top. ``cables``: entering from below, on all rails; ``parallel``: of them
+    between one switch and each switch below that it reaches.
     """
 
     name: str
@@ -73,11 +80,13 @@ class ClosLevel:
 class ClosPlan:
     """A Clos of equal switches; no cable joins two rails.
 
-    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all rails. ``levels``: bottom up,
-    without those that are not needed. ``cables``: between switches, without those to endpoints. ``oversubscription``: of the
-    whole network, the product of the levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of
-    top switches. ``paths``: top switches between two pods (or two leaves), each a separate path. ``tree_levels``: height of a
-    reduction tree over all endpoints; ``least_levels``: ceil(log_r of a rail's ports), that height if switches had no uplinks.
+    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all
+    rails. ``levels``: bottom up, without those that are not needed. ``cables``: between switches,
+    without those to endpoints. ``oversubscription``: of the whole network, the product of the
+    levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of top
+    switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
+    ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
+    a rail's ports), that height if switches had no uplinks.
     ``split``: so many of the rails are planes of one, over which each NIC splits its links.
     """
 
@@ -126,17 +135,23 @@ class ClosPlan:
 
 
 def fat_tree(k: int) -> FatTree:
-    """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4 endpoints, 5k²/4 switches.
+    """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4
+    endpoints, 5k²/4 switches.
 
-    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source: Al-Fares, Loukissas, Vahdat, "A
-    scalable, commodity data center network architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
+    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source:
+    Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
+    2008, 63-74, §3, doi:10.1145/1402958.1402967.
     """
     if k < 2 or k % 2 or k > MOST_PORTS:
-        what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        what = (
+            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        )
         raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
     layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
     ends = {"endpoints": endpoints, "links": 3 * endpoints, "paths": core, "planes": k // 2}
-    return FatTree(k=k, pods=k, edge=layer, aggregation=layer, core=core, switches=2 * layer + core, **ends)
+    return FatTree(
+        k=k, pods=k, edge=layer, aggregation=layer, core=core, switches=2 * layer + core, **ends
+    )
 
 
 def fat_tree_plan(k: int) -> ClosPlan:
@@ -154,10 +169,11 @@ def fat_tree_for(endpoints: int) -> FatTree:
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
-    """ceil(log_r N), at least 1: levels of a tree of r-port switches over N endpoints with one uplink each.
+    """ceil(log_r N), at least 1: levels of a tree of r-port switches over N endpoints with one
+    uplink each.
 
-    A non-blocking network takes more: half of the ports below the top are uplinks. Source: Collectives Explainer Series part 04
-    §2.2.
+    A non-blocking network takes more: half of the ports below the top are uplinks. Source:
+    Collectives Explainer Series part 04 §2.2.
     """
     levels, joined = 1, radix
     while joined < endpoints:
@@ -167,8 +183,8 @@ def tree_levels(endpoints: int, radix: int) -> int:
 
 @cache
 def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
-    """Switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of all; if none fits,
-    :func:`tree_levels`.
+    """Switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of all; if
+    none fits, :func:`tree_levels`.
     """
     try:
         plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
@@ -177,21 +193,41 @@ def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, gro
     return plan.levels_over(group * nics_per_rail)
 
 
-def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels: int | None = None, hops: Sequence[Hop] = (),
-              names: Sequence[str] = LEVELS, wanted: Grouping = FREE) -> ClosPlan:  # fmt: skip
-    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
+def clos_plan(
+    endpoints: int,
+    ports: int,
+    radix: int,
+    *,
+    rails: int = 1,
+    levels: int | None = None,
+    hops: Sequence[Hop] = (),
+    names: Sequence[str] = LEVELS,
+    wanted: Grouping = FREE,
+) -> ClosPlan:
+    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole
+    switches.
 
-    ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share the ports. ``levels``: 1 to 3,
-    default those with the fewest switches, then the fewest levels. ``hops``: the most oversubscription of each level below the
-    top, bottom up, or its ports as they are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
+    ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
+    the ports. ``levels``: 1 to 3, default those with the fewest switches, then the fewest levels.
+    ``hops``: the most oversubscription of each level below the top, bottom up, or its ports as they
+    are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
     """
     check_counts(endpoints, ports, radix, rails)
     if levels is not None and not 1 <= levels <= len(LEVELS):
-        raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
+        raise ColltoolError(
+            f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}",
+            argument="levels",
+            fix="or leave it out",
+        )
     most_hops = (levels or len(LEVELS)) - 1
     if len(hops) > most_hops:
-        what = f"{most_hops + 1} levels have {most_hops} ratio{'s' * (most_hops != 1)} below the top, got {len(hops)}"
-        raise ColltoolError(what, argument="oversubscription", fix="give one for each level with uplinks, bottom up")
+        what = (
+            f"{most_hops + 1} levels have {most_hops} ratio{'s' * (most_hops != 1)} below the top,"
+            f" got {len(hops)}"
+        )
+        raise ColltoolError(
+            what, argument="oversubscription", fix="give one for each level with uplinks, bottom up"
+        )
     if low := [hop for hop in hops if not isinstance(hop, Split) and not hop >= 1]:
         what = f"oversubscription {low[0]:g} is below 1"
         raise ColltoolError(what, argument="oversubscription", fix="1 is non-blocking, 2 is 2:1")
@@ -216,10 +252,14 @@ def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels:
     )
 
 
-def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping) -> tuple[Sequence[Hop], Wired]:
+def _fewest(
+    on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
+) -> tuple[Sequence[Hop], Wired]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
     found: tuple[Sequence[Hop], Wired] | None = None
-    least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
+    least = 1 + max(
+        (at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0
+    )
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
         asked = [*hops[: count - 1], *(1.0,) * (count - 1 - len(hops))]
         made = wired(on_rail, radix, asked, wanted, sum(found[1].switches) - 1 if found else inf)
@@ -229,21 +269,38 @@ def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], w
     if asked and wanted.leaf_down and not isinstance(asked[0], Split):
         up = max(1, ceil(wanted.leaf_down / asked[0] - 1e-9))
         if wanted.leaf_down + up > radix:
-            what = f"a leaf of {wanted.leaf_down} ports down needs {up} up at {asked[0]:g}:1, more than the {radix} of the switch"
-            raise ColltoolError(what, argument="radix", fix="use a smaller group, a larger radix, or more oversubscription")
+            what = (
+                f"a leaf of {wanted.leaf_down} ports down needs {up} up at {asked[0]:g}:1, more"
+                f" than the {radix} of the switch"
+            )
+            raise ColltoolError(
+                what,
+                argument="radix",
+                fix="use a smaller group, a larger radix, or more oversubscription",
+            )
     most = most_ports(radix, asked, wanted)
     more = ", more levels" if count < len(LEVELS) else ""
     raise ColltoolError(
-        f"{on_rail} ports on one rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port switches join at most {most}",
+        f"{on_rail} ports on one rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port"
+        f" switches join at most {most}",
         argument="levels" if levels else "endpoints",
         fix=f"use a larger radix, more rails{more}, or more oversubscription",
     )
 
 
-def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]) -> tuple[ClosLevel, ...]:
-    """The levels that have switches; one below an empty top keeps the uplinks it was bought with."""
+def _stages(
+    made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]
+) -> tuple[ClosLevel, ...]:
+    """The levels that have switches; one below an empty top keeps the uplinks it was bought
+    with."""
     splits = [*made.splits, Split(radix, 0, 1.0)]
-    entering = [ports, *(rails * below * split.up for below, split in zip(made.switches, made.splits, strict=False))]
+    entering = [
+        ports,
+        *(
+            rails * below * split.up
+            for below, split in zip(made.switches, made.splits, strict=False)
+        ),
+    ]
     return tuple(
         ClosLevel(
             name=names[index],
@@ -262,34 +319,62 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
 
 
 def _notes(
-    made: Wired, stages: Sequence[ClosLevel], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
+    made: Wired,
+    stages: Sequence[ClosLevel],
+    radix: int,
+    on_rail: int,
+    of_endpoint: int,
+    asked: Sequence[Hop],
 ) -> Iterator[str]:
-    """What differs from the request, was rounded up or is left over on one rail; ``of_endpoint``: ports of an endpoint there."""
+    """What differs from the request, was rounded up or is left over on one rail; ``of_endpoint``:
+    ports of an endpoint there."""
     for stage, split, hop in zip(stages, made.splits, asked, strict=False):
         if isinstance(hop, Split):
             continue
         if abs(hop - split.ratio) > 1e-9:
-            yield f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1 instead of {hop:g}:1"
+            yield (
+                f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
+                f" instead of {hop:g}:1"
+            )
         if unused := radix - split.down - split.up:
             yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
     if len(made.splits) and on_rail % leaf.down_ports:
-        yield f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports} down-ports"
+        yield (
+            f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports}"
+            " down-ports"
+        )
     if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
-        ports = f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports} down-ports"
+        ports = (
+            f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports}"
+            " down-ports"
+        )
         yield f"{ports}: some endpoints straddle two leaves"
     for stage in stages[1:]:
         if stage.per_rail > stage.least:
-            yield f"{stage.name}: {stage.per_rail} switches{rail} to spread uplinks evenly; by ports alone {stage.least} would do"
+            yield (
+                f"{stage.name}: {stage.per_rail} switches{rail} to spread uplinks evenly; by ports"
+                f" alone {stage.least} would do"
+            )
     if len(stages) <= len(made.splits):
-        yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins everything{rail}: no switches are needed above it"
-    elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
-        yield f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports unused"
+        yield (
+            f"one {'leaf' if len(stages) == 1 else 'pod'} joins everything{rail}: no switches are"
+            " needed above it"
+        )
+    elif (
+        len(stages) > 1
+        and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports
+    ):
+        yield (
+            f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports"
+            " unused"
+        )
 
 
 def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
-    """Refuses endpoints, ports of each, ports of a switch and rails that are none, too many or do not fit each other."""
+    """Refuses endpoints, ports of each, ports of a switch and rails that are none, too many or do
+    not fit each other."""
     _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
         what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
@@ -305,16 +390,24 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ColltoolError(f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}")
+            raise ColltoolError(
+                f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}"
+            )
 
 
 def hops_of(typed: Hops, radix: int) -> list[float | Split]:
-    """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is ``[Split(48, 8, 3.0), 2.0]``.
+    """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is
+    ``[Split(48, 8, 3.0), 2.0]``.
 
-    ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more ports than the switch has.
+    ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more
+    ports than the switch has.
     """
-    several = [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
-    parts = [part for one in several for part in (one.split(",") if isinstance(one, str) else [one])]
+    several = (
+        [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
+    )
+    parts = [
+        part for one in several for part in (one.split(",") if isinstance(one, str) else [one])
+    ]
     return [_hop(part, radix) for part in parts]
 
 
@@ -324,12 +417,20 @@ def _hop(typed: object, radix: int) -> float | Split:
         text = typed.strip()
         if ports := _PORTS.fullmatch(text):
             # s from ports x rates. Source: Collectives Explainer Series part 03 §1.
-            down, down_Bps, up, up_Bps = int(ports[1]), parse_rate(ports[2]), int(ports[3]), parse_rate(ports[4])
+            down, down_Bps, up, up_Bps = (
+                int(ports[1]),
+                parse_rate(ports[2]),
+                int(ports[3]),
+                parse_rate(ports[4]),
+            )
             if not (down and up and down_Bps and up_Bps):
                 raise _refused(f"'{clipped(text)}' has no ports or no rate")
             taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
             if taken > radix:
-                raise _refused(f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+                raise _refused(
+                    f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has"
+                    f" {radix}"
+                )
             return Split(down, up, down * down_Bps / (up * up_Bps))
         found = _RATIO.fullmatch(text)
         if found is None or (found[2] and not float(found[2])):
@@ -338,7 +439,9 @@ def _hop(typed: object, radix: int) -> float | Split:
     if isinstance(ratio, bool) or not isinstance(ratio, int | float):
         raise _refused(f"expected a ratio, got {shown(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
-        raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}")
+        raise _refused(
+            f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}"
+        )
     return float(ratio)
 
 

@@ -1,6 +1,8 @@
-"""What the devices of a rank did: intervals of communication and compute, exact whatever the bytes were.
+"""What the devices of a rank did: intervals of communication and compute, exact whatever the bytes
+were.
 
-Overlap is the share of communication time that compute covers, of all kernels of a trace, as Holistic Trace Analysis counts it.
+Overlap is the share of communication time that compute covers, of all kernels of a trace, as
+Holistic Trace Analysis counts it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ class BusyIntervals:
     """The union of intervals, to ask how much of another interval it covers."""
 
     def __init__(self, starts: array[float], ends: array[float]) -> None:
-        first, last = (np.frombuffer(one, dtype=np.float64) if one else np.zeros(0) for one in (starts, ends))
+        first, last = (
+            np.frombuffer(one, dtype=np.float64) if one else np.zeros(0) for one in (starts, ends)
+        )
         order = np.argsort(first, kind="stable")
         first, reached = first[order], np.maximum.accumulate(last[order])
         begins = np.ones(len(first), dtype=bool)
@@ -60,11 +64,17 @@ def believed_steps(found: TraceEvents) -> Steps:
     kernels = _union(found.launched, found.busy)
     most, count = 0.0, 0
     for windows in found.step_windows():
-        held = sum(one.within(windows) for one in kernels.values()) / (sum(one.total for one in kernels.values()) or 1.0)
+        held = sum(one.within(windows) for one in kernels.values()) / (
+            sum(one.total for one in kernels.values()) or 1.0
+        )
         if held >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
         most, count = max(most, held), count or len(windows)
-    doubt = f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken" if count else ""
+    doubt = (
+        f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
+        if count
+        else ""
+    )
     return Steps(whole, 0, doubt)
 
 
@@ -73,8 +83,13 @@ def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActiv
     everything = _union(found.launched, found.busy)
     windows = steps.windows
 
-    def seconds(unions: dict[int, BusyIntervals], inside: Sequence[tuple[float, float]] | None = None) -> float:
-        return sum(one.total if inside is None else one.within(inside) for one in unions.values()) * 1e-6
+    def seconds(
+        unions: dict[int, BusyIntervals], inside: Sequence[tuple[float, float]] | None = None
+    ) -> float:
+        return (
+            sum(one.total if inside is None else one.within(inside) for one in unions.values())
+            * 1e-6
+        )
 
     return RankActivity(
         file=found.name,
@@ -84,14 +99,21 @@ def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActiv
         both_s=max(0.0, seconds(comm) + seconds(compute) - seconds(everything)),
         window_s=sum(end - start for start, end in windows) * 1e-6 * max(1, len(comm)),
         comm_in_steps_s=seconds(comm, windows),
-        exposed_in_steps_s=min(max(0.0, seconds(everything, windows) - seconds(compute, windows)), seconds(comm, windows)),
+        exposed_in_steps_s=min(
+            max(0.0, seconds(everything, windows) - seconds(compute, windows)),
+            seconds(comm, windows),
+        ),
         doubt=steps.doubt,
     )
 
 
-def _union(launched: Iterable[LaunchedKernel], busy: dict[int, tuple[array[float], array[float]]]) -> dict[int, BusyIntervals]:
+def _union(
+    launched: Iterable[LaunchedKernel], busy: dict[int, tuple[array[float], array[float]]]
+) -> dict[int, BusyIntervals]:
     """By device."""
-    times: dict[int, tuple[array[float], array[float]]] = defaultdict(lambda: (array("d"), array("d")))
+    times: dict[int, tuple[array[float], array[float]]] = defaultdict(
+        lambda: (array("d"), array("d"))
+    )
     for device, (starts, ends) in busy.items():
         times[device][0].extend(starts)
         times[device][1].extend(ends)

@@ -1,6 +1,8 @@
-"""The calls of a job: each communication kernel of a trace with its metadata, and how much of it compute hides.
+"""The calls of a job: each communication kernel of a trace with its metadata, and how much of it
+compute hides.
 
-What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the shortest.
+What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the
+shortest.
 """
 
 from __future__ import annotations
@@ -23,12 +25,21 @@ from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.traces.activity import BusyIntervals, activity_of, believed_steps
 from colltool.traces.chakra import ChakraTrace
-from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, short_name, text
+from colltool.traces.metadata import (
+    CallMetadata,
+    KernelName,
+    call_metadata,
+    count,
+    kernel_name,
+    short_name,
+    text,
+)
 from colltool.traces.reader import LaunchedKernel, TraceEvents, collect
 from colltool.traces.results import RankActivity, TracedCall, TraceFinding
 
 LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
-MOST_TIMES = 1000  # the steps' time: several streams at once, and kernels that outlast the step that launched them
+# the steps' time: several streams at once, and kernels that outlast the step that launched them
+MOST_TIMES = 1000
 MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name a million
 
 
@@ -43,9 +54,12 @@ class ObservedCall(NamedTuple):
 
 
 class RankTrace(NamedTuple):
-    """One trace. ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without steps. ``nccl``:
-    library version. ``left_out``: counts of communication kernels without a call, by reason. ``broken``: truncated or damaged.
-    ``others``: communication kernels of which no bytes are known: name, us, and us that compute hides."""
+    """One trace. ``steps``: annotated ones. ``window_s``: all steps together, or first to last
+    kernel without steps. ``nccl``:
+    library version. ``left_out``: counts of communication kernels without a call, by reason.
+    ``broken``: truncated or damaged.
+    ``others``: communication kernels of which no bytes are known: name, us, and us that compute
+    hides."""
 
     file: str
     rank: int | None
@@ -69,7 +83,11 @@ def observe(found: TraceEvents) -> RankTrace:
     covered = {device: BusyIntervals(*times) for device, times in found.busy.items()}
 
     def hidden_us(one: LaunchedKernel) -> float:
-        return min(one.end_us - one.start_us, covered[one.device].of(one.start_us, one.end_us)) if one.device in covered else 0.0
+        return (
+            min(one.end_us - one.start_us, covered[one.device].of(one.start_us, one.end_us))
+            if one.device in covered
+            else 0.0
+        )
 
     calls: list[ObservedCall] = []
     left_out = Counter(found.left_out)
@@ -78,36 +96,71 @@ def observe(found: TraceEvents) -> RankTrace:
         lasts, hidden = one.end_us - one.start_us, hidden_us(one)
         at = bisect_right(starts, one.start_us) - 1
         inside = at >= 0 and one.start_us <= windows[at][1]
-        calls.append(ObservedCall(call, kernel_name(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
+        calls.append(
+            ObservedCall(call, kernel_name(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside)
+        )
     window_s = sum(end - start for start, end in windows) * 1e-6
-    longest, busy = max((one.seconds for one in calls), default=0.0), sum(one.seconds for one in calls if one.inside)
+    longest, busy = (
+        max((one.seconds for one in calls), default=0.0),
+        sum(one.seconds for one in calls if one.inside),
+    )
     if longest > LONGEST_S or 0 < MOST_TIMES * window_s < busy:
-        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which is impossible"
-        what = f"a call lasts {longest:.3g} s, longer than any call can" if longest > LONGEST_S else what
-        raise ColltoolError(what, where=printable(found.name), fix="profile again: ts and dur of an event are microseconds")
+        what = (
+            f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which is"
+            " impossible"
+        )
+        what = (
+            f"a call lasts {longest:.3g} s, longer than any call can"
+            if longest > LONGEST_S
+            else what
+        )
+        raise ColltoolError(
+            what,
+            where=printable(found.name),
+            fix="profile again: ts and dur of an event are microseconds",
+        )
     about, listed = found.header.get("distributedInfo"), found.header.get("deviceProperties")
     about = about if isinstance(about, dict) else {}
-    names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    names = (
+        [text(one.get("name")) for one in listed if isinstance(one, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     return RankTrace(
-        found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), steps.steps, window_s,
-        device=names[0] if names else "", nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
+        found.name,
+        count(about.get("rank")),
+        count(about.get("world_size")),
+        tuple(calls),
+        steps.steps,
+        window_s,
+        device=names[0] if names else "",
+        nccl=text(about.get("nccl_version")),
+        left_out=dict(left_out),
+        broken=found.broken,
         activity=activity_of(found, steps, count(about.get("rank"))),
-        others=tuple((short_name(one.name), one.end_us - one.start_us, hidden_us(one)) for one in others), graph=found.graph,
-    )  # fmt: skip
+        others=tuple(
+            (short_name(one.name), one.end_us - one.start_us, hidden_us(one)) for one in others
+        ),
+        graph=found.graph,
+    )
 
 
 def _described(
     found: TraceEvents, left_out: Counter[str]
 ) -> tuple[list[tuple[LaunchedKernel, CallMetadata]], list[LaunchedKernel]]:
-    """Calls with their kernels in order of start, and the other kernels, which are counted. A coalesced call may be several
-    kernels, each labelled with all its tensors: they are merged."""
+    """Calls with their kernels in order of start, and the other kernels, which are counted. A
+    coalesced call may be several kernels, each labelled with all its tensors: they are merged."""
     calls: list[tuple[LaunchedKernel, CallMetadata]] = []
     first: dict[tuple[Any, int], int] = {}
     groups: set[Any] = set()
     others: list[LaunchedKernel] = []
     listed = 0
     for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
-        call = call_metadata(found.labels.get(one.external, {}) | one.labels, found.header, kernel_name(one.name).primitives)
+        call = call_metadata(
+            found.labels.get(one.external, {}) | one.labels,
+            found.header,
+            kernel_name(one.name).primitives,
+        )
         if isinstance(call, str):
             left_out[call] += 1
             others.append(one)
@@ -117,7 +170,11 @@ def _described(
         groups.add(group)
         if listed > MOST_LISTED:
             what = f"names groups of more than {MOST_LISTED} ranks in all"
-            raise ColltoolError(what, where=printable(found.name), fix="profile fewer ranks, or a rank of fewer groups")
+            raise ColltoolError(
+                what,
+                where=printable(found.name),
+                fix="profile fewer ranks, or a rank of fewer groups",
+            )
         at = len(calls)
         if call.coalesced and one.external is not None:
             at = first.setdefault((one.external, one.device), at)
@@ -142,16 +199,18 @@ class MergedCall(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts are uneven."""
+        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts
+        are uneven."""
         return len(self.seen) < self.call.size or any(one.call.uneven for one in self.seen)
 
 
 def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
     """The calls of all ranks, in the order of the first trace that has each.
 
-    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls are counted, if all ranks of a
-    group made the same ones in the same order. Otherwise each kernel is a call by itself, as are those of groups with unknown
-    ranks (group names are private to a process) and messages, whose two ends count apart.
+    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
+    are counted, if all ranks of a group made the same ones in the same order. Otherwise each kernel
+    is a call by itself, as are those of groups with unknown ranks (group names are private to a
+    process) and messages, whose two ends count apart.
     """
     alike = _alike(traces)
     found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
@@ -177,7 +236,9 @@ def _alike(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
                 own[one.call.ranks].append((one.call.primitive, one.call.bytes, one.call.dtype))
         for group, order in own.items():
             orders[group].append(order)
-    return {group for group, several in orders.items() if all(order == several[0] for order in several)}
+    return {
+        group for group, several in orders.items() if all(order == several[0] for order in several)
+    }
 
 
 def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
@@ -199,8 +260,15 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
     why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
     if any(one.broken for one in traces):
         why += ", and the file ends too early or is damaged"
-    fix = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
-    raise ColltoolError(f"no collective call can be told{why}", where=found[0].file if found else traces[0].file, fix=fix)
+    fix = (
+        "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process"
+        " group"
+    )
+    raise ColltoolError(
+        f"no collective call can be told{why}",
+        where=found[0].file if found else traces[0].file,
+        fix=fix,
+    )
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:
@@ -226,12 +294,15 @@ def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
 
 
 MESSAGE = "messages: their two ends are measured apart"
-SPREAD = "groups of other than consecutive ranks, or that do not begin at a multiple of their size: no benchmark runs on them"
+SPREAD = (
+    "groups of other than consecutive ranks, or that do not begin at a multiple of their size: no"
+    " benchmark runs on them"
+)
 
 
 class TracedSeries(NamedTuple):
-    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those with upper bounds only, most
-    calls first, ``left_out`` for the rest."""
+    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those
+    with upper bounds only, most calls first, ``left_out`` for the rest."""
 
     measurements: Measurements
     devices: tuple[str, ...]
@@ -241,7 +312,8 @@ class TracedSeries(NamedTuple):
 
 
 Path = str | PathLike[str]
-MeasuredCall = tuple[Primitive, int, int, float]  # number of ranks, which start at a multiple of it; bytes, seconds
+# number of ranks, which start at a multiple of it; bytes, seconds
+MeasuredCall = tuple[Primitive, int, int, float]
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
@@ -260,22 +332,39 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         else:
             calls.append((call.primitive, call.size, call.bytes, one.shortest.seconds))
     devices = tuple(dict.fromkeys(one.device for one in traces if one.device))
-    apart = (*left_out(traces), *(LeftOutKernels(why, len(where), where[0]) for why, where in others.items()))
-    upper = tuple(UpperBound(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common())
-    return TracedSeries(Measurements(series_of(calls, traces), ()), devices, world_of(traces), bounds=upper, left_out=apart)
+    apart = (
+        *left_out(traces),
+        *(LeftOutKernels(why, len(where), where[0]) for why, where in others.items()),
+    )
+    upper = tuple(
+        UpperBound(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common()
+    )
+    return TracedSeries(
+        Measurements(series_of(calls, traces), ()),
+        devices,
+        world_of(traces),
+        bounds=upper,
+        left_out=apart,
+    )
 
 
 def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
-    times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for primitive, ranks, size, seconds in calls:
         times[primitive, ranks][size].append(seconds)
     files = tuple(one.file for one in traces)
-    amd = any(one.device.startswith("AMD") for one in traces)  # PyTorch calls RCCL nccl, its kernels too
+    # PyTorch calls RCCL nccl, its kernels too
+    amd = any(one.device.startswith("AMD") for one in traces)
     library, version = "RCCL" if amd else "NCCL", next((one.nccl for one in traces if one.nccl), "")
     found = []
     for (primitive, ranks), by_size in sorted(times.items()):
         sizes = sorted(by_size.items())
-        points = (Point(float(size), median(some), min(some), max(some), len(some), files[0]) for size, some in sizes)
+        points = (
+            Point(float(size), median(some), min(some), max(some), len(some), files[0])
+            for size, some in sizes
+        )
         found.append(Series(primitive, ranks, None, tuple(points), library, version, files=files))
     return tuple(found)
 
@@ -286,7 +375,9 @@ def judged(
     from colltool.diagnosis.validate import validate
 
     found = []
-    usable = (call for call in calls if not call.bound and not call.reason and call.primitive is not P2P)
+    usable = (
+        call for call in calls if not call.bound and not call.reason and call.primitive is not P2P
+    )
     packed = (call for call in usable if call.axes == ((call.group_size, 1),))
     measured = [(call.primitive, call.group_size, call.bytes, call.measured_s) for call in packed]
     for series in series_of(measured, traces):

@@ -1,7 +1,9 @@
-"""Chakra execution traces as the events of a profile: protobuf (``.et``, plain or gzipped) or what chakra_jsonizer makes of it.
+"""Chakra execution traces as the events of a profile: protobuf (``.et``, plain or gzipped) or what
+chakra_jsonizer makes of it.
 
-Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it depends on has ended and its
-stream is free: the CPU, compute on the GPU, and communication of each process group are a stream each.
+Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it
+depends on has ended and its stream is free: the CPU, compute on the GPU, and communication of each
+process group are a stream each.
 """
 
 from __future__ import annotations
@@ -19,25 +21,47 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.export.chakra import PROCESS_GROUPS
-from colltool.export.chakra_format import COLLECTIVES, MOST_NODES, NODE_TYPES, ChakraNode, Value, decoded
-from colltool.traces.metadata import MOST_MEMBERS, CallMetadata, Labels, call_metadata, count, kernel_name, text
+from colltool.export.chakra_format import (
+    COLLECTIVES,
+    MOST_NODES,
+    NODE_TYPES,
+    ChakraNode,
+    Value,
+    decoded,
+)
+from colltool.traces.metadata import (
+    MOST_MEMBERS,
+    CallMetadata,
+    Labels,
+    call_metadata,
+    count,
+    kernel_name,
+    text,
+)
 
 MOST_JSON = 2**28  # bytes
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 _RANKS = "Process Group Ranks"
 _CALLED = {
-    "ALL_REDUCE": "allreduce", "ALL_GATHER": "allgather", "REDUCE_SCATTER": "reduce_scatter", "ALL_TO_ALL": "all_to_all",
-    "BROADCAST": "broadcast", "REDUCE": "reduce",
-}  # fmt: skip
+    "ALL_REDUCE": "allreduce",
+    "ALL_GATHER": "allgather",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "ALL_TO_ALL": "all_to_all",
+    "BROADCAST": "broadcast",
+    "REDUCE": "reduce",
+}
 _MESSAGES = ("COMM_SEND_NODE", "COMM_RECV_NODE")
 _COMMUNICATION = ("COMM_COLL_NODE", *_MESSAGES)
 _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 # a message of a version or of attributes, or an empty one and a node with its id or name
-_BINARY = re.compile(rb"%b(?:\x0a.\d+\.|\x12%b\x0a)|\x00(?:%b[\x08\x12]|$)" % (_LENGTH, _LENGTH, _LENGTH), re.S)
+_BINARY = re.compile(
+    rb"%b(?:\x0a.\d+\.|\x12%b\x0a)|\x00(?:%b[\x08\x12]|$)" % (_LENGTH, _LENGTH, _LENGTH), re.S
+)
 _JSON = re.compile(rb'\s*\{\s*(?:\}|"version"\s*:|"attr"\s*:)')
 _INIT = "process_group:init"
 
-Stream = Literal["cpu", "compute", "communication", "receiving"]  # a rank sends and receives at once
+# a rank sends and receives at once
+Stream = Literal["cpu", "compute", "communication", "receiving"]
 
 
 class Timed(NamedTuple):
@@ -62,9 +86,12 @@ class ChakraTrace(NamedTuple):
         return any(one.labels for one in self.timed)
 
     def walked(self, lasts_us: Callable[[Timed], float]) -> list[Timed]:
-        """The graph walked with other durations: its nodes with the times that they then have, in order of start."""
+        """The graph walked with other durations: its nodes with the times that they then have, in
+        order of start."""
         of = {one.node.id: (one, lasts_us(one)) for one in self.timed}
-        times = _walked([one.node for one in self.timed], lambda node: of[node.id][1], printable(self.name))
+        times = _walked(
+            [one.node for one in self.timed], lambda node: of[node.id][1], printable(self.name)
+        )
         return [of[node.id][0]._replace(start_us=start, end_us=end) for node, (start, end) in times]
 
 
@@ -76,7 +103,8 @@ def is_chakra(head: bytes) -> bool:
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
-    """ColltoolError where the file is none, exceeds a limit, or its dependencies go round in a circle."""
+    """ColltoolError where the file is none, exceeds a limit, or its dependencies go round in a
+    circle."""
     packed = stream.peek(2)[:2] == b"\x1f\x8b"
     source = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
     try:
@@ -84,24 +112,37 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
         found = list(nodes)
     except (EOFError, gzip.BadGzipFile) as error:
         fix = "write the trace again: this file is cut off"
-        raise ColltoolError("ends within what was packed", where=printable(name), fix=fix) from error
+        raise ColltoolError(
+            "ends within what was packed", where=printable(name), fix=fix
+        ) from error
     groups = _groups(metadata, found)
     rank = count(metadata.get("rank"))
     if rank is None and (numbered := re.search(r"\.(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)):
         rank = int(numbered[1])
-    world = count(metadata.get("world_size")) or max((max(one, default=0) + 1 for one in groups.values()), default=0)
+    world = count(metadata.get("world_size")) or max(
+        (max(one, default=0) + 1 for one in groups.values()), default=0
+    )
     about = {"rank": rank, "world_size": world or None}
     if world <= MOST_MEMBERS:
         groups.setdefault("", list(range(world)))  # of a call that names no group
     placed = {key: _placed(members) for key, members in groups.items()}
     calling = [node for node in found if node.type in _COMMUNICATION]
-    listed = sum(len(placed.get(text(one.attributes.get("pg_name")), {}).get(_RANKS, ())) for one in calling)
+    listed = sum(
+        len(placed.get(text(one.attributes.get("pg_name")), {}).get(_RANKS, ())) for one in calling
+    )
     if listed > MOST_LISTED:
         what = f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}"
         raise ColltoolError(what, where=printable(name), fix="trace fewer steps")
     labels = {node.id: _labels(node, placed, rank) for node in calling}
-    timed = [Timed(node, _stream(node), *times, labels.get(node.id, {})) for node, times in _times(found, printable(name))]
-    return ChakraTrace(name, {"distributedInfo": {key: value for key, value in about.items() if value is not None}}, timed)
+    timed = [
+        Timed(node, _stream(node), *times, labels.get(node.id, {}))
+        for node, times in _times(found, printable(name))
+    ]
+    return ChakraTrace(
+        name,
+        {"distributedInfo": {key: value for key, value in about.items() if value is not None}},
+        timed,
+    )
 
 
 def _opened(
@@ -113,27 +154,36 @@ def _opened(
     if head in (b"{", b" ", b"\n", b"\r", b"\t", b"\xef"):
         content = source.read(MOST_JSON + 1)
         if len(content) > MOST_JSON:
-            raise ColltoolError(f"is larger than {MOST_JSON // 2**20} MiB of JSON", where=where, fix="give the .et file itself")
+            raise ColltoolError(
+                f"is larger than {MOST_JSON // 2**20} MiB of JSON",
+                where=where,
+                fix="give the .et file itself",
+            )
         return _from_json(content, where)
     made = decoded(source, where)
     return made.metadata, made.nodes
 
 
 def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], Iterator[ChakraNode]]:
-    """chakra_jsonizer writes one object after another, the metadata first, 64-bit numbers as text."""
+    """chakra_jsonizer writes one object after another, the metadata first, 64-bit numbers as
+    text."""
     try:
         objects = _objects(content.decode("utf-8-sig"))
         first = next(objects, {})
         metadata = _json_attributes(first)
     except (ValueError, RecursionError) as error:
-        raise ColltoolError(f"is not JSON of Chakra: {error}", where=where, fix="give the .et file itself") from error
+        raise ColltoolError(
+            f"is not JSON of Chakra: {error}", where=where, fix="give the .et file itself"
+        ) from error
 
     def nodes() -> Iterator[ChakraNode]:
         number = 0
         try:
             for one in objects:
                 if number >= MOST_NODES:
-                    raise ColltoolError(f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps")
+                    raise ColltoolError(
+                        f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps"
+                    )
                 node = _json_node(one)
                 number += 1
                 yield node
@@ -163,7 +213,9 @@ def _json_attributes(one: dict[str, Any]) -> dict[str, Value]:
         for key, value in attribute.items() if isinstance(attribute, dict) else ():
             if key.endswith("Val") and isinstance(value, bool | int | float | str):
                 whole = "int" in key.lower() or "fixed" in key
-                found[text(attribute.get("name"))] = int(value) if whole and not isinstance(value, bool) else value
+                found[text(attribute.get("name"))] = (
+                    int(value) if whole and not isinstance(value, bool) else value
+                )
     return found
 
 
@@ -173,7 +225,10 @@ def _json_node(one: dict[str, Any]) -> ChakraNode:
             raise ValueError("a whole number is due")
         return found
 
-    kind, deps = one.get("type", NODE_TYPES[0]), [one.get(key, []) for key in ("ctrlDeps", "dataDeps")]
+    kind, deps = (
+        one.get("type", NODE_TYPES[0]),
+        [one.get(key, []) for key in ("ctrlDeps", "dataDeps")],
+    )
     if kind not in NODE_TYPES or not all(isinstance(ids, list) for ids in deps):
         raise ValueError("its type or dependencies")
     inputs = one.get("inputs")
@@ -198,7 +253,9 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
     for one in texts:
         begin, end = one.find("[{"), one.rfind("}]")  # PyTorch's stands in a list as text
         try:
-            listed = json.loads(one[begin : end + 2].replace('\\"', '"')) if 0 <= begin < end else []
+            listed = (
+                json.loads(one[begin : end + 2].replace('\\"', '"')) if 0 <= begin < end else []
+            )
         except (ValueError, RecursionError):
             continue
         for group in listed if isinstance(listed, list) else []:
@@ -209,11 +266,16 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
 
 
 def _placed(members: list[int]) -> Labels:
-    """Labels of a group's ranks: first and stride, which cost nothing to read for each call, else all of them."""
+    """Labels of a group's ranks: first and stride, which cost nothing to read for each call, else
+    all of them."""
     ranks = sorted(set(members))
     apart = {after - before for before, after in pairwise(ranks)}
     if len(ranks) == len(members) > 1 and len(apart) == 1:
-        return {"Group size": len(ranks), "Global rank start": ranks[0], "Global rank stride": apart.pop()}
+        return {
+            "Group size": len(ranks),
+            "Global rank start": ranks[0],
+            "Global rank stride": apart.pop(),
+        }
     return {"Group size": len(members) or None, _RANKS: members}
 
 
@@ -221,7 +283,12 @@ def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) ->
     """A node's call as the profiler labels one: ``comm_size`` are bytes that a rank puts in."""
     of, size = node.attributes, count(node.attributes.get("comm_size")) or 0
     name = text(of.get("pg_name"))
-    made: Labels = {"In msg nelems": size, "Out msg nelems": size, "dtype": "Byte", "Process Group Name": name}
+    made: Labels = {
+        "In msg nelems": size,
+        "Out msg nelems": size,
+        "dtype": "Byte",
+        "Process Group Name": name,
+    }
     if node.type in _MESSAGES:
         src, dst = count(of.get("comm_src", rank)), count(of.get("comm_dst", rank))
         ends = [] if src is None or dst is None or src == dst else sorted((src, dst))
@@ -243,7 +310,10 @@ def _stream(node: ChakraNode) -> Stream:
 def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tuple[float, float]]]:
     """Start and end of each node in us: as recorded, else by walking the dependencies."""
     if any(node.start_us for node in nodes):
-        yield from ((node, (float(node.start_us), float(node.start_us + node.duration_us))) for node in nodes)
+        yield from (
+            (node, (float(node.start_us), float(node.start_us + node.duration_us)))
+            for node in nodes
+        )
     else:
         yield from _walked(nodes, lambda node: node.duration_us, where)
 
@@ -251,11 +321,17 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tu
 def _walked(
     nodes: list[ChakraNode], lasts_us: Callable[[ChakraNode], float], where: str
 ) -> Iterator[tuple[ChakraNode, tuple[float, float]]]:
-    """Each node as early as what it depends on and its stream let it start; nodes that the file does not have hold nothing up."""
+    """Each node as early as what it depends on and its stream let it start; nodes that the file
+    does not have hold nothing up."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
         raise ColltoolError("has two nodes of one number", where=where, fix="write the trace again")
-    waits = {node.id: {one for one in (*node.ctrl_deps, *node.data_deps) if one in by_id and one != node.id} for node in nodes}
+    waits = {
+        node.id: {
+            one for one in (*node.ctrl_deps, *node.data_deps) if one in by_id and one != node.id
+        }
+        for node in nodes
+    }
     after: dict[int, list[int]] = defaultdict(list)
     for number, others in waits.items():
         for other in others:
@@ -263,13 +339,19 @@ def _walked(
     ready = [(0.0, number) for number, others in waits.items() if not others]
     heapify(ready)
     free = defaultdict[tuple[Stream, Value], float](float)
-    ends, left = dict.fromkeys(by_id, 0.0), {number: len(others) for number, others in waits.items()}
+    ends, left = (
+        dict.fromkeys(by_id, 0.0),
+        {number: len(others) for number, others in waits.items()},
+    )
     done = 0
     while ready:
         at, number = heappop(ready)
         node, done = by_id[number], done + 1
         # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
-        stream = _stream(node), node.attributes.get("pg_name", "") if node.type in _COMMUNICATION else ""
+        stream = (
+            _stream(node),
+            node.attributes.get("pg_name", "") if node.type in _COMMUNICATION else "",
+        )
         start = max(at, free[stream])
         free[stream] = end = start + lasts_us(node)
         yield node, (start, end)
@@ -279,11 +361,14 @@ def _walked(
             if not left[other]:
                 heappush(ready, (ends[other], other))
     if done < len(nodes):
-        raise ColltoolError("has dependencies that go round in a circle", where=where, fix="write the trace again")
+        raise ColltoolError(
+            "has dependencies that go round in a circle", where=where, fix="write the trace again"
+        )
 
 
 class Replayed(NamedTuple):
-    """A file's graph walked with the durations as recorded, and with a fabric's prices in place of its collectives'."""
+    """A file's graph walked with the durations as recorded, and with a fabric's prices in place of
+    its collectives'."""
 
     file: str
     rank: int | None
@@ -298,20 +383,28 @@ class Replayed(NamedTuple):
 
 
 class PricedNode(NamedTuple):
-    """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``: None if it cannot be told."""
+    """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``:
+    None if it cannot be told."""
 
     call: CallMetadata | None
     seconds: float | None
     reason: str = ""
 
 
-def priced_nodes(graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]) -> dict[int, PricedNode]:
-    """The collectives and messages of a graph by number. ``price``: seconds of a call, or None and why there are none."""
+def priced_nodes(
+    graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]
+) -> dict[int, PricedNode]:
+    """The collectives and messages of a graph by number. ``price``: seconds of a call, or None and
+    why there are none."""
     found = {}
     for one in graph.timed:
         if one.labels:
             call = call_metadata(one.labels, graph.header, kernel_name(one.node.name).primitives)
-            found[one.node.id] = PricedNode(None, None, call) if isinstance(call, str) else PricedNode(call, *price(call))
+            found[one.node.id] = (
+                PricedNode(None, None, call)
+                if isinstance(call, str)
+                else PricedNode(call, *price(call))
+            )
     return found
 
 
@@ -320,18 +413,25 @@ def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replaye
 
     def lasts_us(one: Timed) -> float:
         priced = nodes.get(one.node.id)
-        return one.node.duration_us if priced is None or priced.seconds is None else priced.seconds * 1e6
+        return (
+            one.node.duration_us
+            if priced is None or priced.seconds is None
+            else priced.seconds * 1e6
+        )
 
     walked = graph.walked(lasts_us)
     kept = Counter(one.reason for one in nodes.values() if one.seconds is None)
-    return Replayed(
-        file=graph.name,
-        rank=count(graph.header["distributedInfo"].get("rank")),
-        recorded_s=span_s(graph.walked(lambda one: one.node.duration_us)),
-        priced_s=span_s(walked),
-        priced=len(nodes) - kept.total(),
-        kept=tuple(kept.most_common()),
-    ), walked
+    return (
+        Replayed(
+            file=graph.name,
+            rank=count(graph.header["distributedInfo"].get("rank")),
+            recorded_s=span_s(graph.walked(lambda one: one.node.duration_us)),
+            priced_s=span_s(walked),
+            priced=len(nodes) - kept.total(),
+            kept=tuple(kept.most_common()),
+        ),
+        walked,
+    )
 
 
 def span_s(walked: Iterable[Timed]) -> float:

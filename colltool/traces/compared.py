@@ -1,4 +1,5 @@
-"""Two traces of one job beside each other: what each kind of call takes of a step, before and now."""
+"""Two traces of one job beside each other: what each kind of call takes of a step, before and
+now."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from colltool.traces.results import TraceComparison
 
 
 class ComparedCalls(NamedTuple):
-    """Calls of one primitive, size and group size: seconds of a step on a rank in the other trace and in this one, 0 where it has
-    none."""
+    """Calls of one primitive, size and group size: seconds of a step on a rank in the other trace
+    and in this one, 0 where it has none."""
 
     primitive: Primitive
     ranks: int

@@ -1,4 +1,5 @@
-"""What files say of a machine: logs of benchmarks, lines of NCCL_DEBUG=INFO, traces; files that cannot be used are named."""
+"""What files say of a machine: logs of benchmarks, lines of NCCL_DEBUG=INFO, traces; files that
+cannot be used are named."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ ReadLogs = Callable[[Sequence[Path]], Measurements]
 
 
 def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
-    """Evidence from traces and logs, told apart by content; empty and failed files among others are named and skipped."""
+    """Evidence from traces and logs, told apart by content; empty and failed files among others are
+    named and skipped."""
     paths = list(dict.fromkeys(paths))
     traces = [path for path in paths if is_trace(path)]
     others = [path for path in paths if path not in traces]
@@ -41,7 +43,11 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
         empty=tuple(printable(fspath(path)) for path in hollow),
         debug=debug,
         failed=read.failed,
-        hosts={printable(fspath(path)): logged_hardware([path]).hosts for path in read.runs} if len(read.runs) > 1 else {},
+        hosts=(
+            {printable(fspath(path)): logged_hardware([path]).hosts for path in read.runs}
+            if len(read.runs) > 1
+            else {}
+        ),
     )
     return _with_traces(found, traces) if traces else found
 
@@ -59,7 +65,9 @@ def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
     if not found.series and not found.bounds:
         why = f": {found.left_out[0].reason}" if found.left_out else ""
         what = f"the traces hold no collective whose time can be told{why}"
-        raise ColltoolError(what, where=str(traces[0]), fix="give the traces of all ranks, or a log of nccl-tests")
+        raise ColltoolError(
+            what, where=str(traces[0]), fix="give the traces of all ranks, or a log of nccl-tests"
+        )
     return found
 
 
@@ -70,7 +78,8 @@ class _ReadFiles(NamedTuple):
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
-    """Each log by itself. What argues with an argument is an error; a file that cannot be used is one only where no other can."""
+    """Each log by itself. What argues with an argument is an error; a file that cannot be used is
+    one only where no other can."""
     runs: dict[Path, Measurements] = {}
     failed: list[FailedLog] = []
     problems: list[ColltoolError] = []
@@ -96,8 +105,8 @@ def _is_text(path: Path) -> bool:
 
 
 def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:
-    """The series of logs, kept apart by file where several measure the same sizes: those are mostly of one host each, and a
-    median of healthy hosts hides a bad one."""
+    """The series of logs, kept apart by file where several measure the same sizes: those are mostly
+    of one host each, and a median of healthy hosts hides a bad one."""
     if len(read) < 2:
         return next(iter(read.values()), Measurements((), ()))
     together = logs_of(list(read))
@@ -109,7 +118,8 @@ def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measuremen
     found: list[Series] = []
     for one in together.series:
         several = runs[group(one)]
-        sizes = Counter(point.bytes for run in several for point in run.points)  # a series has each size once
+        # a series has each size once
+        sizes = Counter(point.bytes for run in several for point in run.points)
         again = any(times > 1 for times in sizes.values())
         found += several if again else [one]
     return together._replace(series=tuple(found))

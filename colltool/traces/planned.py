@@ -1,4 +1,5 @@
-"""A step out of Chakra traces, as ``plan`` answers for a job: compute as recorded, collectives priced, the graph walked."""
+"""A step out of Chakra traces, as ``plan`` answers for a job: compute as recorded, collectives
+priced, the graph walked."""
 
 from __future__ import annotations
 
@@ -16,14 +17,23 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.traces.activity import BusyIntervals
 from colltool.traces.calls import RankTrace, read_traces, world_of
-from colltool.traces.chakra import ChakraTrace, PricedNode, Replayed, Timed, priced_nodes, replay, span_s
+from colltool.traces.chakra import (
+    ChakraTrace,
+    PricedNode,
+    Replayed,
+    Timed,
+    priced_nodes,
+    replay,
+    span_s,
+)
 from colltool.traces.metadata import CallMetadata
 from colltool.traces.rank_map import CallPrices, ExpectedTime, load_map
 from colltool.training.parallel_config import Axes
 
 
 class PlannedTraceCall(NamedTuple):
-    """Calls of one kind in the graph of the slowest rank; ``exposed_s``: of ``total_s`` what no compute of the rank covers."""
+    """Calls of one kind in the graph of the slowest rank; ``exposed_s``: of ``total_s`` what no
+    compute of the rank covers."""
 
     primitive: Primitive
     bytes: int
@@ -49,8 +59,9 @@ class TierTime(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TracePlan(Result):
-    """A step as traces have it, on a fabric. ``slowest``: the rank whose graph takes longest; ``control_step_s``: its graph where
-    communication takes no time; ``compute_s``: of its nodes on the GPU, as recorded; ``ranks``: all graphs."""
+    """A step as traces have it, on a fabric. ``slowest``: the rank whose graph takes longest;
+    ``control_step_s``: its graph where communication takes no time; ``compute_s``: of its nodes on
+    the GPU, as recorded; ``ranks``: all graphs."""
 
     subject: ClassVar[str] = "plan_traces"
     fabric: str
@@ -86,12 +97,23 @@ class TracePlan(Result):
         for tier, some in crossing.items():
             exposed_s = sum(one.exposed_s for one in some)
             total_s = sum(one.total_s for one in some)
-            found.append(TierTime(tier, sum(one.calls for one in some), total_s, exposed_s, exposed_s / (self.step_s or 1.0)))
+            found.append(
+                TierTime(
+                    tier,
+                    sum(one.calls for one in some),
+                    total_s,
+                    exposed_s,
+                    exposed_s / (self.step_s or 1.0),
+                )
+            )
         return tuple(sorted(found, key=lambda one: -one.exposed_s))
 
 
-def plan_traces(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None) -> TracePlan:
-    """ColltoolError for a file that is no Chakra trace, and as :func:`colltool.traces.trace.trace`."""
+def plan_traces(
+    fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None
+) -> TracePlan:
+    """ColltoolError for a file that is no Chakra trace, and as
+    :func:`colltool.traces.trace.trace`."""
     rank_map = load_map(None, fabric)
     traces = read_traces(files)
     world = world_of(traces)
@@ -110,7 +132,8 @@ def plan_traces(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | N
         world=world,
         slowest=slowest,
         control_step_s=span_s(graph.walked(lambda one: 0 if one.labels else one.node.duration_us)),
-        compute_s=sum(one.node.duration_us for one in graph.timed if one.stream == "compute") * 1e-6,
+        compute_s=sum(one.node.duration_us for one in graph.timed if one.stream == "compute")
+        * 1e-6,
         collectives=_collectives(walked, nodes, prices),
         ranks=tuple(ranks),
     )
@@ -120,21 +143,33 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
     file = printable(trace.file)
-    fix = f"colltool trace writes its calls as a job, with {given('calls', 'calls.yaml')}, and plan prices that"
-    raise ColltoolError("is no Chakra trace: it does not say what waits for what", where=file, fix=fix)
+    fix = (
+        f"colltool trace writes its calls as a job, with {given('calls', 'calls.yaml')}, and plan"
+        " prices that"
+    )
+    raise ColltoolError(
+        "is no Chakra trace: it does not say what waits for what", where=file, fix=fix
+    )
 
 
-def _collectives(walked: Sequence[Timed], nodes: dict[int, PricedNode], prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
+def _collectives(
+    walked: Sequence[Timed], nodes: dict[int, PricedNode], prices: CallPrices
+) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
     computing = [one for one in walked if one.stream == "compute" and one.end_us > one.start_us]
-    busy = BusyIntervals(array("d", (one.start_us for one in computing)), array("d", (one.end_us for one in computing)))
+    busy = BusyIntervals(
+        array("d", (one.start_us for one in computing)),
+        array("d", (one.end_us for one in computing)),
+    )
     alike: dict[object, list[tuple[CallMetadata, ExpectedTime, Timed]]] = defaultdict(list)
     for one in walked:
         priced = nodes.get(one.node.id)
         if priced is None or priced.call is None or priced.seconds is None:
             continue
         expected = prices.of(priced.call)
-        alike[priced.call.primitive, priced.call.bytes, expected.axes, expected.tiers].append((priced.call, expected, one))
+        alike[priced.call.primitive, priced.call.bytes, expected.axes, expected.tiers].append(
+            (priced.call, expected, one)
+        )
     rows = []
     for several in alike.values():
         call, expected, _ = several[0]
@@ -154,4 +189,6 @@ def _collectives(walked: Sequence[Timed], nodes: dict[int, PricedNode], prices: 
             exposed_s=max(0.0, total_s - hidden_s),
         )
         rows.append(row)
-    return tuple(sorted(rows, key=lambda one: (-one.exposed_s, -one.total_s, one.primitive, one.bytes)))
+    return tuple(
+        sorted(rows, key=lambda one: (-one.exposed_s, -one.total_s, one.primitive, one.bytes))
+    )

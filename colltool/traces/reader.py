@@ -1,7 +1,9 @@
-"""Stream a trace: its events one by one, a few MB in memory, of which kernels, intervals, steps and metadata are kept.
+"""Stream a trace: its events one by one, a few MB in memory, of which kernels, intervals, steps and
+metadata are kept.
 
-Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a buffer that is refilled in the
-middle of a value; a token-based streaming parser is several times slower.
+Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a
+buffer that is refilled in the middle of a value; a token-based streaming parser is several times
+slower.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from colltool.traces.metadata import COMMS, LABELS, Labels, is_collective
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
-MOST_VALUE = 2**23  # characters of one value: a header lists devices and groups, an event is far smaller
+# characters of one value: a header lists devices and groups, an event is far smaller
+MOST_VALUE = 2**23
 _SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
 _BLANK = re.compile(r"[ \t\r\n]*")
 
@@ -43,13 +46,14 @@ class _Broken(Exception):
 
 
 class Reader:
-    """Members of a trace in file order, events one at a time under :data:`EVENTS`. ``broken`` says afterwards whether the file
-    was truncated or malformed; what came before holds."""
+    """Members of a trace in file order, events one at a time under :data:`EVENTS`. ``broken`` says
+    afterwards whether the file was truncated or malformed; what came before holds."""
 
     def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
         packed = stream.peek(2)[:2] == b"\x1f\x8b"
         self._stream = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
-        self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")  # names of kernels are cut within a character
+        # names of kernels are cut within a character
+        self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")
         self._text, self._at, self._ended, self._chunk = "", 0, False, chunk
         self.broken = False
 
@@ -109,13 +113,18 @@ class Reader:
                 raise _Broken
 
     def _more(self) -> bool:
-        """Refill the buffer behind what is left, by as much again if a value does not fit; False at the end."""
+        """Refill the buffer behind what is left, by as much again if a value does not fit; False at
+        the end."""
         left = self._text[self._at :]
         chunk = b""
         if not self._ended:
             try:
                 chunk = self._stream.read(max(self._chunk, len(left)))
-            except (EOFError, zlib.error, gzip.BadGzipFile):  # the file ends in the middle of what was packed
+            except (
+                EOFError,
+                zlib.error,
+                gzip.BadGzipFile,
+            ):  # the file ends in the middle of what was packed
                 self.broken = True
         self._text, self._at = left + self._decoder.decode(chunk, final=not chunk), 0
         going, self._ended = not self._ended, not chunk
@@ -127,12 +136,13 @@ _MEMBER = re.compile(rf'"(?:{EVENTS}|deviceProperties|distributedInfo)"\s*:'.enc
 _EVENT = re.compile(rb'\[\s*\{[^}]{0,1000}"ph"\s*:')
 
 
-_OTHERS = (b'"CommHash"', b'"coll_perf"', b'"pg_config"')  # JSON of NCCL's profiler and Inspector, of the Flight Recorder
+# JSON of NCCL's profiler and Inspector, of the Flight Recorder
+_OTHERS = (b'"CommHash"', b'"coll_perf"', b'"pg_config"')
 
 
 def is_trace(path: AnyPath) -> bool:
-    """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for pipes and unreadable
-    files."""
+    """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for
+    pipes and unreadable files."""
     try:
         if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
             return False
@@ -152,7 +162,8 @@ ID = "External id"
 STEP = "ProfilerStep#"
 _LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
 _PACKED = 4096  # bytes of what was packed: more than its tables take
-_STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")  # the device's own steps before those of the host
+# the device's own steps before those of the host
+_STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")
 _HEADER = ("distributedInfo", "deviceProperties")
 
 
@@ -169,7 +180,8 @@ class LaunchedKernel(NamedTuple):
 
 @dataclass
 class TraceEvents:
-    """One trace; ``busy``: starts and ends of compute kernels by device, ``labels``: metadata by external id."""
+    """One trace; ``busy``: starts and ends of compute kernels by device, ``labels``: metadata by
+    external id."""
 
     name: str
     header: Labels = field(default_factory=dict)
@@ -178,7 +190,9 @@ class TraceEvents:
     busy: dict[int, tuple[array[float], array[float]]] = field(
         default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
     )
-    annotated: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    annotated: dict[str, list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     left_out: Counter[str] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
@@ -243,9 +257,12 @@ def collect(path: AnyPath) -> TraceEvents:
             events = 0
     if not events:
         fix = (
-            "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a Chakra trace; gzipped or not"
+            "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
+            " a Chakra trace; gzipped or not"
         )
-        raise ColltoolError(f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix)
+        raise ColltoolError(
+            f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix
+        )
     found.broken = reader.broken
     return found
 
@@ -261,7 +278,8 @@ def _unpacked(head: bytes) -> bytes:
 
 
 def of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
-    """The events of a Chakra trace: communication nodes as kernels with their labels, compute of the GPU as what hides them."""
+    """The events of a Chakra trace: communication nodes as kernels with their labels, compute of
+    the GPU as what hides them."""
     found = TraceEvents(name, trace.header, graph=trace)
     for node, stream, start, end, labels in trace.timed:
         if stream == "cpu":

@@ -15,15 +15,17 @@ from colltool.training.parallel_config import Axes
 class TracedCall(NamedTuple):
     """One collective call; ``bytes`` is M as nccl-tests counts it.
 
-    ``ranks`` are the two ends for a point-to-point, empty where the trace lists none; ``places`` are their fabric ranks,
-    ascending, and ``axes`` the (size, stride) of each axis along which those lie, innermost first. ``kernel`` is the kernel
-    name's algorithm and protocol, ``algorithm`` and ``protocol`` what of it is reliable. ``coalesced``: several tensors at once,
+    ``ranks`` are the two ends for a point-to-point, empty where the trace lists none; ``places``
+    are their fabric ranks, ascending, and ``axes`` the (size, stride) of each axis along which
+    those lie, innermost first. ``kernel`` is the kernel name's algorithm and protocol,
+    ``algorithm`` and ``protocol`` what of it is reliable. ``coalesced``: several tensors at once,
     priced as one.
 
-    ``measured_s`` is of the rank that waited least; it is an upper bound (``bound``) if ranks are untraced or an all-to-all is
-    uneven. ``longest_s`` is of the rank that waited most, ``exposed_s`` the part that no compute kernel covers. ``seen``: traced
-    ranks; ``inside``: indices of the files in which the call began in a step. ``expected_s`` is None where ``reason`` says why,
-    ``latency_s`` its part that does not grow with size.
+    ``measured_s`` is of the rank that waited least; it is an upper bound (``bound``) if ranks are
+    untraced or an all-to-all is uneven. ``longest_s`` is of the rank that waited most,
+    ``exposed_s`` the part that no compute kernel covers. ``seen``: traced ranks; ``inside``:
+    indices of the files in which the call began in a step. ``expected_s`` is None where ``reason``
+    says why, ``latency_s`` its part that does not grow with size.
     """
 
     primitive: Primitive
@@ -54,8 +56,10 @@ class TracedCall(NamedTuple):
 class CallTotal(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
-    ``each_s``: median time, an upper bound for some if ``bound``. ``total_s``, ``exposed_s``: over all; ``expected_s``: of each.
-    ``share``: of the steps' time on a rank. ``a_step``: calls per step (or per trace without steps) of the rank that makes most.
+    ``each_s``: median time, an upper bound for some if ``bound``. ``total_s``, ``exposed_s``: over
+    all; ``expected_s``: of each.
+    ``share``: of the steps' time on a rank. ``a_step``: calls per step (or per trace without steps)
+    of the rank that makes most.
     """
 
     group: str
@@ -96,11 +100,13 @@ class CallTotal(NamedTuple):
 class LinkHealth(NamedTuple):
     """Priced calls whose outermost tier is this one, and whether it is slow.
 
-    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the clear ones; of all where none is,
-    a lower bound. ``share``: of the steps' time on a rank, ``exposed`` the exposed part. ``bar``: share of expected below which
-    it is slow; ``unknown``: below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the same
-    calls cross them and no others clear them. ``missing``: ranks without a trace (of several groups the fewest that complete
-    one). ``why``: calls are upper bounds. ``measure``: a benchmark for this tier alone. ``note``: a reason to doubt the verdict.
+    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the
+    clear ones; of all where none is, a lower bound. ``share``: of the steps' time on a rank,
+    ``exposed`` the exposed part. ``bar``: share of expected below which it is slow; ``unknown``:
+    below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the
+    same calls cross them and no others clear them. ``missing``: ranks without a trace (of several
+    groups the fewest that complete one). ``why``: calls are upper bounds. ``measure``: a benchmark
+    for this tier alone. ``note``: a reason to doubt the verdict.
     """
 
     tier: str
@@ -123,7 +129,8 @@ class LinkHealth(NamedTuple):
 
 
 class RankWait(NamedTuple):
-    """A traced rank: ``calls`` that other traced ranks made too, how often it came ``last``, and the seconds it waited."""
+    """A traced rank: ``calls`` that other traced ranks made too, how often it came ``last``, and
+    the seconds it waited."""
 
     rank: int | None
     file: str
@@ -133,7 +140,8 @@ class RankWait(NamedTuple):
 
 
 class CallWait(NamedTuple):
-    """Calls of one primitive and group size on several traced ranks: seconds on the wire and of waiting, mean per rank."""
+    """Calls of one primitive and group size on several traced ranks: seconds on the wire and of
+    waiting, mean per rank."""
 
     primitive: Primitive
     group_size: int
@@ -150,8 +158,9 @@ class Waits(NamedTuple):
 
 
 class RankActivity(NamedTuple):
-    """Seconds of one trace: communication, compute, both at once, of all its kernels; ``window_s`` of its steps, and in these
-    communication and what of it no compute covers. ``doubt``: why step annotations are not believed."""
+    """Seconds of one trace: communication, compute, both at once, of all its kernels; ``window_s``
+    of its steps, and in these communication and what of it no compute covers. ``doubt``: why step
+    annotations are not believed."""
 
     file: str
     rank: int | None
@@ -170,7 +179,8 @@ class RankActivity(NamedTuple):
 
 
 class UnpricedKernels(NamedTuple):
-    """Communication kernels of one name of which no bytes are known: ``calls``, seconds in all, and those no compute covers."""
+    """Communication kernels of one name of which no bytes are known: ``calls``, seconds in all, and
+    those no compute covers."""
 
     kernel: str
     calls: int
@@ -198,9 +208,9 @@ class TraceFinding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TraceComparison(Result):
-    """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of all steps of all ranks (of
-    whole traces without steps). ``world``: ranks of the job as the traces say. ``job``: text of a job file with one step's
-    calls."""
+    """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of
+    all steps of all ranks (of whole traces without steps). ``world``: ranks of the job as the
+    traces say. ``job``: text of a job file with one step's calls."""
 
     subject: ClassVar[str] = "trace"
     fabric: str
@@ -253,4 +263,8 @@ class TraceComparison(Result):
         """Expected over measured time of all priced calls; None without any."""
         priced = [total for total in self.totals if total.expected_s is not None]
         measured = sum(total.total_s for total in priced)
-        return sum((total.expected_s or 0.0) * total.calls for total in priced) / measured if measured else None
+        return (
+            sum((total.expected_s or 0.0) * total.calls for total in priced) / measured
+            if measured
+            else None
+        )

@@ -1,4 +1,5 @@
-"""``trace``: what ran, call by call, against what a fabric predicts, and which tier's links are slow by the bar of ``doctor``."""
+"""``trace``: what ran, call by call, against what a fabric predicts, and which tier's links are
+slow by the bar of ``doctor``."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -17,15 +18,34 @@ from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.traces.calls import MergedCall, RankTrace, judged, left_out, merged_calls, missing, read_traces, world_of
+from colltool.traces.calls import (
+    MergedCall,
+    RankTrace,
+    judged,
+    left_out,
+    merged_calls,
+    missing,
+    read_traces,
+    world_of,
+)
 from colltool.traces.chakra import priced_nodes, replay
 from colltool.traces.rank_map import AnyMap, CallPrices, load_map
-from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile, UnpricedKernels
+from colltool.traces.results import (
+    CallTotal,
+    LinkHealth,
+    TraceComparison,
+    TracedCall,
+    TraceFile,
+    UnpricedKernels,
+)
 from colltool.traces.waits import waits_of
 
 
 def trace(
-    fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None
+    fabric: Fabric,
+    files: Sequence[AnyPath],
+    readings: Readings | None = None,
+    placed: AnyMap | None = None,
 ) -> TraceComparison:
     rank_map = load_map(placed, fabric)
     traces = read_traces(files)
@@ -42,7 +62,10 @@ def trace(
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
         rank_map=rank_map,
-        files=tuple(TraceFile(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken) for one in traces),
+        files=tuple(
+            TraceFile(one.file, one.rank, one.steps, one.window_s, len(one.calls), one.broken)
+            for one in traces
+        ),
         world=world,
         device=next((one.device for one in traces if one.device), ""),
         nccl=next((one.nccl for one in traces if one.nccl), ""),
@@ -56,7 +79,11 @@ def trace(
         activity=tuple(one.activity for one in traces),
         waits=waits_of(merged, traces),
         unpriced=_unpriced(traces),
-        replayed=tuple(replay(one.graph, priced_nodes(one.graph, prices.seconds))[0] for one in traces if one.graph),
+        replayed=tuple(
+            replay(one.graph, priced_nodes(one.graph, prices.seconds))[0]
+            for one in traces
+            if one.graph
+        ),
     )
 
 
@@ -66,7 +93,9 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
         for name, lasts, hidden in trace.others:
             found[name].append((lasts * 1e-6, (lasts - hidden) * 1e-6))
     rows = (
-        UnpricedKernels(name, len(times), sum(lasts for lasts, _ in times), sum(exposed for _, exposed in times))
+        UnpricedKernels(
+            name, len(times), sum(lasts for lasts, _ in times), sum(exposed for _, exposed in times)
+        )
         for name, times in found.items()
     )
     return tuple(sorted(rows, key=lambda one: -one.total_s))
@@ -92,7 +121,9 @@ def _call(one: MergedCall, prices: CallPrices) -> TracedCall:
         longest_s=max(seen.seconds for seen in one.seen),
         exposed_s=least.exposed_s,
         seen=len(one.seen),
-        inside=tuple(trace for trace, seen in zip(one.traces, one.seen, strict=True) if seen.inside),
+        inside=tuple(
+            trace for trace, seen in zip(one.traces, one.seen, strict=True) if seen.inside
+        ),
         expected_s=expected.seconds,
         latency_s=expected.latency_s,
         runs=expected.algorithm,
@@ -101,10 +132,21 @@ def _call(one: MergedCall, prices: CallPrices) -> TracedCall:
     )
 
 
-def _totals(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> tuple[CallTotal, ...]:
+def _totals(
+    calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
+) -> tuple[CallTotal, ...]:
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
-        kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
+        kind = (
+            call.group,
+            call.group_size,
+            call.axes,
+            call.primitive,
+            call.bytes,
+            call.dtype,
+            call.coalesced,
+            call.reason,
+        )
         alike[kind].append(call)
     totals = []
     for several in alike.values():
@@ -127,18 +169,30 @@ def _totals(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: 
             runs=first.runs,
             tiers=first.tiers,
             reason=first.reason,
-            share=sum(call.measured_s * len(call.inside) for call in several) / window_s if window_s else 0.0,
-            a_step=max((number / max(1, traces[trace].steps) for trace, number in made.items()), default=0.0),
+            share=(
+                sum(call.measured_s * len(call.inside) for call in several) / window_s
+                if window_s
+                else 0.0
+            ),
+            a_step=max(
+                (number / max(1, traces[trace].steps) for trace, number in made.items()),
+                default=0.0,
+            ),
         )
         totals.append(total)
-    return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
+    return tuple(
+        sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes))
+    )
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
     """A job file of one step's ``calls``; what a job file cannot express stands in comments."""
     last = max((call.places[-1] for call in calls if call.places), default=1)
     ranks = max(world or 0, last + 1)
-    lines = ["# the collectives of a step, from traces, for colltool plan", "schema: colltool.job/1"]
+    lines = [
+        "# the collectives of a step, from traces, for colltool plan",
+        "schema: colltool.job/1",
+    ]
     lines += ["name: traced", f"layout: {{dp: {ranks}}}", "calls:"]
     can = [total for total in totals if not _why_not(total)]
     for total in can[:MAX_LISTED]:
@@ -146,12 +200,18 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
         ((size, stride),) = total.axes
         near = "" if count == total.a_step else f"  # {total.a_step:.4g} in a step"
         group = f"{{ranks: {size}, stride: {stride}}}"
-        lines.append(f"  - {{primitive: {SHORT[total.primitive]}, group: {group}, size: {total.bytes}B, count: {count}}}{near}")
+        lines.append(
+            f"  - {{primitive: {SHORT[total.primitive]}, group: {group}, size: {total.bytes}B,"
+            f" count: {count}}}{near}"
+        )
     if not can:
         lines[-1] = "calls: []"
     for total in [one for one in totals if one not in can] + can[MAX_LISTED:]:
         why = printable(_why_not(total)) or f"a job lists at most {MAX_LISTED}"
-        lines.append(f"# left out: {counted(total.calls, 'call')}, {total.primitive.spoken} of {total.bytes} B: {why}")
+        lines.append(
+            f"# left out: {counted(total.calls, 'call')}, {total.primitive.spoken} of {total.bytes}"
+            f" B: {why}"
+        )
     return "\n".join([*lines, ""])
 
 
@@ -164,13 +224,17 @@ def _why_not(total: CallTotal) -> str:
 
 
 EXPECT_SMALL_A2A = 0.40
-"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to 160%."""
+"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
+160%."""
 WAITS = "a kernel waits for the slowest rank"
 MOST_RUNS = 3  # runs of ranks that a sentence names
 
 
 def wires_of(
-    fabric: Fabric, calls: Sequence[TracedCall], totals: Sequence[CallTotal], traces: Sequence[RankTrace]
+    fabric: Fabric,
+    calls: Sequence[TracedCall],
+    totals: Sequence[CallTotal],
+    traces: Sequence[RankTrace],
 ) -> tuple[LinkHealth, ...]:
     crossing: dict[str, list[TracedCall]] = defaultdict(list)
     for call in calls:
@@ -180,13 +244,22 @@ def wires_of(
     for tier in fabric.tiers:
         if mine := crossing.get(tier.name):
             fine = {one.tier for one in found if one.verdict == "fine"}
-            rows = [total for total in totals if total.expected_s is not None and total.tiers[-1:] == (tier.name,)]
+            rows = [
+                total
+                for total in totals
+                if total.expected_s is not None and total.tiers[-1:] == (tier.name,)
+            ]
             found.append(_wire(fabric, mine, rows, traces, fine))
     return tuple(found)
 
 
-def _wire(fabric: Fabric, calls: Sequence[TracedCall], rows: Sequence[CallTotal], traces: Sequence[RankTrace],
-          fine: Collection[str]) -> LinkHealth:  # fmt: skip
+def _wire(
+    fabric: Fabric,
+    calls: Sequence[TracedCall],
+    rows: Sequence[CallTotal],
+    traces: Sequence[RankTrace],
+    fine: Collection[str],
+) -> LinkHealth:
     clear = [call for call in calls if not call.bound]
     judged = clear or calls
     slow = _reach(judged) < _bar(fabric, judged)
@@ -215,20 +288,28 @@ def _wire(fabric: Fabric, calls: Sequence[TracedCall], rows: Sequence[CallTotal]
 
 
 def _reach(calls: Sequence[TracedCall]) -> float:
-    """Expected over measured time, with the median of like calls, since the first may set up connections."""
+    """Expected over measured time, with the median of like calls, since the first may set up
+    connections."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call)
-    measured = sum(len(several) * median(call.measured_s for call in several) for several in alike.values())
+    measured = sum(
+        len(several) * median(call.measured_s for call in several) for several in alike.values()
+    )
     return sum(call.expected_s or 0.0 for call in calls) / measured
 
 
 def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
-    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where most of it is latency."""
+    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where
+    most of it is latency."""
     inner, bars = fabric.tiers[0], []
     for call in calls:
-        bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
-        bars.append(bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK)
+        bar = threshold_of(
+            call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name
+        )
+        bars.append(
+            bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK
+        )
     due = [call.expected_s or 0.0 for call in calls]
     return sum(share * bar for share, bar in zip(due, bars, strict=True)) / sum(due)
 
@@ -238,17 +319,24 @@ def _small(call: TracedCall) -> bool:
 
 
 def _beside(fabric: Fabric, calls: Sequence[TracedCall], fine: Collection[str]) -> tuple[str, ...]:
-    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier alone are slow too."""
+    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier
+    alone are slow too."""
     own = calls[0].tiers[-1]
-    crossed = {places: _crossed(fabric, places) - {own, *fine} for places in {call.places for call in calls}}
+    crossed = {
+        places: _crossed(fabric, places) - {own, *fine}
+        for places in {call.places for call in calls}
+    }
     alone = [call for call in calls if not crossed[call.places]]
     if alone and _reach(alone) < _bar(fabric, alone):
         return ()
-    return tuple(tier.name for tier in fabric.tiers if any(tier.name in some for some in crossed.values()))
+    return tuple(
+        tier.name for tier in fabric.tiers if any(tier.name in some for some in crossed.values())
+    )
 
 
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
-    """Tiers in which some domain has members in several parts, so that traffic may use its links."""
+    """Tiers in which some domain has members in several parts, so that traffic may use its
+    links."""
     found, inside = set(), 1
     for tier in fabric.tiers:
         parts = {place // inside for place in places}
@@ -261,7 +349,10 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
     if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
-        return f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger groups tell more"
+        return (
+            f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger"
+            " groups tell more"
+        )
     if reach > FASTER and not any(map(_small, calls)):
         what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
         return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")
@@ -281,24 +372,31 @@ def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``."""
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
+    ``ranks 1 to 3, 8, 10 and 3 more``."""
     apart = {after - before for before, after in pairwise(ranks)}
     if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
         return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
-    runs = [[rank for _, rank in run] for _, run in groupby(enumerate(ranks), key=lambda one: one[1] - one[0])]
+    runs = [
+        [rank for _, rank in run]
+        for _, run in groupby(enumerate(ranks), key=lambda one: one[1] - one[0])
+    ]
     told = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:MOST_RUNS]]
     left = sum(map(len, runs[MOST_RUNS:]))
     return f"rank{'s' * (len(ranks) != 1)} {', '.join(told)}{f' and {left} more' if left else ''}"
 
 
 def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
-    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes of the run: inside a host the
-    call's ranks, between hosts one rank on each."""
+    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
+    of the run: inside a host the call's ranks, between hosts one rank on each."""
     taken: dict[Primitive, float] = defaultdict(float)
     for call in calls:
         taken[call.primitive] += call.measured_s
     primitive = max(taken, key=taken.__getitem__)
-    largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
+    largest = max(
+        (call for call in calls if call.primitive is primitive),
+        key=lambda call: (len(call.places), call.bytes),
+    )
     inner = fabric.tiers[0]
     hosts = len({place // inner.endpoints for place in largest.places})
     within = largest.tiers[-1] == inner.name
@@ -307,6 +405,11 @@ def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     sizes = [call.bytes for call in calls if call.primitive is primitive]
     first, last = 2 ** floor(log2(min(sizes))), 2 ** ceil(log2(max(sizes)))
     units = (("G", 2**30), ("M", 2**20), ("K", 2**10), ("", 1))
-    low, high = (next(f"{size // unit}{letter}" for letter, unit in units if size >= unit) for size in (first, last))
+    low, high = (
+        next(f"{size // unit}{letter}" for letter, unit in units if size >= unit)
+        for size in (first, last)
+    )
     ranks, nodes = (len(largest.places), 1) if within else (hosts, hosts)
-    return command_line(primitive, BenchmarkSizes(f"-b {low} -e {high} -f 2", f"{first}:{last}"), ranks, nodes)
+    return command_line(
+        primitive, BenchmarkSizes(f"-b {low} -e {high} -f 2", f"{first}:{last}"), ranks, nodes
+    )

@@ -1,4 +1,5 @@
-"""Who arrives last: a call's time on the wire is its shortest kernel, and what the others take longer they wait."""
+"""Who arrives last: a call's time on the wire is its shortest kernel, and what the others take
+longer they wait."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits
             made[at] += 1
             waited[at] += seconds - min(times)
     by_rank = zip(traces, made, last, waited, strict=True)
-    ranks = tuple(RankWait(trace.rank, trace.file, calls, late, wait) for trace, calls, late, wait in by_rank if calls)
+    ranks = tuple(
+        RankWait(trace.rank, trace.file, calls, late, wait)
+        for trace, calls, late, wait in by_rank
+        if calls
+    )
     return Waits(ranks, tuple(_by_collective(shared)))
 
 

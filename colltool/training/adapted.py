@@ -1,4 +1,5 @@
-"""A shipped job, or one drafted from a model, where its layout does not fit a fabric: the nearest that does, and the changes.
+"""A shipped job, or one drafted from a model, where its layout does not fit a fabric: the nearest
+that does, and the changes.
 
 What a user wrote is meant as it is, and refused where it does not fit.
 """
@@ -21,8 +22,10 @@ from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.search_space import NAMES
 
-STACKS = ("megatron", "jax", "fsdp")  # in the order they are tried for a device that a job's stack does not know
-ITS_OWN = ("layout", "schedule", "shard", "batch", "recompute")  # keys with which a user says how a job is cut
+# in the order they are tried for a device that a job's stack does not know
+STACKS = ("megatron", "jax", "fsdp")
+# keys with which a user says how a job is cut
+ITS_OWN = ("layout", "schedule", "shard", "batch", "recompute")
 
 
 class Adapted(NamedTuple):
@@ -32,7 +35,9 @@ class Adapted(NamedTuple):
     said: tuple[str, ...]  # what differs from the file
 
 
-def adapted(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None = None) -> Adapted:
+def adapted(
+    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None = None
+) -> Adapted:
     """The job as it runs on ``ranks`` of a fabric; unchanged where it fits, or is a user's own.
 
     Raises:
@@ -46,33 +51,58 @@ def adapted(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | No
     told += more
     cut = [key for key, _ in job.overrides if key.split(".")[0] in ITS_OWN]
     if job.drafted:
-        return _searched(job, fabric, ranks, readings, told, f"its layout is the fastest that fits {job.name}")
+        return _searched(
+            job, fabric, ranks, readings, told, f"its layout is the fastest that fits {job.name}"
+        )
     if cut or _fits(job, fabric, ranks or fabric.ranks):
         return Adapted(fabric, job, ranks, told)
     inside = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
     fewer = [inside * dp for dp in range(fabric.ranks // inside, 0, -1)] if ranks is None else []
     if found := next((count for count in fewer if _fits(job, fabric, count)), None):
-        what = f"on {found} of the {fabric.ranks} ranks: its layout and batch do not fill {fabric.ranks}"
+        what = (
+            f"on {found} of the {fabric.ranks} ranks: its layout and batch do not fill"
+            f" {fabric.ranks}"
+        )
         return Adapted(fabric, job, found, (*told, what))
     count = ranks or fabric.ranks
     try:
         return _searched(
-            job, fabric, ranks, readings, told, f"its own layout does not fit {count} ranks here, the nearest that does"
+            job,
+            fabric,
+            ranks,
+            readings,
+            told,
+            f"its own layout does not fit {count} ranks here, the nearest that does",
         )
     except ColltoolError:
         if ranks is None or not _sits(job, fabric, ranks):
             raise
-        return Adapted(fabric, job, ranks, told)  # too large for its devices in any layout: the plan says so
+        # too large for its devices in any layout: the plan says so
+        return Adapted(fabric, job, ranks, told)
 
 
 def _whole_domains(fabric: Fabric) -> tuple[Fabric, tuple[str, ...]]:
-    """Of domains that no power of two fills, such as racks of 72, jobs use the largest power of two: 64."""
+    """Of domains that no power of two fills, such as racks of 72, jobs use the largest power of
+    two: 64."""
     tier = fabric.tiers[0]
     used = 1 << (tier.endpoints.bit_length() - 1)
-    if used == tier.endpoints or used < 8 or capabilities_of(tier).axes or len(fabric.tiers) == 1 or capabilities_of(tier).levels:
+    if (
+        used == tier.endpoints
+        or used < 8
+        or capabilities_of(tier).axes
+        or len(fabric.tiers) == 1
+        or capabilities_of(tier).levels
+    ):
         return fabric, ()
-    part = fabric.model_copy(update={"tiers": (tier.model_copy(update={"size": used}), *fabric.tiers[1:])})
-    return part, (f"{used} of the {tier.endpoints} ranks of each {tier.name} domain, as layouts of powers of two use them",)
+    part = fabric.model_copy(
+        update={"tiers": (tier.model_copy(update={"size": used}), *fabric.tiers[1:])}
+    )
+    return part, (
+        (
+            f"{used} of the {tier.endpoints} ranks of each {tier.name} domain, as layouts of powers"
+            " of two use them"
+        ),
+    )
 
 
 def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
@@ -84,12 +114,24 @@ def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
-    return _sits(job, fabric, ranks) and memory(on_fabric(job, fabric).setup(ranks)).fits is not False
+    return (
+        _sits(job, fabric, ranks) and memory(on_fabric(job, fabric).setup(ranks)).fits is not False
+    )
 
 
-def _searched(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, told: tuple[str, ...], why: str) -> Adapted:
-    """The fastest layout that keeps what was said of it, with micro-batches of the job's own size where it says so."""
-    asked = {key.split(".")[-1]: value for key, value in job.overrides if key.split(".")[0] in ITS_OWN}
+def _searched(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: Readings | None,
+    told: tuple[str, ...],
+    why: str,
+) -> Adapted:
+    """The fastest layout that keeps what was said of it, with micro-batches of the job's own size
+    where it says so."""
+    asked = {
+        key.split(".")[-1]: value for key, value in job.overrides if key.split(".")[0] in ITS_OWN
+    }
     keep = {key: value for key, value in asked.items() if key in NAMES}
     count = ranks or 1 << (fabric.ranks.bit_length() - 1)
     try:
@@ -115,8 +157,16 @@ def _computing(job: Job, fabric: Fabric) -> tuple[Job, tuple[str, ...]]:
             continue
         if (other := _stack(stack.name, device, kind, "stack" in named)) is not None:
             values = {} if other == stack.name else {"stack": other}
-            values |= {} if kind == precision else {"precision.compute": kind, "precision.dispatch": "bf16"}
-            told = ", ".join(f"{key.split('.')[0]} {value}" for key, value in values.items() if key != "precision.dispatch")
+            values |= (
+                {}
+                if kind == precision
+                else {"precision.compute": kind, "precision.dispatch": "bf16"}
+            )
+            told = ", ".join(
+                f"{key.split('.')[0]} {value}"
+                for key, value in values.items()
+                if key != "precision.dispatch"
+            )
             return job.with_values(values), (f"{told}: what {device.name} runs",)
     return job, ()
 

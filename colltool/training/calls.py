@@ -1,4 +1,5 @@
-"""What a rank of a stage sends in a step: the calls of its layers, gradients and weights, pipeline borders."""
+"""What a rank of a stage sends in a step: the calls of its layers, gradients and weights, pipeline
+borders."""
 
 from __future__ import annotations
 
@@ -35,16 +36,24 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
-DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")  # in reading order
+# in reading order
+DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
 Hiding = Literal[
     "nothing",  # all is exposed
-    "last backward",  # of the last micro-batch; exposed: the last bucket, and what exceeds that backward
-    "first forward",  # of the first micro-batch; exposed: the first bucket, and what exceeds that forward
-    "neighbour layer",  # before or after, one prefetched; exposed: the first gather, the last scatter, max(0, t - compute)
+    # of the last micro-batch; exposed: the last bucket, and what exceeds that backward
+    "last backward",
+    # of the first micro-batch; exposed: the first bucket, and what exceeds that forward
+    "first forward",
+    # before or after, one prefetched; exposed: the first gather, the last scatter, max(0, t -
+    # compute)
+    "neighbour layer",
     "weight gradient",  # the GEMM of the weight's gradient; exposed: max(0, t - that GEMM)
-    "split gemm",  # the GEMM that it feeds, in pieces; exposed: of an all-gather about 0, of a reduce-scatter a quarter
-    "attention block",  # attention of the block before; exposed: max(0, t - block) a step of the ring
+    # the GEMM that it feeds, in pieces; exposed: of an all-gather about 0, of a reduce-scatter a
+    # quarter
+    "split gemm",
+    # attention of the block before; exposed: max(0, t - block) a step of the ring
+    "attention block",
     "steady pipeline",  # other micro-batches of steady 1F1B; exposed: warm-up and drain
     "other batch",  # compute of the other batch; exposed: max(0, t - that compute)
     "shared expert",  # the GEMMs of the shared expert; exposed: max(0, t - those GEMMs)
@@ -54,8 +63,9 @@ Hiding = Literal[
 class Call(NamedTuple):
     """A collective on one rank of a stage.
 
-    ``bytes`` by nccl-tests' convention: of an all-reduce the vector, of an all-gather and a reduce-scatter the total, of an
-    all-to-all the send buffer with the rank's own part, of a point-to-point its message.
+    ``bytes`` by nccl-tests' convention: of an all-reduce the vector, of an all-gather and a
+    reduce-scatter the total, of an all-to-all the send buffer with the rank's own part, of a
+    point-to-point its message.
     """
 
     dimension: str
@@ -76,19 +86,28 @@ Calls = Iterator[Call]
 
 
 def _passes(config: ParallelConfig, *operations: str, core: bool = False) -> tuple[Phase, ...]:
-    """Those with the forward pass's calls of operations, and backward; ``core``: also where attention's core is recomputed."""
+    """Those with the forward pass's calls of operations, and backward; ``core``: also where
+    attention's core is recomputed."""
     again = any(config.again.operation(one) for one in operations) or (core and config.again.core)
     return ("forward", "again", "backward") if again else ("forward", "backward")
 
 
 def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them every micro-batch."""
+    """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them
+    every micro-batch."""
     if (shape := config.shape) is None:
         return
     cut, read = cut_of(config), list[tuple[Per, Operation]]()
-    read += [("layer" if one.name == "attention" else "dense_layer", one) for one in layer_operations(shape, cut)]
+    read += [
+        ("layer" if one.name == "attention" else "dense_layer", one)
+        for one in layer_operations(shape, cut)
+    ]
     if shape.moe is not None:
-        read += [("moe_layer", one) for one in layer_operations(shape, cut, experts=True) if one.name != "attention"]
+        read += [
+            ("moe_layer", one)
+            for one in layer_operations(shape, cut, experts=True)
+            if one.name != "attention"
+        ]
     if config.layout.tp > 1:
         for per, one in read:
             if one.region:
@@ -104,10 +123,14 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
 def _region(config: ParallelConfig, shape: Shape, per: Per, name: str) -> Calls:
     """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
-    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient. In bulk
-    the sum of an input's gradient runs under the weight's gradient too (Megatron-Core, tensor_parallel/layers.py).
+    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the
+    weight's gradient. In bulk the sum of an input's gradient runs under the weight's gradient too
+    (Megatron-Core, tensor_parallel/layers.py).
     """
-    group, size = config.layout.group("tp"), config.tokens * shape.hidden * config.precision.activation_bytes
+    group, size = (
+        config.layout.group("tp"),
+        config.tokens * shape.hidden * config.precision.activation_bytes,
+    )
     split, bulk = (config.overlap.tp == how for how in ("split", "bulk"))
     for phase in _passes(config, name):
         summed: Hiding = "split gemm" if split else "nothing"
@@ -116,16 +139,29 @@ def _region(config: ParallelConfig, shape: Shape, per: Per, name: str) -> Calls:
         if not config.layout.sp:
             yield Call("tp", AR, group, size, per, phase, source=SHOEYBI, hides=summed)
             continue
-        yield Call("tp", AG, group, size, per, phase, source=KORTHIKANTI, hides="split gemm" if split else "nothing")
+        yield Call(
+            "tp",
+            AG,
+            group,
+            size,
+            per,
+            phase,
+            source=KORTHIKANTI,
+            hides="split gemm" if split else "nothing",
+        )
         yield Call("tp", RS, group, size, per, phase, source=KORTHIKANTI, hides=summed)
     if config.layout.sp:
-        yield Call("tp", AG, group, size, per, "backward", source=KORTHIKANTI, hides="weight gradient")
+        yield Call(
+            "tp", AG, group, size, per, "backward", source=KORTHIKANTI, hides="weight gradient"
+        )
 
 
 def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
-    """The embedding's sum on the first stage; on the last the head's gradient and three all-reduces for the loss.
+    """The embedding's sum on the first stage; on the last the head's gradient and three all-reduces
+    for the loss.
 
-    With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come together again.
+    With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come
+    together again.
     """
     group, sp = config.layout.group("tp"), config.layout.sp
     size = config.tokens * shape.hidden * config.precision.activation_bytes
@@ -137,38 +173,68 @@ def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> C
     if stage.head:
         if sp:
             yield Call("vocab", AG, group, size, "micro_batch", "forward", source=source)
-        yield Call("vocab", AR, group, config.tokens * 4, "micro_batch", "forward", source=SHOEYBI, each=3)
+        yield Call(
+            "vocab", AR, group, config.tokens * 4, "micro_batch", "forward", source=SHOEYBI, each=3
+        )
         yield Call("vocab", summed, group, size, "micro_batch", "backward", source=source)
 
 
 def _context(config: ParallelConfig, shape: Shape) -> Calls:
     """Every rank's queries meet all keys and values.
 
-    Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients). All-gather of both, and
-    their gradients' reduce-scatter backward. Ulysses: four all-to-alls each way: q, k, v in, the output back.
+    Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients).
+        All-gather of both, and
+    their gradients' reduce-scatter backward. Ulysses: four all-to-alls each way: q, k, v in, the
+    output back.
     """
-    layout, at, token = config.layout, heads_of(shape, config.layout.tp), config.tokens * config.precision.activation_bytes
+    layout, at, token = (
+        config.layout,
+        heads_of(shape, config.layout.tp),
+        config.tokens * config.precision.activation_bytes,
+    )
     group, block = layout.group("cp"), (at.k + at.v) * token
     hides: Hiding = "attention block" if config.overlap.cp else "nothing"
     for phase in _passes(config, "attention", core=True):
         match layout.cp_mode:
             case "ulysses":
                 for size, count in Counter((at.q, at.k, at.v, at.out)).items():
-                    yield Call("cp", A2A, group, size * token, "layer", phase, source=ULYSSES, each=count)
+                    yield Call(
+                        "cp", A2A, group, size * token, "layer", phase, source=ULYSSES, each=count
+                    )
             case "ring":
                 each = (2 if phase == "backward" else 1) * (layout.cp - 1)
-                yield Call("cp", P2P, group, block, "layer", phase, source=RING, each=each, hides=hides, closed=True)
+                yield Call(
+                    "cp",
+                    P2P,
+                    group,
+                    block,
+                    "layer",
+                    phase,
+                    source=RING,
+                    each=each,
+                    hides=hides,
+                    closed=True,
+                )
             case "all-gather":
-                yield Call("cp", RS if phase == "backward" else AG, group, block * layout.cp, "layer", phase, source=GATHER)
+                yield Call(
+                    "cp",
+                    RS if phase == "backward" else AG,
+                    group,
+                    block * layout.cp,
+                    "layer",
+                    phase,
+                    source=GATHER,
+                )
             case _:
                 assert_never(layout.cp_mode)
 
 
 def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> float:
-    """How often a token stands in a rank's send buffer: k, or once for each rank that has any of its experts.
+    """How often a token stands in a rank's send buffer: k, or once for each rank that has any of
+    its experts.
 
-    Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly; ``reached``: the share of the
-    ranks that they may stand on where routing is limited to groups.
+    Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly;
+    ``reached``: the share of the ranks that they may stand on where routing is limited to groups.
 
     >>> copies(8, 2, deduplicated=False), copies(8, 2, deduplicated=True)
     (2.0, 1.875)
@@ -180,11 +246,15 @@ def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> 
 
 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
-    """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node, not a rank (DeepEP)."""
+    """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node,
+    not a rank (DeepEP)."""
     moe, ranks, inner = config.moe, config.layout.ep, max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
         return 1.0
-    nodes, each = (copies(parts, moe.top_k, deduplicated=True, reached=moe.reached) for parts in (ranks // inner, ranks))
+    nodes, each = (
+        copies(parts, moe.top_k, deduplicated=True, reached=moe.reached)
+        for parts in (ranks // inner, ranks)
+    )
     return nodes / each
 
 
@@ -195,16 +265,29 @@ def _experts(config: ParallelConfig, routed: float) -> Calls:
     """
     layout, moe = config.layout, config.moe
     assert moe is not None
-    sent = routed * copies(layout.ep, moe.top_k, deduplicated=layout.deduplicate, reached=moe.reached)
+    sent = routed * copies(
+        layout.ep, moe.top_k, deduplicated=layout.deduplicate, reached=moe.reached
+    )
     hiding: dict[str, Hiding] = {"": "nothing", "batch": "other batch", "shared": "shared expert"}
     hides, source = hiding[config.overlap.ep], DEEPEP if layout.deduplicate else GSHARD
     back = config.precision.activation_bytes
     for phase in _passes(config, "experts"):
-        there = back if phase == "backward" else BYTES[config.precision.dispatch]  # gradients travel in full
+        # gradients travel in full
+        there = back if phase == "backward" else BYTES[config.precision.dispatch]
         if layout.ep > 1:
             group = layout.group("ep", experts=True)
             for width in (there, back):
-                yield Call("ep", A2A, group, sent * width, "moe_layer", phase, source=source, hides=hides, skew=moe.imbalance)
+                yield Call(
+                    "ep",
+                    A2A,
+                    group,
+                    sent * width,
+                    "moe_layer",
+                    phase,
+                    source=source,
+                    hides=hides,
+                    skew=moe.imbalance,
+                )
         if layout.etp > 1 and layout.sp:
             group, whole = layout.group("tp", experts=True), sent * layout.etp
             yield Call("etp", AG, group, whole * there, "moe_layer", phase, source=GSHARD)
@@ -218,7 +301,11 @@ def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
     ((25000000.0, 2), (20000000.0, 1))
     """
     full = int(size // bucket)
-    return tuple((each, count) for each, count in ((bucket, full), (size - full * bucket, 1)) if count and each > 0.5)
+    return tuple(
+        (each, count)
+        for each, count in ((bucket, full), (size - full * bucket, 1))
+        if count and each > 0.5
+    )
 
 
 def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
@@ -229,11 +316,14 @@ def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[floa
     """
     together = max(1, int(bucket // size))
     full, rest = divmod(tensors, together)
-    return tuple((held * size, count) for held, count in ((together, full), (rest, 1)) if held and count)
+    return tuple(
+        (held * size, count) for held, count in ((together, full), (rest, 1)) if held and count
+    )
 
 
 def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """DDP all-reduces gradients in buckets; ZeRO-1 and 2 reduce-scatter them and all-gather the weights."""
+    """DDP all-reduces gradients in buckets; ZeRO-1 and 2 reduce-scatter them and all-gather the
+    weights."""
     if config.model is None:
         return
     if config.shard.layers:
@@ -248,13 +338,24 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
             under: Hiding = "first forward" if phase == "forward" else "last backward"
             hides: Hiding = under if config.overlap.dp else "nothing"
             for size, count in buckets(parameters * width, bucket * width / grads):
-                yield Call(name, primitive, who, size / share, "step", phase, source=row.source, each=count, hides=hides)
+                yield Call(
+                    name,
+                    primitive,
+                    who,
+                    size / share,
+                    "step",
+                    phase,
+                    source=row.source,
+                    each=count,
+                    hides=hides,
+                )
 
 
 def _summed(
     config: ParallelConfig, inner: RankGroup, outer: RankGroup
 ) -> Iterator[tuple[Primitive, RankGroup, Phase, float, int]]:
-    """How gradients are summed and weights come back: bytes a parameter, and the parts that each call has of them.
+    """How gradients are summed and weights come back: bytes a parameter, and the parts that each
+    call has of them.
 
     Where states are shared by part of the replicas, the sums of their shards go across the others.
     """
@@ -275,19 +376,26 @@ def _shared(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGr
     return cut(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
-def _replicated(config: ParallelConfig, held: RankParameters) -> Iterator[tuple[str, RankGroup, float]]:
-    """Dense gradients are summed over D c ranks, those of experts over the replicas of an expert."""
+def _replicated(
+    config: ParallelConfig, held: RankParameters
+) -> Iterator[tuple[str, RankGroup, float]]:
+    """Dense gradients are summed over D c ranks, those of experts over the replicas of an
+    expert."""
     dense, experts = config.layout.group("cp", "dp"), config.layout.group("dp", experts=True)
-    for name, group, parameters in (("dp", dense, held.dense), ("expert dp", experts, held.experts)):
+    for name, group, parameters in (
+        ("dp", dense, held.dense),
+        ("expert dp", experts, held.experts),
+    ):
         if group.ranks > 1 and parameters:
             yield name, group, parameters
 
 
 def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """FSDP gathers a layer for each pass and reduce-scatters its gradient; without resharding it gathers once a step.
+    """FSDP gathers a layer for each pass and reduce-scatters its gradient; without resharding it
+    gathers once a step.
 
-    HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as soon as its reduce-scatter
-    is done (PyTorch's ``_post_backward_hook``).
+    HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as
+    soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
     """
     shard, source, hidden = config.shard, config.shard.row.source, config.overlap.dp
     under: Hiding = "neighbour layer" if hidden else "nothing"
@@ -295,39 +403,78 @@ def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
     passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
     ends = RankParameters(ends_parameters(config, stage))
     units: tuple[tuple[Per, int, RankParameters, RankParameters], ...] = (
-        ("dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False), trained_layer(config, experts=False)),
-        ("moe_layer", stage.moe_layers, layer_parameters_of(config, experts=True), trained_layer(config, experts=True)),
+        (
+            "dense_layer",
+            stage.dense_layers,
+            layer_parameters_of(config, experts=False),
+            trained_layer(config, experts=False),
+        ),
+        (
+            "moe_layer",
+            stage.moe_layers,
+            layer_parameters_of(config, experts=True),
+            trained_layer(config, experts=True),
+        ),
         ("micro_batch", 1, ends, RankParameters(0.0) if config.lora else ends),
     )
     for per, layers, held, own in (unit for unit in units if unit[1]):
         often: Per = per if shard.reshard else "step"
         each = 1 if shard.reshard else layers
-        summed = {name: shard.grad_bytes * parameters for name, _, parameters in _replicated(config, own)}
+        summed = {
+            name: shard.grad_bytes * parameters for name, _, parameters in _replicated(config, own)
+        }
         for name, group, parameters in _replicated(config, held):
             inner, outer = _shared(config, group)
             weights, grads = parameters * config.precision.param_bytes, summed.get(name, 0.0)
             if inner.ranks > 1:
                 for phase in passes:
-                    yield Call(name, AG, inner, weights, often, phase, source=source, each=each, hides=under)
-                yield Call(name, RS, inner, grads, often, "backward", source=source, each=each, hides=under)
+                    yield Call(
+                        name,
+                        AG,
+                        inner,
+                        weights,
+                        often,
+                        phase,
+                        source=source,
+                        each=each,
+                        hides=under,
+                    )
+                yield Call(
+                    name, RS, inner, grads, often, "backward", source=source, each=each, hides=under
+                )
             if outer.ranks > 1:
-                yield Call(name, AR, outer, grads / inner.ranks, "step", "backward", source=source, each=layers, hides=behind)
+                yield Call(
+                    name,
+                    AR,
+                    outer,
+                    grads / inner.ranks,
+                    "step",
+                    "backward",
+                    source=source,
+                    each=layers,
+                    hides=behind,
+                )
 
 
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
-    """b s h w / c over each border each way, a t-th of it with sequence parallelism; the slowest pair sets the time."""
+    """b s h w / c over each border each way, a t-th of it with sequence parallelism; the slowest
+    pair sets the time."""
     shape, layout = config.shape, config.layout
     if layout.pp == 1 or shape is None:
         return
     size = cut_of(config).outside * shape.hidden * config.precision.activation_bytes
     hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
-    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded  # last stage to the first one's next chunk
+    # last stage to the first one's next chunk
+    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded
     for phase in ("forward", "backward"):
-        yield Call("pp", P2P, group, size, "border", phase, source=NARAYANAN, hides=hides, closed=closed)
+        yield Call(
+            "pp", P2P, group, size, "border", phase, source=NARAYANAN, hides=hides, closed=closed
+        )
 
 
 def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage; Muon's gather; the norm."""
+    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage;
+    Muon's gather; the norm."""
     shape, layout = config.shape, config.layout
     # a stage between, or both on one, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
@@ -336,7 +483,15 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         yield Call("embedding", AR, ends, size, "step", "update", source=TIED)
     if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
         for name, group, parameters in _replicated(config, trained(config, stage)):
-            yield Call(name, AG, _shared(config, group)[0], 2.0 * parameters, "step", "update", source=MOONLIGHT)
+            yield Call(
+                name,
+                AG,
+                _shared(config, group)[0],
+                2.0 * parameters,
+                "step",
+                "update",
+                source=MOONLIGHT,
+            )
     if layout.ranks > 1 and config.model is not None:
         yield Call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, "step", "update", source=NORM)
 
@@ -350,7 +505,9 @@ ONCE: Rows = (update_calls,)
 ROWS = OFTEN + BORDERS + GRADIENTS + ONCE
 
 
-def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS) -> tuple[Call, ...]:
+def stage_calls(
+    config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS
+) -> tuple[Call, ...]:
     """The collectives of one rank of a stage; equal calls are merged, empty ones dropped."""
     m = config.micro_batches
     every: dict[Per, int] = {
@@ -365,8 +522,18 @@ def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS)
     for one in (call for row in rows for call in row(config, stage) if call.bytes > 0.5):
         share = config.again.share(stage.layers) if one.phase == "again" else 1.0
         if calls := one.each * every[one.per] * share:
-            key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
+            key = (
+                one.dimension,
+                one.primitive,
+                one.group,
+                one.bytes,
+                one.per,
+                one.phase,
+                one.hides,
+            )
             before = found.get(key)
-            each, calls = (one.each + before.each, calls + before.calls) if before else (one.each, calls)
+            each, calls = (
+                (one.each + before.each, calls + before.calls) if before else (one.each, calls)
+            )
             found[key] = one._replace(each=each, calls=calls)
     return tuple(found.values())

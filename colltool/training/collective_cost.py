@@ -1,4 +1,5 @@
-"""The price of one collective on its group, under the library in force; each (primitive, group, bytes) is priced once."""
+"""The price of one collective on its group, under the library in force; each (primitive, group,
+bytes) is priced once."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
-MOST_SHARED = 1024  # a search goes through layouts in order, and what the next ones share was worked out a moment ago
+# a search goes through layouts in order, and what the next ones share was worked out a moment ago
+MOST_SHARED = 1024
 
 
 class PricedSchedule(NamedTuple):
@@ -81,12 +83,15 @@ def _busiest(busy: Busy) -> str:
 class CollectiveCostCache:
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError] = {}
+        self._kept: dict[
+            tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError
+        ] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
 
     def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
-        """What several layouts have in common, worked out once; ``key`` holds all that it depends on."""
+        """What several layouts have in common, worked out once; ``key`` holds all that it depends
+        on."""
         if key not in self._shared:
             if len(self._shared) >= MOST_SHARED:
                 self._shared.clear()
@@ -95,17 +100,29 @@ class CollectiveCostCache:
         return found
 
     def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
-        """For a fabric that differs in one tier: prices of groups without two members in it are kept."""
+        """For a fabric that differs in one tier: prices of groups without two members in it are
+        kept."""
         found = CollectiveCostCache(fabric, self.readings)
         number = [one.name for one in self.fabric.tiers].index(tier)
         for key, cost in self._kept.items():
-            alone = isinstance(cost, CollectiveCost) and cost.per_domain[number : number + 1] == (1,)
+            alone = isinstance(cost, CollectiveCost) and cost.per_domain[number : number + 1] == (
+                1,
+            )
             if alone and key[0] is not P2P and len(key[1].axes) == 1:
                 found._kept[key] = cost
         return found
 
-    def of(self, primitive: Primitive, group: RankGroup, size: float, what: str = "", *, closed: bool = False) -> CollectiveCost:
-        """One call; a point-to-point as its slowest pair of neighbours, including last to first where ``closed``."""
+    def of(
+        self,
+        primitive: Primitive,
+        group: RankGroup,
+        size: float,
+        what: str = "",
+        *,
+        closed: bool = False,
+    ) -> CollectiveCost:
+        """One call; a point-to-point as its slowest pair of neighbours, including last to first
+        where ``closed``."""
         key = (primitive, group, size, closed)
         if (found := self._kept.get(key)) is None:
             try:
@@ -115,11 +132,14 @@ class CollectiveCostCache:
             self._kept[key] = found
         if isinstance(found, ColltoolError):
             fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
-            raise ColltoolError(f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix) from found
+            raise ColltoolError(
+                f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix
+            ) from found
         return found
 
     def _smaller(self, group: RankGroup) -> str:
-        """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's axes turned."""
+        """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's
+        axes turned."""
         tier = self.fabric.tiers[0]
         whole = tier.endpoints // group.stride * group.stride
         if capabilities_of(tier).axes:
@@ -128,7 +148,9 @@ class CollectiveCostCache:
             other = f"{tier.name}.size={whole}" if whole not in (0, tier.endpoints) else ""
         return f", or {given('overrides', [other])}" if other else ""
 
-    def _priced(self, primitive: Primitive, group: RankGroup, size: float, closed: bool) -> CollectiveCost:
+    def _priced(
+        self, primitive: Primitive, group: RankGroup, size: float, closed: bool
+    ) -> CollectiveCost:
         if primitive is P2P:
             ranks = [(group.ranks, group.stride)] if closed and self._open(group) else []
             ranks += [(2, apart) for apart in self._apart(group)]
@@ -137,7 +159,8 @@ class CollectiveCostCache:
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, group: RankGroup) -> bool:
-        """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the farthest pair.
+        """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the
+        farthest pair.
 
         Under switches its ends cross no border that two neighbours do not cross.
         """
@@ -149,17 +172,21 @@ class CollectiveCostCache:
         return False
 
     def _apart(self, group: RankGroup) -> list[int]:
-        """Distances of neighbours that stand for all: inside a domain, and over the border of each larger one."""
+        """Distances of neighbours that stand for all: inside a domain, and over the border of each
+        larger one."""
         stride, last = group.stride, group.members[-1]
         found, inside = [stride], 1
         for tier in self.fabric.tiers:
-            borders = [inside * one.group for one in capabilities_of(tier).levels] + [inside * tier.endpoints]
+            borders = [inside * one.group for one in capabilities_of(tier).levels] + [
+                inside * tier.endpoints
+            ]
             found += [border for border in borders if stride < border <= last]
             inside *= tier.endpoints
         return sorted({one for one in found if one < self.fabric.ranks})
 
     def _one(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
-        """Ranks as they sit; else along the axes of a lattice one after the other, and a pair at the nearest distance."""
+        """Ranks as they sit; else along the axes of a lattice one after the other, and a pair at
+        the nearest distance."""
         try:
             return self._placed(primitive, who, size)
         except ColltoolError:
@@ -168,7 +195,10 @@ class CollectiveCostCache:
                 raise
         group = RankGroup(tuple(axis for axis, _ in parts))
         shared = dict(parts)
-        costs = [self._placed(kind, axis, part).scaled(shared[axis]) for kind, axis, part in in_axes(primitive, group, size)]
+        costs = [
+            self._placed(kind, axis, part).scaled(shared[axis])
+            for kind, axis, part in in_axes(primitive, group, size)
+        ]
         return costs[0] if len(costs) == 1 else _joined(costs)
 
     def _placed(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
@@ -177,24 +207,37 @@ class CollectiveCostCache:
             self._in_strides[stride] = in_strides(self.fabric, stride)
         fabric = self._in_strides[stride]
         # the ranks of a job are numbered along the axes of a lattice
-        asked = fabric, primitive, max(1.0, float(size)), GroupSpec(ranks, stride, in_order=True), self.readings
+        asked = (
+            fabric,
+            primitive,
+            max(1.0, float(size)),
+            GroupSpec(ranks, stride, in_order=True),
+            self.readings,
+        )
         if (picked := price_of_pick(*asked)) is not None:
             return _cost(picked, picked.best, fabric.library_name)
         (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
         runs = found.library.runs if found.library is not None else None
-        return _cost(found, runs or found.best, found.library.name if runs is not None and found.library else "")
+        return _cost(
+            found,
+            runs or found.best,
+            found.library.name if runs is not None and found.library else "",
+        )
 
     def rounded(self, stride: int) -> Fabric | None:
-        """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
+        """The fabric in whole strides that groups were priced on; None where they tile it as it
+        is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
-    """A fabric whose outermost tier holds whole strides: 35 nodes have stages of 4 nodes too, and so have leaves of 18.
+    """A fabric whose outermost tier holds whole strides: 35 nodes have stages of 4 nodes too, and
+    so have leaves of 18.
 
-    The tier grows to the next whole stride, which changes no price of a group that ends before it. A switch's nodes shrink to
-    whole strides, or to a part of one: one more pair in so many then crosses it.
+    The tier grows to the next whole stride, which changes no price of a group that ends before it.
+    A switch's nodes shrink to whole strides, or to a part of one: one more pair in so many then
+    crosses it.
     """
     tier = fabric.tiers[-1]
     kind, inside = capabilities_of(tier), fabric.ranks // tier.endpoints
@@ -202,8 +245,13 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
     size = -(-tier.endpoints // nodes) * nodes
-    groups = [_aligned(one.group, nodes) for one in kind.levels[:-1]] + [max(size, one.group) for one in kind.levels[-1:]]
-    levels = tuple(one.model_copy(update={"group": group}) for one, group in zip(kind.levels, groups, strict=True))
+    groups = [_aligned(one.group, nodes) for one in kind.levels[:-1]] + [
+        max(size, one.group) for one in kind.levels[-1:]
+    ]
+    levels = tuple(
+        one.model_copy(update={"group": group})
+        for one, group in zip(kind.levels, groups, strict=True)
+    )
     if size == tier.endpoints and levels == kind.levels:
         return fabric
     grown = tier.model_copy(update={"size": size} | ({"levels": levels} if levels else {}))
@@ -222,9 +270,11 @@ Parts = tuple[tuple[tuple[int, int], float], ...]
 
 
 def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """A group by the axes of a fabric's lattices; empty where it does not tile them, or there is no lattice.
+    """A group by the axes of a fabric's lattices; empty where it does not tile them, or there is no
+    lattice.
 
-    Of every ``step``-th member of an axis, the messages of ``step`` interleaved groups cross each of its links.
+    Of every ``step``-th member of an axis, the messages of ``step`` interleaved groups cross each
+    of its links.
     """
     sizes, inside, left, apart = list[int](), 1, ranks, stride
     for tier in fabric.tiers:
@@ -246,7 +296,8 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
 
 
 def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the next farther one."""
+    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the
+    next farther one."""
     if ranks != 2:
         return ()
     known = every_stride(fabric)
@@ -255,9 +306,11 @@ def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:
-    """The fabric with the lattice that the ranks end on cut to their slice; itself where they take all of it or none fits.
+    """The fabric with the lattice that the ranks end on cut to their slice; itself where they take
+    all of it or none fits.
 
-    Every group of the job lies in that slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
+    Every group of the job lies in that slice: 256 chips are 4x8x8, where tensor groups are no lines
+    of 16.
     """
     inside = 1
     for at, tier in enumerate(fabric.tiers):
@@ -266,13 +319,16 @@ def job_slice(fabric: Fabric, ranks: int) -> Fabric:
             cut = kind.axes and ranks % inside == 0 and ranks != inside * tier.endpoints
             if not cut or (part := kind.slice(ranks // inside)) is None:
                 return fabric
-            return fabric.model_copy(update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])})
+            return fabric.model_copy(
+                update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])}
+            )
         inside *= tier.endpoints
     return fabric
 
 
 def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
-    """The lattice that was cut, as the file has it, and the shape of its slice; None where none was."""
+    """The lattice that was cut, as the file has it, and the shape of its slice; None where none
+    was."""
     for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
         if tier != part:
             return tier, tuple(axis.size for axis in capabilities_of(part).axes)
@@ -280,7 +336,8 @@ def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
 
 
 def turned_axes(fabric: Fabric, group: RankGroup) -> str:
-    """The lattice with its axes turned so that a group is a box, as ``--set`` takes it; empty where there is none.
+    """The lattice with its axes turned so that a group is a box, as ``--set`` takes it; empty where
+    there is none.
 
     Every 8th of 4x8x8 is no box, of 8x8x4 it is.
     """
@@ -295,16 +352,21 @@ def turned_axes(fabric: Fabric, group: RankGroup) -> str:
     return ""
 
 
-def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
+def in_axes(
+    primitive: Primitive, group: RankGroup, size: float
+) -> list[tuple[Primitive, tuple[int, int], float]]:
     """A group of several axes is priced axis by axis, as hierarchical schedules go.
 
-    A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same way, an all-reduce is both; an
-    all-to-all sends everything along each axis.
+    A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same
+    way, an all-reduce is both; an all-to-all sends everything along each axis.
     """
     if len(group.axes) == 1:
         return [(primitive, group.axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
-        raise ColltoolError(f"{primitive.spoken} over {len(group.axes)} strides at once", fix="an order that sets them together")
+        raise ColltoolError(
+            f"{primitive.spoken} over {len(group.axes)} strides at once",
+            fix="an order that sets them together",
+        )
     found = []
     for kind in (RS, AG) if primitive is AR else (primitive,):
         left = size
@@ -317,8 +379,10 @@ def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[P
 def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
     carried: dict[str, float] = {}
     moved_s, total_s = float(row.moved_s), float(row.total_s)
-    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
-    if slower * moved_s > total_s:  # a machine that does better than its library's usual share moves its bytes faster
+    # bytes below the tiers' bandwidth keep the wires as long
+    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0
+    # a machine that does better than its library's usual share moves its bytes faster
+    if slower * moved_s > total_s:
         slower = total_s / moved_s
     for phase in row.phases:
         carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
@@ -330,8 +394,16 @@ def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),
         pick=pick,
-        energy_J=None if row.energy_J is None else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks),
-        ran=(PricedSchedule(found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)),),
+        energy_J=(
+            None
+            if row.energy_J is None
+            else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks)
+        ),
+        ran=(
+            PricedSchedule(
+                found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)
+            ),
+        ),
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from colltool.training.files.presets import longest_sequence
 
 TOKENS = 4 * 2**20
-"""Of a step where nothing says more: the first batch of Llama 3 (arXiv:2407.21783, section 3.4.1)."""
+"""Of a step where nothing says more: the first batch of Llama 3 (arXiv:2407.21783, section
+3.4.1)."""
 LONGEST = 8192
-"""A sequence where a model takes longer ones: Llama 3 trained with it before it was made longer (section 3.4.2)."""
+"""A sequence where a model takes longer ones: Llama 3 trained with it before it was made longer
+(section 3.4.2)."""
 
 
 def drafted_mapping(model: str) -> dict[str, Any]:

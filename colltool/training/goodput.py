@@ -1,7 +1,9 @@
-"""Steps a day where ranks fail: checkpoints, what a failure loses, and the interval that loses least.
+"""Steps a day where ranks fail: checkpoints, what a failure loses, and the interval that loses
+least.
 
-Young 1974, Commun. ACM 17(9), 530: the best interval is sqrt(2 C M). Daly 2006, Future Gener. Comput. Syst. 22(3), 303, eq 20
-and 37: the wall time of an interval, and the best one to higher order. C: writing a checkpoint, M: between failures, R: restart.
+Young 1974, Commun. ACM 17(9), 530: the best interval is sqrt(2 C M). Daly 2006, Future Gener.
+Comput. Syst. 22(3), 303, eq 20 and 37: the wall time of an interval, and the best one to higher
+order. C: writing a checkpoint, M: between failures, R: restart.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ STATES = 8.0
 
 
 class Failures(NamedTuple):
-    """``mtbf_s`` of one rank; ``storage_Bps``: what all ranks together write and read of a checkpoint."""
+    """``mtbf_s`` of one rank; ``storage_Bps``: what all ranks together write and read of a
+    checkpoint."""
 
     mtbf_s: float
     storage_Bps: float
@@ -45,7 +48,8 @@ def best_interval(write_s: float, mtbf_s: float) -> float:
 
 
 def useful_share(interval_s: float, write_s: float, mtbf_s: float, restart_s: float) -> float:
-    """Daly 2006, eq 20: an interval takes M e^(R/M) (e^((t+C)/M) - 1) where failures come at random."""
+    """Daly 2006, eq 20: an interval takes M e^(R/M) (e^((t+C)/M) - 1) where failures come at
+    random."""
     if (interval_s + write_s + restart_s) / mtbf_s > 500:  # nothing is ever finished
         return 0.0
     return interval_s / (mtbf_s * exp(restart_s / mtbf_s) * expm1((interval_s + write_s) / mtbf_s))
@@ -60,4 +64,13 @@ def goodput(config: ParallelConfig, step_s: float, given: Failures) -> Goodput:
     restart_s = given.restart_s + write_s  # the checkpoint is read back
     share, most = (useful_share(one, write_s, mtbf_s, restart_s) for one in (interval, best))
     each = DAY_S / step_s
-    return Goodput(mtbf_s, size, write_s, best, interval, share=share, steps_per_day=share * each, best_steps_per_day=most * each)
+    return Goodput(
+        mtbf_s,
+        size,
+        write_s,
+        best,
+        interval,
+        share=share,
+        steps_per_day=share * each,
+        best_steps_per_day=most * each,
+    )

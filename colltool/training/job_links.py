@@ -1,7 +1,8 @@
 """The busiest links of a training step: each kind's worst under all that a job sends.
 
-Every group of every dimension counts at once: a call sends what its priced schedule (the one that ``verify`` runs) sends,
-summed over a step. A link's seconds are its bytes at full rate: no contention.
+Every group of every dimension counts at once: a call sends what its priced schedule (the one that
+``verify`` runs) sends, summed over a step. A link's seconds are its bytes at full rate: no
+contention.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ class _Load(NamedTuple):
 
 
 def job_links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLinks:
-    """The busiest links of a priced step; ColltoolError where a full mesh has too many links to follow."""
-    from colltool.congestion.loads import Flow, busiest_links  # loads numpy, which a plan does without
+    """The busiest links of a priced step; ColltoolError where a full mesh has too many links to
+    follow."""
+    # loads numpy, which a plan does without
+    from colltool.congestion.loads import Flow, busiest_links
     from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     names: dict[str, int] = {}
@@ -72,24 +75,38 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLink
             missed[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
-            missed[f"{ran.choice.spec} on {ran.ranks} ranks sends too many messages to follow"].append(load.dimension)
+            missed[
+                f"{ran.choice.spec} on {ran.ranks} ranks sends too many messages to follow"
+            ].append(load.dimension)
             continue
         flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), by))
     spoken = list(names)
     links = tuple(
         JobLink(
-            **{key: getattr(one, key) for key in ("tier", "kind", "link", "bytes", "rate_Bps", "busy_s", "over_mean")},
+            **{
+                key: getattr(one, key)
+                for key in ("tier", "kind", "link", "bytes", "rate_Bps", "busy_s", "over_mean")
+            },
             share=one.busy_s / step.step_s if step.step_s else 0.0,
             by=tuple((spoken[number], size) for number, size in one.by),
         )
         for one in (busiest_links(fabric, flows) if flows else ())
     )
-    notes = [f"not counted, {', '.join(dict.fromkeys(dimensions))}: {reason}" for reason, dimensions in missed.items()]
+    notes = [
+        f"not counted, {', '.join(dict.fromkeys(dimensions))}: {reason}"
+        for reason, dimensions in missed.items()
+    ]
     sent = [one for stage in step.stages for one in stage.sent]
     if timed := dict.fromkeys(one.call.dimension for one in sent if not one.cost.ran):
-        notes.append(f"not counted, {', '.join(timed)}: their time is given, so their links are unknown")
-    if skewed := dict.fromkeys(one.call.dimension for one in sent if one.call.primitive is A2A and one.call.skew != 1):
-        notes.append(f"{', '.join(skewed)}: counted evenly; the step time has the busiest rank's load")
+        notes.append(
+            f"not counted, {', '.join(timed)}: their time is given, so their links are unknown"
+        )
+    if skewed := dict.fromkeys(
+        one.call.dimension for one in sent if one.call.primitive is A2A and one.call.skew != 1
+    ):
+        notes.append(
+            f"{', '.join(skewed)}: counted evenly; the step time has the busiest rank's load"
+        )
     return JobLinks(links, tuple(notes))
 
 
@@ -100,7 +117,13 @@ def _loads(step: TrainingStep) -> list[_Load]:
         for call, cost, *_ in sends.sent:
             border = ""
             if call.primitive is P2P:
-                border = "ring" if call.dimension != "pp" else "previous" if call.phase == "backward" else "next"
+                border = (
+                    "ring"
+                    if call.dimension != "pp"
+                    else "previous"
+                    if call.phase == "backward"
+                    else "next"
+                )
             for ran in cost.ran:
                 key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
                 load = found.setdefault(key, _Load(call.dimension, ran, border, {}))
@@ -115,13 +138,20 @@ class _JobGroups:
         self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
         self.groups = cache(self._groups)
 
-    def senders(self, call: Call, ran: PricedSchedule, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:
+    def senders(
+        self, call: Call, ran: PricedSchedule, stage: int, border: str
+    ) -> Iterator[tuple[Ranks, float]]:
         """The groups that a stage's call runs on, each with how often a step it sends.
 
-        Messages go from a stage to its neighbour; virtual stages also wrap round, except for the last chunk.
+        Messages go from a stage to its neighbour; virtual stages also wrap round, except for the
+        last chunk.
         """
         if border in ("", "ring"):
-            group = call.group if len(call.group.axes) == 1 or border else RankGroup(((ran.ranks, ran.stride),))
+            group = (
+                call.group
+                if len(call.group.axes) == 1 or border
+                else RankGroup(((ran.ranks, ran.stride),))
+            )
             yield from ((members, call.calls) for members in self.groups(group, stage))
             return
         way, v = 1 if border == "next" else -1, self.layout.virtual
@@ -132,7 +162,8 @@ class _JobGroups:
                     yield (members[at], members[(at + way) % len(members)]), often
 
     def _groups(self, group: RankGroup, stage: int) -> tuple[Ranks, ...]:
-        """Groups of a shape whose first rank is on a stage, none twice; those over several stages count for stage 0."""
+        """Groups of a shape whose first rank is on a stage, none twice; those over several stages
+        count for stage 0."""
 
         def stage_of(rank: int) -> int:
             return rank // self.stride % self.layout.pp if self.stages > 1 else 0
@@ -156,5 +187,8 @@ def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
         return traffic(P2P, "send", Members(2))
     placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))
     spans = enumerate(placed.spans)
-    groups = [tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0] for number, span in spans]
+    groups = [
+        tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0]
+        for number, span in spans
+    ]
     return traffic_from_schedule(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])

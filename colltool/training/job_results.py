@@ -24,7 +24,9 @@ from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
 MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"
-TILE = 64  # tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published GEMM rates
+# tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published
+# GEMM rates
+TILE = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +49,8 @@ class JobShown(Result):
     plain: tuple[PlainCall, ...]
     times: tuple[StageTimes, ...]  # by stage, of one micro-batch
     memory: Memory | None
-    cure: tuple[tuple[tuple[str, str], ...], float] | None  # settings that make it fit, and the bytes of its worst stage then
+    # settings that make it fit, and the bytes of its worst stage then
+    cure: tuple[tuple[tuple[str, str], ...], float] | None
     flops: float | None  # model FLOPs of a step over all ranks, with the causal half of attention
 
 
@@ -87,7 +90,11 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
         plain=plain,
         times=tuple(with_offload(config, stage_times(config, stage)) for stage in stages),
         memory=memory(config),
-        cure=change and (tuple((key, written(value)) for key, value in change.values.items()), change.memory.bytes),
+        cure=change
+        and (
+            tuple((key, written(value)) for key, value in change.values.items()),
+            change.memory.bytes,
+        ),
         flops=model_flops(config) if config.shape else None,
     )
 
@@ -100,10 +107,20 @@ def check_job(name: str) -> CheckedJob:
 
 
 def job_warnings(job: Job) -> tuple[JobWarning, ...]:
-    config, layout, shape, moe, found = job.draft, job.draft.layout, job.draft.shape, job.draft.moe, list[JobWarning]()
+    config, layout, shape, moe, found = (
+        job.draft,
+        job.draft.layout,
+        job.draft.shape,
+        job.draft.moe,
+        list[JobWarning](),
+    )
     model, batch = job.where(("model",)), job.where(("batch",))
     for left in config.model.left_out if config.model else ():
-        found.append(JobWarning(model, f"not counted: {left}", "its work and memory are missing from every figure"))
+        found.append(
+            JobWarning(
+                model, f"not counted: {left}", "its work and memory are missing from every figure"
+            )
+        )
     if shape is not None:
         sides = {
             "hidden": shape.hidden,
@@ -112,7 +129,11 @@ def job_warnings(job: Job) -> tuple[JobWarning, ...]:
             "expert width / etp": moe.ffn // layout.etp if moe else TILE,
         }
         why = "partly filled matrix tiles cost published runs 30 to 50%"
-        uneven = (f"{name} is {size}, no multiple of {TILE}" for name, size in sides.items() if size % TILE)
+        uneven = (
+            f"{name} is {size}, no multiple of {TILE}"
+            for name, size in sides.items()
+            if size % TILE
+        )
         found += [JobWarning(model, what, why) for what in uneven]
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
         what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
@@ -121,7 +142,8 @@ def job_warnings(job: Job) -> tuple[JobWarning, ...]:
 
 
 def on_fabric(job: Job, fabric: Fabric) -> Job:
-    """The job on the fabric's device unless it names its own; ManyErrors where they clash or the stack does not know it."""
+    """The job on the fabric's device unless it names its own; ManyErrors where they clash or the
+    stack does not know it."""
     check_even(fabric)
     if job.draft.model is None or fabric.device is None:
         return computing(job, fabric)
@@ -129,14 +151,23 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     theirs = accelerator_of(read_device(name, Path()), name) if name in shipped else None
     if job.device_from == "job":
         assert own is not None
-        # the same chip, maybe with other memory, as H200 is H100; a device of the job's own counts by its generation
+        # the same chip, maybe with other memory, as H200 is H100; a device of the job's own counts
+        # by its generation
         unknown, same = own.name not in shipped, own.name == name
         if not same and theirs is not None and own.generation == theirs.generation:
             same = unknown or own.peak_flops("bf16") == theirs.peak_flops("bf16")
         if not (same or (unknown and theirs is None)):
             there = given("overrides", [f"device={own.name if own.name in shipped else 'null'}"])
             fix = f"device: {name}, or leave it out; {there} where the fabric has other devices"
-            job.refuse([Violation(("device",), f"the job asks for {own.name}, but {fabric.name} has {name}", fix)])
+            job.refuse(
+                [
+                    Violation(
+                        ("device",),
+                        f"the job asks for {own.name}, but {fabric.name} has {name}",
+                        fix,
+                    )
+                ]
+            )
         return job
     if job.draft.compute is not None and own is None:  # times that are given need no device
         return job
@@ -148,20 +179,36 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     stack, precision = job.draft.stack, job.draft.precision.compute
     if stack is not None and job.draft.compute is None and not stack.knows(theirs, precision):
         every = [stack_of(read_stack(name, Path()), name) for name in preset_names("stacks")]
-        others = [given("job_overrides", [f"stack={one.name}"]) for one in every if one.knows(theirs, precision)]
-        what = f"stack {stack.name} has no efficiency for {precision} on {theirs.name}, the fabric's device"
-        found.refuse([Violation(("stack",), what, " or ".join([*others, "the stack as a mapping"]))])
+        others = [
+            given("job_overrides", [f"stack={one.name}"])
+            for one in every
+            if one.knows(theirs, precision)
+        ]
+        what = (
+            f"stack {stack.name} has no efficiency for {precision} on {theirs.name}, the fabric's"
+            " device"
+        )
+        found.refuse(
+            [Violation(("stack",), what, " or ".join([*others, "the stack as a mapping"]))]
+        )
     return found
 
 
 def computing(job: Job, fabric: Fabric | None = None) -> Job:
-    """The job as it is; ColltoolError where it has a model, and neither a device nor times say how fast it computes."""
+    """The job as it is; ColltoolError where it has a model, and neither a device nor times say how
+    fast it computes."""
     draft = job.draft
     if draft.model is None or draft.device is not None or draft.compute is not None:
         return job
     where = "" if fabric is None else f", and {fabric.name} names none either"
-    fix = f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
-    raise ColltoolError(f"nothing says how fast {job.name} computes: no 'device'{where}", where=job.where(()), fix=fix)
+    fix = (
+        f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
+    )
+    raise ColltoolError(
+        f"nothing says how fast {job.name} computes: no 'device'{where}",
+        where=job.where(()),
+        fix=fix,
+    )
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
@@ -172,11 +219,17 @@ def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
     check, draft = "the peak of the device, the stack, and the precision", job.draft
     if draft.compute is not None:
         path = ("compute",)
-        check = "compute: forward and backward are of a whole step over all micro-batches, or of one layer and one"
+        check = (
+            "compute: forward and backward are of a whole step over all micro-batches, or of one"
+            " layer and one"
+        )
     elif job.measured_step_s is not None and job.file.slower is None:
         path, check = ("measured", "step"), "the measured time, the batch, the ranks and the device"
     elif draft.slower < 1:
         path, check = ("slower",), "slower: a number below 1 computes faster than the stack says"
     device = draft.device.name if draft.device is not None else "device"
-    what = f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in {draft.precision.compute}"
+    what = (
+        f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in"
+        f" {draft.precision.compute}"
+    )
     job.refuse([Violation(path, f"{what}: more than it can compute", f"check {check}")])

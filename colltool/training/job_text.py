@@ -15,7 +15,8 @@ SEARCHED = "The layout is the fastest of colltool search on"
 
 
 def job_text(job: Job, comments: Sequence[str] = ()) -> str:
-    """What a job holds, overrides applied, as YAML; a model in a config.json is written out, so that the file stands alone."""
+    """What a job holds, overrides applied, as YAML; a model in a config.json is written out, so
+    that the file stands alone."""
     data: dict[str, Any] = {"schema": "colltool.job/1", "name": job.name} | job.reading.data
     named = data.get("model")
     if isinstance(named, str) and named.endswith(".json"):
@@ -23,8 +24,14 @@ def job_text(job: Job, comments: Sequence[str] = ()) -> str:
     return fabric_text(data, comments, compact=True)
 
 
-def job_start(model: str, fabric: Fabric | None = None, ranks: int | None = None, overrides: Sequence[str] = ()) -> str:
-    """A file for a model, with a usual sequence and batch; on a fabric with the layout that a search finds.
+def job_start(
+    model: str,
+    fabric: Fabric | None = None,
+    ranks: int | None = None,
+    overrides: Sequence[str] = (),
+) -> str:
+    """A file for a model, with a usual sequence and batch; on a fabric with the layout that a
+    search finds.
 
     Raises:
         ColltoolError: no such model, or no layout fits the ranks.

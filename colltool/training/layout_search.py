@@ -21,7 +21,14 @@ from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.plan import rates, seated
 from colltool.training.published import memory_error
-from colltool.training.search_space import Constraints, Frame, Keep, Space, constraints_of, values_of
+from colltool.training.search_space import (
+    Constraints,
+    Frame,
+    Keep,
+    Space,
+    constraints_of,
+    values_of,
+)
 from colltool.training.step_time import step_time
 
 MOST_REASONS = 3
@@ -48,8 +55,14 @@ class LayoutChoice(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        sizes = [f"{name} {getattr(self, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
-        return ", ".join([text for text in sizes if not text.endswith(" 1")] + [self.shard, f"recompute {self.recompute}"])
+        sizes = [
+            f"{name} {getattr(self, name)}"
+            for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")
+        ]
+        return ", ".join(
+            [text for text in sizes if not text.endswith(" 1")]
+            + [self.shard, f"recompute {self.recompute}"]
+        )
 
 
 class PricedLayout(NamedTuple):
@@ -99,7 +112,8 @@ class LayoutSearch(Result):
     ties: Ties
     layouts: tuple[PricedLayout, ...]
     own: OwnLayout
-    values: tuple[tuple[str, str], ...]  # that make ``plan`` show the best, as ``--job-set`` takes them
+    # that make ``plan`` show the best, as ``--job-set`` takes them
+    values: tuple[tuple[str, str], ...]
 
     @property
     def device(self) -> str:
@@ -124,7 +138,11 @@ class Figures(NamedTuple):
     def choice(self) -> LayoutChoice:
         config, names = self.setup, ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp")
         same = {name: getattr(config.layout, name) for name in names}
-        how: dict[str, Any] = {"shard": config.shard.mode, "recompute": config.recompute, "schedule": config.schedule}
+        how: dict[str, Any] = {
+            "shard": config.shard.mode,
+            "recompute": config.recompute,
+            "schedule": config.schedule,
+        }
         return LayoutChoice(**same, micro=config.micro_batch, **how)
 
     def against(self, best: Figures) -> PricedLayout:
@@ -132,16 +150,34 @@ class Figures(NamedTuple):
         assert tokens is not None
         assert mfu is not None
         of_best = self.step_s / best.step_s - 1
-        return PricedLayout(self.choice, self.step_s, self.control_s, self.memory_bytes, tokens, mfu, of_best=of_best)
+        return PricedLayout(
+            self.choice,
+            self.step_s,
+            self.control_s,
+            self.memory_bytes,
+            tokens,
+            mfu,
+            of_best=of_best,
+        )
 
 
-def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None = None, *, top: int | None = None,
-           readings: Readings | None = None, watch: Watch | None = None,
-           headroom: float | None = None) -> LayoutSearch:  # fmt: skip
-    """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the ``top`` best of them, or all.
+def search(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None = None,
+    keep: Keep | None = None,
+    *,
+    top: int | None = None,
+    readings: Readings | None = None,
+    watch: Watch | None = None,
+    headroom: float | None = None,
+) -> LayoutSearch:
+    """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the
+    ``top`` best of them, or all.
 
-    Model, batch, sequence, precision, device, stack, overlap and order of the job stay, and what is in ``keep``, such as
-    ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are done. ColltoolError where nothing fits, and why.
+    Model, batch, sequence, precision, device, stack, overlap and order of the job stay, and what is
+    in ``keep``, such as ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are
+    done. ColltoolError where nothing fits, and why.
     """
     kept, job = constraints_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
@@ -177,7 +213,10 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         priced=len(found.priced),
         capacity_bytes=found.capacity,
         headroom=free,
-        ties=Ties(len(tied), tuple(name for name in choices if len({getattr(one, name) for one in tied}) > 1)),
+        ties=Ties(
+            len(tied),
+            tuple(name for name in choices if len({getattr(one, name) for one in tied}) > 1),
+        ),
         layouts=tuple(one.against(best) for one in chosen),
         own=_own(job, total, found.costs, best),
         values=values_of(job, best.setup),
@@ -194,13 +233,17 @@ class _PricedLayouts:
         self.unseated: ColltoolError | None = None
 
     def take(self, frame: Frame, space: Space) -> None:
-        """ZeRO-2 sends what ZeRO-1 sends, so they share a price; one that does not sit on the fabric has none."""
+        """ZeRO-2 sends what ZeRO-1 sends, so they share a price; one that does not sit on the
+        fabric has none."""
         steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
         setup, plain = frame
         for config in space.variants(setup):
             self.held += 1
             assert config.device is not None
-            self.capacity, size = config.device.memory_bytes, memory(config, every_stage=False).bytes
+            self.capacity, size = (
+                config.device.memory_bytes,
+                memory(config, every_stage=False).bytes,
+            )
             if self.smallest is None or size < self.smallest.memory_bytes:
                 self.smallest = Figures(0.0, size, 0, 0.0, config)
             if size > (1 - self.headroom) * self.capacity:
@@ -219,19 +262,32 @@ class _PricedLayouts:
 
 
 def usual_headroom() -> float:
-    """What a layout leaves free so that nine runs in ten like it fit, as published runs took more than their plan."""
+    """What a layout leaves free so that nine runs in ten like it fit, as published runs took more
+    than their plan."""
     return max(0.0, 1 - 1 / memory_error().high)
 
 
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
     draft = job.draft
     if draft.model is None or draft.model.shape is None:
-        what = f"{job.name} has no model" if draft.model is None else f"{draft.model.name} has no shape"
+        what = (
+            f"{job.name} has no model"
+            if draft.model is None
+            else f"{draft.model.name} has no shape"
+        )
         fix = "give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab"
-        raise ColltoolError(f"{what}: the compute and memory of other layouts are unknown", where=job.where(("model",)), fix=fix)
+        raise ColltoolError(
+            f"{what}: the compute and memory of other layouts are unknown",
+            where=job.where(("model",)),
+            fix=fix,
+        )
     if draft.compute is not None:
         what = f"{job.name} gives times of one layout only; a search compares others"
-        raise ColltoolError(what, where=job.where(("compute",)), fix="device: h100 and stack: megatron in place of compute")
+        raise ColltoolError(
+            what,
+            where=job.where(("compute",)),
+            fix="device: h100 and stack: megatron in place of compute",
+        )
     return draft.model, draft.model.shape
 
 
@@ -242,19 +298,36 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
     except ColltoolError as error:
         return OwnLayout(None, None, said(error.what).splitlines()[0])
     size = memory(config)
-    return OwnLayout(Figures(step.step_s, size.bytes, 0, step.control_s, config).against(best), size.fits, "")
+    return OwnLayout(
+        Figures(step.step_s, size.bytes, 0, step.control_s, config).against(best), size.fits, ""
+    )
 
 
-def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _PricedLayouts) -> ColltoolError:
-    reasons = [f"{count} for {key}: {space.examples[key].what}" for key, count in space.refused.most_common(MOST_REASONS)]
+def _nothing(
+    job: Job, ranks: int, kept: Constraints, space: Space, found: _PricedLayouts
+) -> ColltoolError:
+    reasons = [
+        f"{count} for {key}: {space.examples[key].what}"
+        for key, count in space.refused.most_common(MOST_REASONS)
+    ]
     fix = f"refused {'; '.join(reasons) or 'all'}"
     if found.unseated is not None:
-        fix = f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric: {said(found.unseated.what)}"
+        fix = (
+            f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric:"
+            f" {said(found.unseated.what)}"
+        )
         fix += f"; {said(found.unseated.fix)}"
     elif (least := found.smallest) is not None:
         free = f" less {percent(found.headroom)} headroom" if found.headroom else ""
         room = f"{format_bytes(found.capacity, 3)}{free}"
-        fix = f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes "
-        fix += f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep less"
-    what = f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
+        fix = (
+            f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes "
+        )
+        fix += (
+            f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
+            " less"
+        )
+    what = (
+        f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
+    )
     return ColltoolError(what, argument="keep" if kept.values else "ranks", fix=fix)

@@ -1,4 +1,5 @@
-"""A model and its parameter counts; a device and a stack, and kernel times by a roofline with the shares of peak they reach."""
+"""A model and its parameter counts; a device and a stack, and kernel times by a roofline with the
+shares of peak they reach."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files import BYTES, DeviceFile, ModelFile, MoeFile, Recompute, StackFile, TensorOverlap
+from colltool.training.files import (
+    BYTES,
+    DeviceFile,
+    ModelFile,
+    MoeFile,
+    Recompute,
+    StackFile,
+    TensorOverlap,
+)
 from colltool.training.measured_gemms import MeasuredGemm
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
@@ -33,12 +42,14 @@ class Moe(NamedTuple):
 
 
 ROUTED = 1.1
-"""The busiest rank's load over the mean where a job does not say. Expert by expert 1.04 (bias-controlled) to 1.7 (auxiliary loss)
-in arXiv:2408.15664, table 2; a rank holds several, whose loads even out."""
+"""The busiest rank's load over the mean where a job does not say. Expert by expert 1.04
+(bias-controlled) to 1.7 (auxiliary loss) in arXiv:2408.15664, table 2; a rank holds several, whose
+loads even out."""
 
 
 class Mla(NamedTuple):
-    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of its bottlenecks and sizes of a head."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of its bottlenecks and
+    sizes of a head."""
 
     q_rank: int  # 0: queries are not compressed, as in DeepSeek-V2-Lite
     kv_rank: int
@@ -69,11 +80,14 @@ class Shape(NamedTuple):
         return self.hidden * (2 if self.bias else 1)
 
     def keys(self, sequence: int) -> float:
-        """Keys that a query of a causal model sees, averaged over queries and layers: s/2; in a window w - w^2/2s."""
+        """Keys that a query of a causal model sees, averaged over queries and layers: s/2; in a
+        window w - w^2/2s."""
         whole = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return whole
-        return (1 - self.windowed) * whole + self.windowed * (self.window - 0.5 * self.window**2 / sequence)
+        return (1 - self.windowed) * whole + self.windowed * (
+            self.window - 0.5 * self.window**2 / sequence
+        )
 
 
 class TransformerModel(NamedTuple):
@@ -85,7 +99,9 @@ class TransformerModel(NamedTuple):
 
     @property
     def parameters(self) -> float:
-        return self.given_parameters if self.given_parameters is not None else float(parameters(self))
+        return (
+            self.given_parameters if self.given_parameters is not None else float(parameters(self))
+        )
 
     @property
     def dense_layers(self) -> int:
@@ -119,7 +135,11 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     whole = 2 * shape.norm + (h if shape.bias else 0)
     if (mla := shape.mla) is not None:
         whole += h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
-        split = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
+        split = a * (
+            (mla.q_rank or h) * (mla.nope + mla.rope)
+            + mla.kv_rank * (mla.nope + mla.value)
+            + h * mla.value
+        )
     else:
         qkv = (a + 2 * shape.kv_heads) * shape.head_dim
         split = h * qkv + h * a * shape.head_dim + (qkv if shape.bias else 0)
@@ -128,11 +148,14 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
         return LayerParameters(split + ffn_parameters(shape, shape.ffn), whole)
     moe = shape.moe
     shared = ffn_parameters(shape, moe.shared_ffn) if moe.shared_ffn else 0.0
-    return LayerParameters(split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn))
+    return LayerParameters(
+        split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn)
+    )
 
 
 def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
-    """Parameters of embedding and head, with the norm before it; without the embedding a tied head is a copy of its own."""
+    """Parameters of embedding and head, with the norm before it; without the embedding a tied head
+    is a copy of its own."""
     table = shape.vocab * shape.hidden / tp
     total = table + shape.positions * shape.hidden if embedding else 0.0
     if head:
@@ -159,10 +182,20 @@ def active_parameters(model: TransformerModel) -> float:
 
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
     called, shape = file.name or name or "model", None
-    if file.hidden is not None and file.heads is not None and file.ffn is not None and file.vocab is not None:
-        windowed = (file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers
+    if (
+        file.hidden is not None
+        and file.heads is not None
+        and file.ffn is not None
+        and file.vocab is not None
+    ):
+        windowed = (
+            file.layers if file.windowed_layers is None else file.windowed_layers
+        ) / file.layers
         shape = Shape(
-            **{key: getattr(file, key) for key in ("hidden", "heads", "ffn", "vocab", "tied", "bias", "positions")},
+            **{
+                key: getattr(file, key)
+                for key in ("hidden", "heads", "ffn", "vocab", "tied", "bias", "positions")
+            },
             kv_heads=file.kv_heads or file.heads,
             head_dim=file.head_dim or max(1, file.hidden // file.heads),
             matrices=3 if file.gated else 2,
@@ -176,9 +209,20 @@ def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
 
 
 def _moe_of(file: MoeFile) -> Moe:
-    same = {key: getattr(file, key) for key in ("experts", "top_k", "ffn", "shared_ffn", "dense_layers", "groups")}
-    imbalance, top_groups = ROUTED if file.imbalance is None else file.imbalance, file.top_groups or file.groups
-    return Moe(**same, imbalance=imbalance, top_groups=top_groups, imbalance_said=file.imbalance is not None)
+    same = {
+        key: getattr(file, key)
+        for key in ("experts", "top_k", "ffn", "shared_ffn", "dense_layers", "groups")
+    }
+    imbalance, top_groups = (
+        ROUTED if file.imbalance is None else file.imbalance,
+        file.top_groups or file.groups,
+    )
+    return Moe(
+        **same,
+        imbalance=imbalance,
+        top_groups=top_groups,
+        imbalance_said=file.imbalance is not None,
+    )
 
 
 PairsOf = tuple[tuple[str, float], ...]
@@ -197,11 +241,14 @@ class Accelerator(NamedTuple):
         if (rate := dict(self.peak).get(precision)) is not None:
             return rate
         has = ", ".join(known for known, _ in self.peak)
-        raise ColltoolError(f"{self.name} has no peak for {precision}", fix=f"precision: {{compute: one of {has}}}")
+        raise ColltoolError(
+            f"{self.name} has no peak for {precision}", fix=f"precision: {{compute: one of {has}}}"
+        )
 
 
 class Stack(NamedTuple):
-    """What software reaches of a device, as :class:`colltool.training.files.StackFile` describes it."""
+    """What software reaches of a device, as :class:`colltool.training.files.StackFile` describes
+    it."""
 
     name: str
     gemm: tuple[tuple[str, PairsOf], ...]
@@ -257,15 +304,26 @@ class Stack(NamedTuple):
 
     def knows(self, device: Accelerator, precision: str) -> bool:
         try:
-            return min(self.gemm_share(precision, device.generation), self.attention_share(device.generation)) > 0
+            return (
+                min(
+                    self.gemm_share(precision, device.generation),
+                    self.attention_share(device.generation),
+                )
+                > 0
+            )
         except ColltoolError:
             return False
 
     def _of(self, table: PairsOf, generation: str, what: str) -> float:
         if (found := dict(table).get(generation)) is not None:
             return found
-        fix = f"a device of {', '.join(name for name, _ in table)}, another stack, or the stack as a mapping"
-        raise ColltoolError(f"stack {self.name} has no efficiency for {what} on {generation}", fix=fix)
+        fix = (
+            f"a device of {', '.join(name for name, _ in table)}, another stack, or the stack as a"
+            " mapping"
+        )
+        raise ColltoolError(
+            f"stack {self.name} has no efficiency for {what} on {generation}", fix=fix
+        )
 
 
 def _pairs(table: Mapping[Any, float]) -> PairsOf:
@@ -274,7 +332,11 @@ def _pairs(table: Mapping[Any, float]) -> PairsOf:
 
 def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
     known = file.name or name or "device"
-    kept = {"memory_bytes": file.memory, "bandwidth_Bps": file.bandwidth, "host_Bps": file.host or 0.0}
+    kept = {
+        "memory_bytes": file.memory,
+        "bandwidth_Bps": file.bandwidth,
+        "host_Bps": file.host or 0.0,
+    }
     return Accelerator(known, file.generation, _pairs(file.peak), **kept, units=file.units or 0)
 
 
@@ -296,7 +358,8 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
 
 
 class Gemm(NamedTuple):
-    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped``: each with its own weights."""
+    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped``: each with its own
+    weights."""
 
     m: float
     n: float
@@ -312,7 +375,9 @@ class Gemm(NamedTuple):
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
         """The gradients of the input and of the weight."""
-        return self._replace(n=self.k, k=self.n), self._replace(m=self.n, n=self.k, k=self.m, summed=True)
+        return self._replace(n=self.k, k=self.n), self._replace(
+            m=self.n, n=self.k, k=self.m, summed=True
+        )
 
 
 class Roofline(NamedTuple):
@@ -326,7 +391,8 @@ BLOCK = 128  # queries of a block of fused attention
 
 
 def waves(tiles: float, device: Accelerator, half: float) -> float:
-    """w / (w + half) for w tiles a multiprocessor: the last wave is partly idle, and the first one fills slowly."""
+    """w / (w + half) for w tiles a multiprocessor: the last wave is partly idle, and the first one
+    fills slowly."""
     return 1.0 if not device.units else tiles / (tiles + half * device.units)
 
 
@@ -335,7 +401,8 @@ NEIGHBOURS = 3
 
 @lru_cache(maxsize=16384)
 def _over_model(gemm: Gemm, machine: Roofline) -> float:
-    """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the distance of their logarithms."""
+    """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the
+    distance of their logarithms."""
     own = machine._replace(stack=machine.stack._replace(measured=()))
     near = []
     for one in machine.stack.measured:
@@ -346,16 +413,21 @@ def _over_model(gemm: Gemm, machine: Roofline) -> float:
     if not near or near[0][0] < 1e-9:
         return near[0][1] if near else 1.0
     weights = [1 / apart for apart, _ in near[:NEIGHBOURS]]
-    return exp(sum(weight * log(ratio) for weight, (_, ratio) in zip(weights, near, strict=False)) / sum(weights))
+    return exp(
+        sum(weight * log(ratio) for weight, (_, ratio) in zip(weights, near, strict=False))
+        / sum(weights)
+    )
 
 
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
 
-    E falls with the shape: E w / (w + 0.15) K / (K + 150), w the tiles of 128 x 256 a multiprocessor, K the inner dimension, in
-    8 bits K / (K + 512); 5% less where a weight gradient adds up in 32 bits. Over 276 published GEMMs of A100, H100 and B200
-    that is 8% off in the mean, one E a device 19% (``tests/data/gemms.csv``). Several experts are a launch each, and M tokens of
-    one reach M / (M + 100) of the share: they do not fill tiles. A single expert is an ordinary GEMM.
+    E falls with the shape: E w / (w + 0.15) K / (K + 150), w the tiles of 128 x 256 a
+    multiprocessor, K the inner dimension, in 8 bits K / (K + 512); 5% less where a weight gradient
+    adds up in 32 bits. Over 276 published GEMMs of A100, H100 and B200 that is 8% off in the mean,
+    one E a device 19% (``tests/data/gemms.csv``). Several experts are a launch each, and M tokens
+    of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is an ordinary
+    GEMM.
     """
     if not gemm.flops:
         return 0.0
@@ -370,19 +442,25 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
         share *= stack.weight_gradient
     width, out = BYTES[precision], 4.0 if gemm.summed else max(2.0, BYTES[precision])
     moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
-    busy = max(gemm.flops / (share * device.peak_flops(precision)), moved / (stack.memory_gemm * device.bandwidth_Bps))
+    busy = max(
+        gemm.flops / (share * device.peak_flops(precision)),
+        moved / (stack.memory_gemm * device.bandwidth_Bps),
+    )
     took = stack.launch_s(precision) * (gemm.copies if several else 1) + busy
     return took * _over_model(gemm, machine) if stack.measured else took
 
 
 def core_s(flops: float, blocks: float, machine: Roofline) -> float:
-    """Attention's scores and their sum over values, in 16 bits; ``blocks`` of 128 queries and a head."""
+    """Attention's scores and their sum over values, in 16 bits; ``blocks`` of 128 queries and a
+    head."""
     if not flops:
         return 0.0
     device, stack, precision = machine
     if precision in EIGHT_BITS:
         precision = "bf16"
-    share = stack.attention_share(device.generation) * waves(blocks, device, stack.attention_half_wave)
+    share = stack.attention_share(device.generation) * waves(
+        blocks, device, stack.attention_half_wave
+    )
     return stack.launch_s(precision) + flops / (share * device.peak_flops(precision))
 
 

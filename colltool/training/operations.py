@@ -1,7 +1,8 @@
-"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all follow; and a stage's compute.
+"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all
+follow; and a stage's compute.
 
-T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m matrices, t tensor parallelism; a
-multiply and an add are two operations.
+T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m
+matrices, t tensor parallelism; a multiply and an add are two operations.
 """
 
 from __future__ import annotations
@@ -11,17 +12,40 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.training.files import BYTES
-from colltool.training.model import BLOCK, EIGHT_BITS, TILE, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
+from colltool.training.model import (
+    BLOCK,
+    EIGHT_BITS,
+    TILE,
+    Gemm,
+    Roofline,
+    Shape,
+    TransformerModel,
+    core_s,
+    gemm_s,
+    moved_s,
+)
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.strategies import Recomputation
 
-PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
-SCORE_BYTES = 5.0  # kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
-FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
+# of a token and expert: sorted in, sorted out, weighted and summed, each read and written
+PERMUTE_MOVES = 6
+# kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
+SCORE_BYTES = 5.0
+# of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
+FLASH_BACKWARD = 2.5
 LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
-ELEMENTWISE_OF = {"attention": 0.2, "mlp": 0.4, "moe": 0.4, "moe_act": 0.3, "shared_experts": 0.2, "layernorm": 0.3}
-# of the elementwise moves of a layer, a module's: activation functions stand in regions, norms and residuals outside
-SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
+ELEMENTWISE_OF = {
+    "attention": 0.2,
+    "mlp": 0.4,
+    "moe": 0.4,
+    "moe_act": 0.3,
+    "shared_experts": 0.2,
+    "layernorm": 0.3,
+}
+# of the elementwise moves of a layer, a module's: activation functions stand in regions, norms and
+# residuals outside reads and writes of a score forward, without flash: scale, mask, softmax,
+# dropout and its mask
+SCORE_MOVES = 5
 
 
 class LayerCut(NamedTuple):
@@ -44,7 +68,16 @@ def cut_of(config: ParallelConfig) -> LayerCut:
     layout, width = config.layout, config.precision.activation_bytes
     own = config.stack is not None and config.stack.quantized_inputs
     kept = min(width, BYTES[config.precision.compute]) if own else width
-    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width, kept=kept)
+    return LayerCut(
+        config.tokens,
+        config.sequence,
+        layout.tp,
+        layout.sp,
+        layout.ep,
+        layout.etp,
+        width=width,
+        kept=kept,
+    )
 
 
 class Heads(NamedTuple):
@@ -88,18 +121,27 @@ class Operation(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> tuple[Operation, ...]:
+def layer_operations(
+    shape: Shape, cut: LayerCut, *, experts: bool = False
+) -> tuple[Operation, ...]:
     """Terms of Korthikanti 2022 (arXiv:2205.05198), from the shape.
 
-    In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h.
+    In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4
+    s b h.
     """
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    norms = Operation("norms", stored=cut.outside * shape.hidden * (2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)))
+    norms = Operation(
+        "norms",
+        stored=cut.outside
+        * shape.hidden
+        * (2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)),
+    )
     attention, moe = _attention(shape, cut), shape.moe if experts else None
     if moe is None:
         return norms, attention, _ffn(shape, cut, "ffn", shape.ffn)
     local, width = max(1, moe.experts // cut.ep), moe.ffn / cut.etp
-    busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local  # the busiest rank's tokens
+    # the busiest rank's tokens
+    busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
     routed = Operation(
         "experts",
         (
@@ -110,8 +152,12 @@ def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> t
         stored=cut.outside
         * moe.top_k
         * moe.imbalance
-        * (shape.hidden * (cut.width + cut.kept) + moe.ffn * ((shape.matrices - 1) * cut.width + cut.kept)),
-        region=not cut.sp and not moe.shared_ffn,  # with sequence parallelism their tokens are apart already
+        * (
+            shape.hidden * (cut.width + cut.kept)
+            + moe.ffn * ((shape.matrices - 1) * cut.width + cut.kept)
+        ),
+        # with sequence parallelism their tokens are apart already
+        region=not cut.sp and not moe.shared_ffn,
         routed=cut.outside * shape.hidden,
     )
     router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
@@ -120,7 +166,8 @@ def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> t
 
 
 def _attention(shape: Shape, cut: LayerCut) -> Operation:
-    """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum over values 4Tsad/t."""
+    """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum
+    over values 4Tsad/t."""
     tokens, h, at = cut.tokens, shape.hidden, heads_of(shape, cut.tp)
     gemms: tuple[Gemm, ...] = (Gemm(tokens, at.q + at.k + at.v, h), Gemm(tokens, h, at.out))
     if (mla := shape.mla) is not None:
@@ -128,7 +175,8 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         queries, keys = Gemm(tokens, at.q, mla.q_rank or h), Gemm(tokens, up, mla.kv_rank)
         gemms = (Gemm(tokens, at.latent, h), queries, keys, Gemm(tokens, h, at.out))
     each = 2.0 * tokens * (at.q + at.out)
-    again = cut.kept if cut.kept < cut.width else 0.0  # what the output projection keeps beside attention's own copy
+    # what the output projection keeps beside attention's own copy
+    again = cut.kept if cut.kept < cut.width else 0.0
     return Operation(
         "attention",
         gemms,
@@ -144,7 +192,10 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
 def _ffn(shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], of: int) -> Operation:
     """2T n_m h f / t; it keeps the input and output of the activation, and the gate."""
     width = of / cut.tp
-    gemms = (Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden), Gemm(cut.tokens, shape.hidden, width))
+    gemms = (
+        Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden),
+        Gemm(cut.tokens, shape.hidden, width),
+    )
     stored = cut.tokens * width * ((shape.matrices - 1) * cut.width + cut.kept)
     return Operation(name, gemms, stored=stored, region=True)
 
@@ -158,21 +209,31 @@ def even(shape: Shape) -> Shape:
     return shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
 
 
-def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True) -> float:
+def forward_flops(
+    model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True
+) -> float:
     """Forward FLOPs of the whole model, with experts loaded evenly."""
     shape = model.shape
     assert shape is not None
     total = head_flops(shape, tokens)
     for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
-        read = layer_operations(even(shape), LayerCut(tokens, sequence), experts=experts) if layers else ()
-        total += layers * sum(one.flops + (0.0 if halved else one.core - one.causal) for one in read)
+        read = (
+            layer_operations(even(shape), LayerCut(tokens, sequence), experts=experts)
+            if layers
+            else ()
+        )
+        total += layers * sum(
+            one.flops + (0.0 if halved else one.core - one.causal) for one in read
+        )
     return total
 
 
 def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed; once where weights are frozen.
+    """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed;
+    once where weights are frozen.
 
-    Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h + V/12Lh), ``halved=False``.
+    Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h +
+    V/12Lh), ``halved=False``.
     """
     assert config.model is not None
     return (2.0 if config.lora else 3.0) * forward_flops(
@@ -181,13 +242,17 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
 
 
 def ideal_step_s(config: ParallelConfig) -> float:
-    """Seconds at an MFU of 1: the model's FLOPs at the dense peak of all devices in the precision of their GEMMs."""
+    """Seconds at an MFU of 1: the model's FLOPs at the dense peak of all devices in the precision
+    of their GEMMs."""
     assert config.device is not None
-    return model_flops(config) / (config.device.peak_flops(config.precision.compute) * config.layout.ranks)
+    return model_flops(config) / (
+        config.device.peak_flops(config.precision.compute) * config.layout.ranks
+    )
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """With recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), of attention's core, or of modules.
+    """With recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), of
+    attention's core, or of modules.
 
     The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
@@ -197,18 +262,34 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     tokens, again = float(config.global_batch * config.sequence), 0.0
     if config.again.layers:
         stages = pipeline_stages(config)
-        share = sum(stage.layers * config.again.share(stage.layers) for stage in stages) / model.layers
-        again = share * (forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens))
+        share = (
+            sum(stage.layers * config.again.share(stage.layers) for stage in stages) / model.layers
+        )
+        again = share * (
+            forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens)
+        )
         return model_flops(config, halved=halved) + again
     for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
-        read = layer_operations(even(shape), LayerCut(tokens, config.sequence), experts=experts) if layers else ()
+        read = (
+            layer_operations(even(shape), LayerCut(tokens, config.sequence), experts=experts)
+            if layers
+            else ()
+        )
         for one in read:
             core = (one.causal if halved else one.core) if config.again.core else 0.0
-            again += layers * (core + (sum(gemm.flops for gemm in one.gemms) if config.again.operation(one.name) else 0.0))
+            again += layers * (
+                core
+                + (
+                    sum(gemm.flops for gemm in one.gemms)
+                    if config.again.operation(one.name)
+                    else 0.0
+                )
+            )
     return model_flops(config, halved=halved) + again
 
 
-Phase = Literal["forward", "backward", "again", "update"]  # "again" is the forward pass that recomputation repeats
+# "again" is the forward pass that recomputation repeats
+Phase = Literal["forward", "backward", "again", "update"]
 
 
 class Times(NamedTuple):
@@ -224,7 +305,9 @@ class Times(NamedTuple):
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
-        return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[phase]
+        return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[
+            phase
+        ]
 
     def plus(self, other: Times) -> Times:
         return Times(*(mine + its for mine, its in zip(self, other, strict=True)))
@@ -250,7 +333,11 @@ class LayerTimes(NamedTuple):
 
     def again(self, share: float) -> LayerTimes:
         """The mean layer, where a share of the layers is computed again."""
-        return self if share == 1 else LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
+        return (
+            self
+            if share == 1
+            else LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
+        )
 
 
 class StageTimes(NamedTuple):
@@ -272,7 +359,10 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
             again = Times(again_s=share * given.forward_s) if config.again.layers else Times()
             dense = LayerTimes(once.plus(again), Times(), Times())
             moe = dense if stage.moe_layers else None
-        ends, total = Times(), dense.all.times(stage.layers) if dense else once.times(1 / config.micro_batches)
+        ends, total = (
+            Times(),
+            dense.all.times(stage.layers) if dense else once.times(1 / config.micro_batches),
+        )
     else:
         dense = layer_times(config, experts=False).again(share) if stage.dense_layers else None
         moe = layer_times(config, experts=True).again(share) if stage.moe_layers else None
@@ -287,7 +377,9 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     assert config.shape is not None
-    return _layer(config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora)
+    return _layer(
+        config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora
+    )
 
 
 def _roofline_of(config: ParallelConfig) -> Roofline:
@@ -297,30 +389,49 @@ def _roofline_of(config: ParallelConfig) -> Roofline:
 
 
 @lru_cache(maxsize=4096)
-def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation, experts: bool, lora: int = 0) -> LayerTimes:
+def _layer(
+    shape: Shape,
+    cut: LayerCut,
+    roofline: Roofline,
+    again: Recomputation,
+    experts: bool,
+    lora: int = 0,
+) -> LayerTimes:
     read, stack = layer_operations(shape, cut, experts=experts), roofline.stack
-    gemms = _through([gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline)
+    gemms = _through(
+        [gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline
+    )
     if lora:
         gemms = _frozen(gemms).plus(_through(adapters(shape, cut, read, lora), roofline))
     core = next(_core(one, cut.width, roofline) for one in read if one.scores)
-    # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest
+    # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence
+    # parallelism the rest
     tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
     moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
     parts = [gemms, core, Times(moved, stack.backward_elementwise * moved), Times()]
     for one in (one for one in read if one.name == "experts"):
         permuted = moved_s(one.moved * cut.width, roofline)
-        waited = Times(permuted + stack.routing_s, stack.backward_elementwise * permuted + 2 * stack.routing_s)
+        waited = Times(
+            permuted + stack.routing_s, stack.backward_elementwise * permuted + 2 * stack.routing_s
+        )
         through = _through(one.gemms, roofline)
         parts[3] = (_frozen(through) if lora else through).plus(waited)
     return LayerTimes(*_with_again(parts, read, roofline, again))
 
 
-def _with_again(parts: list[Times], read: Sequence[Operation], roofline: Roofline, again: Recomputation) -> list[Times]:
+def _with_again(
+    parts: list[Times], read: Sequence[Operation], roofline: Roofline, again: Recomputation
+) -> list[Times]:
     """GEMMs, core, elementwise and experts with what the backward pass computes again."""
     if again.layers:
         return [part._replace(again_s=part.forward_s) for part in parts]
     gemms, core, moved, experts = parts
-    named = [gemm for one in read if one.name != "experts" and again.operation(one.name) for gemm in one.gemms]
+    named = [
+        gemm
+        for one in read
+        if one.name != "experts" and again.operation(one.name)
+        for gemm in one.gemms
+    ]
     if "mla_up_proj" in again.modules and not again.operation("attention"):
         named += next(one.gemms for one in read if one.scores)[1:3]
     share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
@@ -334,7 +445,9 @@ def _with_again(parts: list[Times], read: Sequence[Operation], roofline: Rooflin
 
 def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
     forward = sum(gemm_s(one, roofline) for one in gemms)
-    inputs, weights = (sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1))
+    inputs, weights = (
+        sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1)
+    )
     return Times(forward, inputs + weights, weight_s=weights)
 
 
@@ -344,7 +457,8 @@ def _frozen(times: Times) -> Times:
 
 
 def adapters(shape: Shape, cut: LayerCut, read: Sequence[Operation], rank: int) -> list[Gemm]:
-    """LoRA's two GEMMs, down to the rank and up again, beside each matrix but those of routers and routed experts."""
+    """LoRA's two GEMMs, down to the rank and up again, beside each matrix but those of routers and
+    routed experts."""
     at, found = heads_of(shape, cut.tp), list[Gemm]()
     for one in (one for one in read if one.gemms and one.name not in ("router", "experts")):
         first, *others = one.gemms
@@ -358,12 +472,18 @@ def adapters(shape: Shape, cut: LayerCut, read: Sequence[Operation], rank: int) 
 
 
 def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
-    """Fused, only the causal half; else all scores, written out and passed over by elementwise kernels."""
+    """Fused, only the causal half; else all scores, written out and passed over by elementwise
+    kernels."""
     if roofline.stack.flash:
         blocks = attention.scores / attention.keys / BLOCK
-        return Times(*(core_s(times * attention.causal, blocks, roofline) for times in (1.0, FLASH_BACKWARD)))
+        return Times(
+            *(core_s(times * attention.causal, blocks, roofline) for times in (1.0, FLASH_BACKWARD))
+        )
     blocks = attention.scores / TILE  # GEMMs over all keys
-    forward, scores = core_s(attention.core, blocks, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
+    forward, scores = (
+        core_s(attention.core, blocks, roofline),
+        moved_s(SCORE_MOVES * attention.scores * width, roofline),
+    )
     return Times(forward + scores, 2 * forward + roofline.stack.backward_elementwise * scores)
 
 

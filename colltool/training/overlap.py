@@ -1,4 +1,5 @@
-"""What a step waits for of each collective: what compression leaves, what hides under compute, what is sent once; and energy."""
+"""What a step waits for of each collective: what compression leaves, what hides under compute, what
+is sent once; and energy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-SPLIT_LEFT = 0.25  # of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+# of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+SPLIT_LEFT = 0.25
 REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
 MOST_BUCKETS = 4096
 ROUNDING = 1e-12  # of a time: what a sum of thousands of terms may be off
@@ -25,7 +27,8 @@ EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "
 
 
 class PricedCall(NamedTuple):
-    """``exposed_s`` and ``hidden_s`` are over the whole step. ``overhead_s``: LogP's 2 o of a call, in ``exposed_s`` alone."""
+    """``exposed_s`` and ``hidden_s`` are over the whole step. ``overhead_s``: LogP's 2 o of a call,
+    in ``exposed_s`` alone."""
 
     call: Call
     cost: CollectiveCost
@@ -39,7 +42,8 @@ class PricedCall(NamedTuple):
 
     @property
     def hidden_s(self) -> float:
-        """What compute covers of the calls' own time, min(L, T) for one message; 0 where only rounding is left."""
+        """What compute covers of the calls' own time, min(L, T) for one message; 0 where only
+        rounding is left."""
         shown_s = max(0.0, self.exposed_s - self.overhead_s * self.call.calls)
         left_s = self.total_s - shown_s
         return left_s if left_s > ROUNDING * self.total_s else 0.0
@@ -54,18 +58,31 @@ class OverlapModel:
         self.config, self.times = config, times
 
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
-        """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call are never hidden."""
+        """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call
+        are never hidden."""
         pooled = [one for one in sent if one.call.hides == "other batch"]
         layered = [one for one in sent if one.call.hides == "neighbour layer"]
         alone = [one for one in sent if one.call.hides not in ("neighbour layer", "other batch")]
         found = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in alone]
-        if pooled:  # one batch sends while the other computes, so calls hide under all of a layer's compute
-            layer, load = self._layer(pooled[0].call), sum(one.each_s * one.call.each for one in pooled)
-            left = max(0.0, load - (layer.all.total_s if layer is not None else 0.0)) / load if load else 0.0
+        # one batch sends while the other computes, so calls hide under all of a layer's compute
+        if pooled:
+            layer, load = (
+                self._layer(pooled[0].call),
+                sum(one.each_s * one.call.each for one in pooled),
+            )
+            left = (
+                max(0.0, load - (layer.all.total_s if layer is not None else 0.0)) / load
+                if load
+                else 0.0
+            )
             found += [one._replace(exposed_s=left * one.total_s) for one in pooled]
         found += self._layered(layered, tuple(found))
         over = 2 * self.config.overlap.overhead_s
-        return [one._replace(exposed_s=one.exposed_s + over * one.call.calls) for one in found] if over else found
+        return (
+            [one._replace(exposed_s=one.exposed_s + over * one.call.calls) for one in found]
+            if over
+            else found
+        )
 
     def _layer(self, call: Call) -> LayerTimes | None:
         return self.times.moe if call.per == "moe_layer" else self.times.dense or self.times.moe
@@ -82,11 +99,18 @@ class OverlapModel:
             case "weight gradient":
                 cover = layer.gemms.weight_s / REGIONS
             case "attention block":
-                blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)  # messages a block, times blocks
+                # messages a block, times blocks
+                blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)
                 cover = layer.core.of(call.phase) / blocks
             case "shared expert":
                 cover = self._shared(call, layer) / REGIONS
-            case "neighbour layer" | "other batch" | "last backward" | "first forward" | "steady pipeline":
+            case (
+                "neighbour layer"
+                | "other batch"
+                | "last backward"
+                | "first forward"
+                | "steady pipeline"
+            ):
                 raise ValueError(f"{call.hides}: not under a part of its own layer")
             case _:
                 assert_never(call.hides)
@@ -97,33 +121,58 @@ class OverlapModel:
         shape = self.config.shape
         if shape is None or shape.moe is None or not shape.moe.shared_ffn:
             return 0.0
-        flops = {one.name: one.flops - one.causal for one in layer_operations(shape, cut_of(self.config), experts=True)}
+        flops = {
+            one.name: one.flops - one.causal
+            for one in layer_operations(shape, cut_of(self.config), experts=True)
+        }
         share = flops["shared expert"] / (flops["shared expert"] + flops["attention"])
         return share * layer.gemms.of(call.phase)
 
-    def _layered(self, sent: Sequence[PricedCall], others: Sequence[PricedCall]) -> list[PricedCall]:
+    def _layered(
+        self, sent: Sequence[PricedCall], others: Sequence[PricedCall]
+    ) -> list[PricedCall]:
         """FSDP's gathers and scatters behind the neighbour layer.
 
-        The first gather and the last scatter of a micro-batch are exposed; of every layer what its compute does not cover. What
-        others hide there on the same wire takes from the cover: loads of one NIC add.
+        The first gather and the last scatter of a micro-batch are exposed; of every layer what its
+        compute does not cover. What others hide there on the same wire takes from the cover: loads
+        of one NIC add.
         """
         found: list[PricedCall] = []
-        kinds = [per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)]
+        kinds = [
+            per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)
+        ]
         for per, back in ((per, back) for per in kinds for back in (False, True)):
             if unit := [one for one in sent if one.call.per == per and one.back is back]:
-                found += self._unit(unit, [one for one in others if one.back is back], back=back, outermost=per == kinds[0])
+                found += self._unit(
+                    unit,
+                    [one for one in others if one.back is back],
+                    back=back,
+                    outermost=per == kinds[0],
+                )
         for one in (one for one in sent if one.call.per == "micro_batch"):
             regathered = one.back and one.call.primitive is AG
             found.append(one._replace(exposed_s=0.0 if regathered else one.total_s))
         return found
 
-    def _unit(self, unit: Sequence[PricedCall], beside: Sequence[PricedCall], *, back: bool, outermost: bool) -> list[PricedCall]:
+    def _unit(
+        self,
+        unit: Sequence[PricedCall],
+        beside: Sequence[PricedCall],
+        *,
+        back: bool,
+        outermost: bool,
+    ) -> list[PricedCall]:
         first, layer, cover, m = unit[0], self._layer(unit[0].call), 0.0, self.config.micro_batches
         load = sum(one.each_s * one.call.each for one in unit)
         if layer is not None:
             cover = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
-        layers, wire, passes = first.call.calls / first.call.each / m, first.cost.wire, max(1, self.times.stage.layers) * m
-        cover += sum(one.exposed_s / passes for one in beside if one.cost.wire != wire)  # they stretch the layer
+        layers, wire, passes = (
+            first.call.calls / first.call.each / m,
+            first.cost.wire,
+            max(1, self.times.stage.layers) * m,
+        )
+        # they stretch the layer
+        cover += sum(one.exposed_s / passes for one in beside if one.cost.wire != wire)
         cover -= sum(one.hidden_s / passes for one in beside if one.cost.wire == wire)
         left = max(0.0, load - max(0.0, cover)) * layers
         if outermost:  # nothing stands before the first gather, nothing behind the last scatter
@@ -134,9 +183,11 @@ class OverlapModel:
 
 
 class PassBuckets(NamedTuple):
-    """Buckets behind the last backward pass, or before the first forward pass (the same in reverse).
+    """Buckets behind the last backward pass, or before the first forward pass (the same in
+    reverse).
 
-    Buckets of several dimensions share one NIC: their loads add, and the exposed time is shared out by load.
+    Buckets of several dimensions share one NIC: their loads add, and the exposed time is shared out
+    by load.
     """
 
     sent: tuple[PricedCall, ...]
@@ -145,7 +196,8 @@ class PassBuckets(NamedTuple):
     load_s: float
 
     def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
-        """The last bucket is always exposed. ``cover_s``: the pass less other traffic; ``overhead_s``: LogP's o of a call."""
+        """The last bucket is always exposed. ``cover_s``: the pass less other traffic;
+        ``overhead_s``: LogP's o of a call."""
         if not self.load_s:
             return list(self.sent)
         share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s) / self.load_s
@@ -153,7 +205,8 @@ class PassBuckets(NamedTuple):
 
 
 def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
-    """With the seconds of each bucket in the order they become ready, those of one call evenly over the pass."""
+    """With the seconds of each bucket in the order they become ready, those of one call evenly over
+    the pass."""
     placed: list[tuple[float, float]] = []
     shrink = max(1.0, sum(one.call.calls for one in sent) / MOST_BUCKETS)
     for one in sent:
@@ -176,19 +229,27 @@ def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> 
 def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) -> list[PricedCall]:
     """In steady state, messages between stages hide under other micro-batches.
 
-    The first micro-batch waits at every border going forward, the last going back; other messages show what a chunk's compute
-    does not cover.
+    The first micro-batch waits at every border going forward, the last going back; other messages
+    show what a chunk's compute does not cover.
     """
-    crossed, cover, over = borders_crossed(config), tau_s / config.chunks / 2, 2 * config.overlap.overhead_s
+    crossed, cover, over = (
+        borders_crossed(config),
+        tau_s / config.chunks / 2,
+        2 * config.overlap.overhead_s,
+    )
     return [
-        one._replace(exposed_s=crossed * one.each_s + max(0.0, one.call.calls - crossed) * max(0.0, one.each_s - cover)
-                     + over * one.call.calls)
+        one._replace(
+            exposed_s=crossed * one.each_s
+            + max(0.0, one.call.calls - crossed) * max(0.0, one.each_s - cover)
+            + over * one.call.calls
+        )
         for one in sent
-    ]  # fmt: skip
+    ]
 
 
 def borders_crossed(config: ParallelConfig) -> int:
-    """By one micro-batch: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1) where ZB-V turns back."""
+    """By one micro-batch: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1)
+    where ZB-V turns back."""
     stages = config.layout.pp
     return 2 * (stages - 1) if config.folded else stages * config.chunks - 1
 
@@ -201,7 +262,8 @@ def logp(compute_s: float, latency_s: float, overhead_s: float) -> float:
 class Buckets(NamedTuple):
     """Buckets sent one after the other.
 
-    Each corner is a bucket that may set the end: ready after a share of the pass, and the seconds that it and all behind it take.
+    Each corner is a bucket that may set the end: ready after a share of the pass, and the seconds
+    that it and all behind it take.
     """
 
     calls: int
@@ -209,16 +271,21 @@ class Buckets(NamedTuple):
 
 
 def in_a_row(takes_s: Sequence[float]) -> Buckets:
-    """Buckets that become ready evenly over a pass of any length: end_k = max(ready_k, end_(k-1)) + t_k.
+    """Buckets that become ready evenly over a pass of any length: end_k = max(ready_k, end_(k-1)) +
+    t_k.
 
-    The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the pass, so only their upper
-    envelope counts. Equal buckets have two, however many there are.
+    The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the
+    pass, so only their upper envelope counts. Equal buckets have two, however many there are.
     """
     count, rest = len(takes_s), 0.0
     found: list[tuple[float, float]] = []
 
-    def below(one: tuple[float, float], middle: tuple[float, float], other: tuple[float, float]) -> bool:
-        return (middle[1] - one[1]) * (other[0] - one[0]) <= (other[1] - one[1]) * (middle[0] - one[0])
+    def below(
+        one: tuple[float, float], middle: tuple[float, float], other: tuple[float, float]
+    ) -> bool:
+        return (middle[1] - one[1]) * (other[0] - one[0]) <= (other[1] - one[1]) * (
+            middle[0] - one[0]
+        )
 
     for index in range(count - 1, -1, -1):
         rest += takes_s[index]
@@ -230,7 +297,8 @@ def in_a_row(takes_s: Sequence[float]) -> Buckets:
 
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> float:
-    """What shows behind a pass; a call adds 2 o to it. The last bucket is ready when the pass ends, so it is always exposed."""
+    """What shows behind a pass; a call adds 2 o to it. The last bucket is ready when the pass ends,
+    so it is always exposed."""
     if not buckets.calls:
         return 0.0
     whole_s = pass_s + 2 * overhead_s * buckets.calls
@@ -238,7 +306,8 @@ def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> flo
 
 
 def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
-    """Joules per step of all calls of one kind on the ranks of a pipeline stage; None where no tier it crosses says.
+    """Joules per step of all calls of one kind on the ranks of a pipeline stage; None where no tier
+    it crosses says.
 
     Without a model all ranks are one stage. Neighbour messages all spend what the worst pair does.
     """
@@ -253,11 +322,13 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
     return sent.cost.energy_J * senders * call.calls * share
 
 
-def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None) -> float:
+def ratio(
+    scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None
+) -> float:
     """Compression ratio of 4-byte elements; it divides the bandwidth term only.
 
-    fp16 2; int8 4, with a scale per block of b 4b/(b+4); 1-bit 32; top-k with 4-byte indices 1/(2 keep); 1-bit Adam with a
-    share w of uncompressed steps 1/(w + (1-w)/32).
+    fp16 2; int8 4, with a scale per block of b 4b/(b+4); 1-bit 32; top-k with 4-byte indices 1/(2
+    keep); 1-bit Adam with a share w of uncompressed steps 1/(w + (1-w)/32).
 
     >>> ratio("int8", block=128), ratio("topk", keep=0.001)
     (3.878787878787879, 500.0)
@@ -273,15 +344,22 @@ def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, w
 
 
 def ratio_of(given: Compression) -> float:
-    return given.realised or ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
+    return given.realised or ratio(
+        given.scheme, block=given.block, keep=given.keep, warmup=given.warmup
+    )
 
 
 def times_fewer(config: ParallelConfig) -> float:
-    """The ratio for the element width that the job sends, or the one that was realised; at least 1."""
+    """The ratio for the element width that the job sends, or the one that was realised; at least
+    1."""
     assert config.compression is not None
     if config.compression.realised is not None:
         return config.compression.realised
-    width = config.shard.grad_bytes if config.compression.on == "dp" else config.precision.activation_bytes
+    width = (
+        config.shard.grad_bytes
+        if config.compression.on == "dp"
+        else config.precision.activation_bytes
+    )
     return max(1.0, ratio_of(config.compression) * width / 4)
 
 
@@ -298,19 +376,27 @@ def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCa
     if config.compression is None or not is_compressed(config.compression, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=over)
     fewer = times_fewer(config)
-    small_s, _ = compressed(cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s)
+    small_s, _ = compressed(
+        cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s
+    )
     return PricedCall(call, cost.scaled(1 / fewer), small_s, overhead_s=over)
 
 
-def compressed(collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0) -> tuple[float, float]:
+def compressed(
+    collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0
+) -> tuple[float, float]:
     """t' = fixed + (t - fixed)/r + overhead, and the overhead above which it does not pay.
 
     ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
     """
-    return fixed_s + (collective_s - fixed_s) / ratio + overhead_s, (collective_s - fixed_s) * (1 - 1 / ratio)
+    return fixed_s + (collective_s - fixed_s) / ratio + overhead_s, (collective_s - fixed_s) * (
+        1 - 1 / ratio
+    )
 
 
-def time_to_accuracy(steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0) -> float:
+def time_to_accuracy(
+    steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0
+) -> float:
     """S (1 + x)(T_c + t), with a share x of extra steps."""
     return steps * (1 + extra_steps) * (compute_s + collective_s)
 
@@ -346,24 +432,35 @@ class GradientCompression(NamedTuple):
 
     def run_s(self, steps: int) -> float:
         """Seconds to the accuracy of ``steps`` uncompressed steps, extra steps included."""
-        return time_to_accuracy(steps, self.control_s, self.step_s - self.control_s, self.given.extra_steps)
+        return time_to_accuracy(
+            steps, self.control_s, self.step_s - self.control_s, self.given.extra_steps
+        )
 
     def plain_run_s(self, steps: int) -> float:
         return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
 
 
-def gradient_compression(config: ParallelConfig, now: TrainingStep, without: TrainingStep) -> GradientCompression | None:
-    """``without`` is the same step uncompressed. None without compression; ColltoolError where its dimension sends nothing."""
+def gradient_compression(
+    config: ParallelConfig, now: TrainingStep, without: TrainingStep
+) -> GradientCompression | None:
+    """``without`` is the same step uncompressed. None without compression; ColltoolError where its
+    dimension sends nothing."""
     given = config.compression
     if given is None:
         return None
-    calls = [one for stage in without.stages for one in stage.sent if is_compressed(given, one.call)]
+    calls = [
+        one for stage in without.stages for one in stage.sent if is_compressed(given, one.call)
+    ]
     longest = max(calls, key=lambda one: one.each_s, default=None)
     if longest is None:
         fix = "another dimension of compression.on, or no compression"
-        raise ColltoolError(f"compression is on {given.on}, and no collective of the job is of it", fix=fix)
+        raise ColltoolError(
+            f"compression is on {given.on}, and no collective of the job is of it", fix=fix
+        )
     fewer = times_fewer(config)
-    each_s, largest_s = compressed(longest.each_s, fewer, given.overhead_s, fixed_s=longest.cost.latency_s)
+    each_s, largest_s = compressed(
+        longest.each_s, fewer, given.overhead_s, fixed_s=longest.cost.latency_s
+    )
     network = without.step_s - without.control_s, now.step_s - now.control_s
     return GradientCompression(
         given=given,
@@ -375,5 +472,7 @@ def gradient_compression(config: ParallelConfig, now: TrainingStep, without: Tra
         step_s=now.step_s,
         plain_step_s=without.step_s,
         control_s=now.control_s,
-        break_even_extra_steps=break_even_extra_steps(now.control_s, *network) if now.step_s else 0.0,
+        break_even_extra_steps=(
+            break_even_extra_steps(now.control_s, *network) if now.step_s else 0.0
+        ),
     )

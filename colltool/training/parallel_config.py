@@ -1,8 +1,11 @@
-"""A job resolved for a number of ranks, the groups that its dimensions form, and its pipeline stages.
+"""A job resolved for a number of ranks, the groups that its dimensions form, and its pipeline
+stages.
 
-Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the product of the sizes inside it.
-Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do (``parallel_state.py``): tp, cp,
-dp, pp for what every token passes, and etp, ep, the experts' own dp and pp for the experts.
+Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the
+product of the sizes inside it.
+Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do
+(``parallel_state.py``): tp, cp, dp, pp for what every token passes, and etp, ep, the experts' own
+dp and pp for the experts.
 """
 
 from __future__ import annotations
@@ -11,8 +14,25 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from colltool.training.files import BYTES, ContextMode, Module, OptimizerName, Recomputed, Schedule, ShardMode, TensorOverlap
-from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel, ends_of, layer_parameters
+from colltool.training.files import (
+    BYTES,
+    ContextMode,
+    Module,
+    OptimizerName,
+    Recomputed,
+    Schedule,
+    ShardMode,
+    TensorOverlap,
+)
+from colltool.training.model import (
+    Accelerator,
+    Moe,
+    Shape,
+    Stack,
+    TransformerModel,
+    ends_of,
+    layer_parameters,
+)
 from colltool.training.strategies import (
     OPTIMIZERS,
     RECOMPUTATIONS,
@@ -108,7 +128,8 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
 
 
 def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
-    """Its first ``inner`` ranks, and the ranks of equal place in each such part; ValueError where parts do not tile the group."""
+    """Its first ``inner`` ranks, and the ranks of equal place in each such part; ValueError where
+    parts do not tile the group."""
     inside: list[tuple[int, int]] = []
     across: list[tuple[int, int]] = []
     left, even = inner, True
@@ -144,7 +165,8 @@ class Precision(NamedTuple):
     compute: str = "bf16"
     params: str = "bf16"
     grads: str = "fp32"  # when they are summed
-    dispatch: str = "bf16"  # of tokens on their way to experts; the way back is in ``activation_bytes``
+    # of tokens on their way to experts; the way back is in ``activation_bytes``
+    dispatch: str = "bf16"
 
     @property
     def activation_bytes(self) -> float:
@@ -248,7 +270,8 @@ class ParallelConfig(NamedTuple):
 
     @property
     def folded(self) -> bool:
-        """Whether the model runs down the pipeline and back up, so that it ends where it begins (ZB-V)."""
+        """Whether the model runs down the pipeline and back up, so that it ends where it begins
+        (ZB-V)."""
         return self.pipeline.folded and self.layout.pp > 1
 
     @property
@@ -285,20 +308,26 @@ class PipelineStage(NamedTuple):
 
 
 def ends_as_layers(config: ParallelConfig) -> bool:
-    """Whether the embedding and the head each take the place of a layer: where p x v divides the layers only with them.
+    """Whether the embedding and the head each take the place of a layer: where p x v divides the
+    layers only with them.
 
-    Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split: the 126 layers of Llama 3.1
-    405B on 8 stages of 8 chunks.
+    Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split:
+    the 126 layers of Llama 3.1 405B on 8 stages of 8 chunks.
     """
     model, layout = config.model, config.layout
     if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
         return False
     chunks = layout.pp * layout.virtual
-    return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
+    return (
+        model.layers % chunks > 0
+        and (model.layers + 2) % chunks == 0
+        and model.layers + 2 > layout.pp
+    )
 
 
 def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple[int, ...]:
-    """Layers of each stage, as even as they come: the stages with the embedding and the head get the odd ones last.
+    """Layers of each stage, as even as they come: the stages with the embedding and the head get
+    the odd ones last.
 
     >>> layers_of_stages(61, 4), layers_of_stages(126, 8)
     ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
@@ -311,7 +340,8 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
 
 
 def even_chunks(config: ParallelConfig) -> float:
-    """v, less where chunks differ by a layer: a bubble is as long as the longest, of 20 layers in three chunks 7."""
+    """v, less where chunks differ by a layer: a bubble is as long as the longest, of 20 layers in
+    three chunks 7."""
     model, v = config.model, config.layout.virtual
     if v == 1 or model is None or config.folded or ends_as_layers(config):
         return v
@@ -324,7 +354,8 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     model, p, v, folded = config.model, config.layout.pp, config.chunks, config.folded
     assert model is not None
     if ends_as_layers(config):
-        held = [[(model.layers + 2) // (p * v)] * v for _ in range(p)]  # layers of every chunk, by stage
+        # layers of every chunk, by stage
+        held = [[(model.layers + 2) // (p * v)] * v for _ in range(p)]
         held[0][0] -= 1
         held[-1][-1] -= 1
     else:
@@ -336,8 +367,11 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
             here = min(left, held[stage][chunk])
             dense[stage] += here
             left -= here
-    last = 0 if folded else p - 1  # ZB-V: the head stands with the embedding (arXiv:2401.10241 section 6)
-    return tuple(PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
+    # ZB-V: the head stands with the embedding (arXiv:2401.10241 section 6)
+    last = 0 if folded else p - 1
+    return tuple(
+        PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p)
+    )
 
 
 class RankParameters(NamedTuple):
@@ -357,17 +391,29 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
     assert model is not None
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
-    return RankParameters(*layer_parameters(model.shape, experts=experts).on(layout.tp, layout.ep, layout.etp))
+    return RankParameters(
+        *layer_parameters(model.shape, experts=experts).on(layout.tp, layout.ep, layout.etp)
+    )
 
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
     """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
     shape = config.shape
-    return ends_of(shape, config.layout.tp, embedding=stage.embedding, head=stage.head) if shape is not None else 0.0
+    return (
+        ends_of(shape, config.layout.tp, embedding=stage.embedding, head=stage.head)
+        if shape is not None
+        else 0.0
+    )
 
 
 def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
-    dense = layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
+    dense = (
+        layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
+    )
     moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
-    whole = ends_parameters(config, stage) + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense
+    whole = (
+        ends_parameters(config, stage)
+        + stage.dense_layers * dense.dense
+        + stage.moe_layers * moe.dense
+    )
     return RankParameters(whole, stage.moe_layers * moe.experts)

@@ -1,4 +1,5 @@
-"""``plan``: a training job's step on a fabric, the wires that slow it down, and what changes would gain."""
+"""``plan``: a training job's step on a fabric, the wires that slow it down, and what changes would
+gain."""
 
 from __future__ import annotations
 
@@ -20,13 +21,28 @@ from colltool.training.job_links import JobLinks, job_links
 from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import Memory, memory
 from colltool.training.operations import ideal_step_s
-from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
+from colltool.training.overlap import (
+    GradientCompression,
+    PricedCall,
+    energy_J,
+    gradient_compression,
+)
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.published import PublishedError, published_error
-from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
+from colltool.training.step_time import (
+    StepCalibration,
+    StepPart,
+    TrainingStep,
+    assumptions,
+    calibrated,
+    step_time,
+)
 from colltool.training.targets import Target, Targeted, targeted
 
-MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
+MFU_CONVENTION = (
+    "model FLOPs with the causal half of attention, over the device's dense peak in the precision"
+    " of its GEMMs"
+)
 
 
 class PlannedCall(NamedTuple):
@@ -35,8 +51,10 @@ class PlannedCall(NamedTuple):
     stages: tuple[int, ...]
     sent: PricedCall
     paces: bool  # its seconds are in the step's parts
-    energy_J: float | None = None  # of all its calls on all ranks; None where not asked for, or no tier says
-    accuracy: Accuracy | None = None  # how far off the price of a call is; None where it was not asked for, or is ideal
+    # of all its calls on all ranks; None where not asked for, or no tier says
+    energy_J: float | None = None
+    # how far off the price of a call is; None where it was not asked for, or is ideal
+    accuracy: Accuracy | None = None
     interval: Interval | None = None  # of each call's seconds, where nine of ten measurements lie
 
 
@@ -97,7 +115,8 @@ class Plan(Result):
 
     @property
     def error(self) -> PublishedError | None:
-        """Of published runs under its stack, their sources left out; None where there are none like it, or times are given."""
+        """Of published runs under its stack, their sources left out; None where there are none like
+        it, or times are given."""
         setup, stack, model = self.setup, self.setup.stack, self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
@@ -119,7 +138,8 @@ class Plan(Result):
 
     @property
     def measured_error(self) -> float | None:
-        """Step over measured step, minus 1, before any anchoring; None where nothing was measured."""
+        """Step over measured step, minus 1, before any anchoring; None where nothing was
+        measured."""
         planned_s = self.anchor.before_s if self.anchor is not None else self.step_s
         return planned_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
 
@@ -131,15 +151,19 @@ class Plan(Result):
 
     @property
     def run_s(self) -> float | None:
-        """All steps of the job, with the extra ones that compression takes; None where it gives no number of steps."""
+        """All steps of the job, with the extra ones that compression takes; None where it gives no
+        number of steps."""
         steps = self.job.steps
         if steps is None:
             return None
-        return self.compression.run_s(steps) if self.compression is not None else steps * self.step_s
+        return (
+            self.compression.run_s(steps) if self.compression is not None else steps * self.step_s
+        )
 
     @property
     def energy_J(self) -> float | None:
-        """Of a step on the wires of all ranks; None where the job does not ask for it, or no tier says."""
+        """Of a step on the wires of all ranks; None where the job does not ask for it, or no tier
+        says."""
         spent = [one.energy_J for one in self.collectives if one.energy_J is not None]
         return sum(spent) if spent else None
 
@@ -155,8 +179,15 @@ class Asked(NamedTuple):
 PLAIN = Asked()
 
 
-def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, asked: Asked = PLAIN) -> Plan:
-    """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of the fabric where dp is auto.
+def plan(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None = None,
+    readings: Readings | None = None,
+    asked: Asked = PLAIN,
+) -> Plan:
+    """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of
+    the fabric where dp is auto.
 
     ColltoolError where a layout or a group does not sit on the fabric.
     """
@@ -170,7 +201,11 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     if anchor is not None:
         config = config._replace(slower=anchor.factor)
         step = step_time(config, costs, plain)
-    without = step if config.compression is None else step_time(config._replace(compression=None), costs, plain)
+    without = (
+        step
+        if config.compression is None
+        else step_time(config._replace(compression=None), costs, plain)
+    )
     kept = memory(config) if config.model is not None else None
     tokens, share = rates(config, step.step_s)
     refuse_impossible_step(job, step.step_s, share)
@@ -193,8 +228,16 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         grounds=tuple(assumptions(job, whole, costs, step)),
         step=step,
         links=job_links(fabric, step, readings or Readings()) if asked.links else None,
-        targeted=targeted(config, costs, plain, step, asked.target) if asked.target and config.shape else None,
-        goodput=goodput(config, step.step_s, asked.failures) if asked.failures and config.model else None,
+        targeted=(
+            targeted(config, costs, plain, step, asked.target)
+            if asked.target and config.shape
+            else None
+        ),
+        goodput=(
+            goodput(config, step.step_s, asked.failures)
+            if asked.failures and config.model
+            else None
+        ),
     )
 
 
@@ -205,8 +248,15 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
         need = -(-ranks // (fabric.ranks // tier.endpoints))
-        fix = f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {given('overrides', [f'{tier.name}.size={need}'])}"
-        raise ColltoolError(f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}", argument="ranks", fix=fix)
+        fix = (
+            f"{given('ranks', fabric.ranks)}, or a larger fabric, such as"
+            f" {given('overrides', [f'{tier.name}.size={need}'])}"
+        )
+        raise ColltoolError(
+            f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
+            argument="ranks",
+            fix=fix,
+        )
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
@@ -219,7 +269,8 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 
 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
-    """Calls with the stages that send them; those on the stages that set the pace carry the step's figures."""
+    """Calls with the stages that send them; those on the stages that set the pace carry the step's
+    figures."""
     paced = _merged(step.paced)
     first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
     for number, stage in enumerate(step.stages):
@@ -228,7 +279,10 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
             senders.setdefault(key, []).append(number)
             if energy and (joule := energy_J(step.config, one)) is not None:
                 spent[key] = spent.get(key, 0.0) + joule
-    planned = [PlannedCall(tuple(senders[key]), one, key in paced, spent.get(key)) for key, one in first.items()]
+    planned = [
+        PlannedCall(tuple(senders[key]), one, key in paced, spent.get(key))
+        for key, one in first.items()
+    ]
     return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
 
 
@@ -239,7 +293,9 @@ def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
         call = one.call
         key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
         if (before := found.get(key)) is not None:
-            call = call._replace(each=call.each + before.call.each, calls=call.calls + before.call.calls)
+            call = call._replace(
+                each=call.each + before.call.each, calls=call.calls + before.call.calls
+            )
             one = one._replace(call=call, exposed_s=one.exposed_s + before.exposed_s)
         found[key] = one
     return {(key, one.call.calls): one for key, one in found.items()}
@@ -256,4 +312,6 @@ def _wires(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
             by_stage.append(carried)
         worst = max(by_stage, key=lambda carried: sum(carried.values()))
         if busy := sum(worst.values()):
-            yield TierUse(tier.name, busy, busy / step.step_s, max(worst, key=lambda name: worst[name]))
+            yield TierUse(
+                tier.name, busy, busy / step.step_s, max(worst, key=lambda name: worst[name])
+            )

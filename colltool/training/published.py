@@ -1,6 +1,7 @@
 """How far steps and memory were off the published runs of sources that no constant was fitted to.
 
-``tests/benchmarks/fit_stacks.py --errors`` leaves each source out in turn and writes ``data/errors.csv``.
+``tests/benchmarks/fit_stacks.py --errors`` leaves each source out in turn and writes
+``data/errors.csv``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ FILE = Path(__file__).parent / "data" / "errors.csv"
 
 
 class PublishedError(NamedTuple):
-    """Over planned runs: |plan / measured - 1|, and what nine runs in ten took as a share of their plan."""
+    """Over planned runs: |plan / measured - 1|, and what nine runs in ten took as a share of their
+    plan."""
 
     runs: int
     median: float
@@ -32,7 +34,8 @@ def _table() -> dict[str, PublishedError]:
     with FILE.open(newline="", encoding="utf-8") as file:
         return {
             row["class"]: PublishedError(
-                int(row["runs"]), *(float(row[name]) for name in ("median", "mean", "low", "high", "control"))
+                int(row["runs"]),
+                *(float(row[name]) for name in ("median", "mean", "low", "high", "control")),
             )
             for row in csv.DictReader(file)
         }

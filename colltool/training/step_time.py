@@ -1,4 +1,5 @@
-"""A whole step: its stages, pipeline, optimizer, fixed time, jitter; the same with a free network; and what that rests on."""
+"""A whole step: its stages, pipeline, optimizer, fixed time, jitter; the same with a free network;
+and what that rests on."""
 
 from __future__ import annotations
 
@@ -13,20 +14,48 @@ from colltool.base.primitives import A2A, AG, P2P
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.training.calls import BORDERS, DIMENSIONS, GRADIENTS, OFTEN, ONCE, Call, Hiding, Rows, once_a_node, stage_calls
+from colltool.training.calls import (
+    BORDERS,
+    DIMENSIONS,
+    GRADIENTS,
+    OFTEN,
+    ONCE,
+    Call,
+    Hiding,
+    Rows,
+    once_a_node,
+    stage_calls,
+)
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, slice_of
 from colltool.training.constraint_violations import Violation
 from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall
 from colltool.training.operations import Phase, StageTimes, stage_times
-from colltool.training.overlap import ROUNDING, OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, even_chunks, pipeline_stages
+from colltool.training.overlap import (
+    ROUNDING,
+    OverlapModel,
+    PassBuckets,
+    PricedCall,
+    borders,
+    of_a_pass,
+    priced,
+    under_all,
+)
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    Shard,
+    even_chunks,
+    pipeline_stages,
+)
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
-BELIEVED = (0.5, 2.0)  # stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to 38%
+# stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to
+# 38%
+BELIEVED = (0.5, 2.0)
 LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
 
 
@@ -70,21 +99,33 @@ class TrainingStep(NamedTuple):
 
     @property
     def paced(self) -> tuple[PricedCall, ...]:
-        """The calls in the parts: of a micro-batch on the slowest stage, the borders of the worst, what the last sends once."""
+        """The calls in the parts: of a micro-batch on the slowest stage, the borders of the worst,
+        what the last sends once."""
         worst = max(self.stages, key=lambda one: one.borders_s)
         taken = [one for one in self.slowest.sent if one.call.per not in ("step", "border")]
-        taken += [one for one in (worst if worst.borders_s else self.slowest).sent if one.call.per == "border"]
+        taken += [
+            one
+            for one in (worst if worst.borders_s else self.slowest).sent
+            if one.call.per == "border"
+        ]
         return (*taken, *(one for one in self.last.sent if one.call.per == "step"))
 
     @property
     def parts(self) -> tuple[StepPart, ...]:
         paced, m = self.paced, self.config.micro_batches
         places = {name: place for place, name in enumerate(DIMENSIONS)}
-        names = sorted({one.call.dimension for one in paced}, key=lambda name: places.get(name, len(places)))
+        names = sorted(
+            {one.call.dimension for one in paced}, key=lambda name: places.get(name, len(places))
+        )
         of = {name: [one for one in paced if one.call.dimension == name] for name in names}
         parts = (
             StepPart("compute", 0.0, m * self.slowest.compute.all.total_s),
-            *(StepPart(name, sum(one.hidden_s for one in sent), sum(one.exposed_s for one in sent)) for name, sent in of.items()),
+            *(
+                StepPart(
+                    name, sum(one.hidden_s for one in sent), sum(one.exposed_s for one in sent)
+                )
+                for name, sent in of.items()
+            ),
             StepPart("bubble", 0.0, self.pipeline_s - m * self.slowest.passed.total_s),
             StepPart("optimizer", 0.0, self.last.optimizer_s),
             StepPart("overlap slows compute", 0.0, self.last.slowed_s),
@@ -92,13 +133,26 @@ class TrainingStep(NamedTuple):
             StepPart("jitter", 0.0, self.jitter * self.step_s),
         )
         noise = ROUNDING * self.step_s
-        return tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > noise or part.hidden_s)
+        return tuple(
+            part
+            for part in parts
+            if part.name == "compute" or abs(part.exposed_s) > noise or part.hidden_s
+        )
 
 
-def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()) -> TrainingStep:
-    where = pipeline_stages(config) if config.model is not None else (PipelineStage(0, 0, 0, embedding=True, head=True),)
+def step_time(
+    config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
+) -> TrainingStep:
+    where = (
+        pipeline_stages(config)
+        if config.model is not None
+        else (PipelineStage(0, 0, 0, embedding=True, head=True),)
+    )
     seen = views(config)
-    by_kind = {stage.kind: stage_step(config, seen, stage, costs, plain) for stage in {one.kind: one for one in where}.values()}
+    by_kind = {
+        stage.kind: stage_step(config, seen, stage, costs, plain)
+        for stage in {one.kind: one for one in where}.values()
+    }
     stages = tuple(by_kind[stage.kind] for stage in where)
     slowest = max(stages, key=lambda one: one.passed.total_s)
     last = max(stages, key=lambda one: one.tail_s)
@@ -112,14 +166,27 @@ def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[P
     still = pipeline + max(one.borders_s for one in stages) + last.tail_s + fixed
     free = bare + max(one.optimizer_s for one in stages) + fixed
     step_s, control_s, wait = (1 + share) * still, (1 + share) * free, share / (1 + share)
-    return TrainingStep(config, step_s, control_s, stages, slowest, last, pipeline_s=pipeline, fixed_s=fixed, jitter=wait)
+    return TrainingStep(
+        config,
+        step_s,
+        control_s,
+        stages,
+        slowest,
+        last,
+        pipeline_s=pipeline,
+        fixed_s=fixed,
+        jitter=wait,
+    )
 
 
 def views(config: ParallelConfig) -> tuple[ParallelConfig, ParallelConfig, ParallelConfig]:
-    """A configuration as a micro-batch, borders and what is sent once see it; layouts with an equal view share that part.
+    """A configuration as a micro-batch, borders and what is sent once see it; layouts with an equal
+    view share that part.
 
-    A micro-batch depends on sharding only where layers are gathered for it, and on chunks only where stages wait for messages.
-    Borders depend on neither sharding nor recomputation; what is sent once a step on neither micro-batches nor chunks.
+    A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
+    where stages wait for messages.
+    Borders depend on neither sharding nor recomputation; what is sent once a step on neither
+    micro-batches nor chunks.
     """
     unsharded = config._replace(shard=Shard())
     whole = config.layout._replace(virtual=1, stages=())
@@ -131,26 +198,40 @@ def views(config: ParallelConfig) -> tuple[ParallelConfig, ParallelConfig, Paral
     )
 
 
-def stage_step(config: ParallelConfig, seen: tuple[ParallelConfig, ParallelConfig, ParallelConfig], stage: PipelineStage,
-               costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()) -> StageStep:  # fmt: skip
-    """A stage with its calls priced and their exposed time; what layouts share by :func:`views` is worked out once.
+def stage_step(
+    config: ParallelConfig,
+    seen: tuple[ParallelConfig, ParallelConfig, ParallelConfig],
+    stage: PipelineStage,
+    costs: CollectiveCostCache,
+    plain: tuple[PlainCall, ...] = (),
+) -> StageStep:
+    """A stage with its calls priced and their exposed time; what layouts share by :func:`views` is
+    worked out once.
 
-    What hides already on the same wire takes from the cover of buckets: two dimensions on one NIC add up.
+    What hides already on the same wire takes from the cover of buckets: two dimensions on one NIC
+    add up.
     """
     micro, border, whole = seen
-    times, held, passed = costs.shared(("micro-batch", micro, stage), lambda: _micro_batch(micro, stage, costs))
-    behind = costs.shared(("step", whole, stage, plain), lambda: _behind(whole, stage, costs, plain))
+    times, held, passed = costs.shared(
+        ("micro-batch", micro, stage), lambda: _micro_batch(micro, stage, costs)
+    )
+    behind = costs.shared(
+        ("step", whole, stage, plain), lambda: _behind(whole, stage, costs, plain)
+    )
     between: list[PricedCall] = []
     if config.overlap.pp and config.layout.pp > 1:
-        messages = costs.shared(("borders", border, stage), lambda: _sent(border, stage, costs, BORDERS))
+        messages = costs.shared(
+            ("borders", border, stage), lambda: _sent(border, stage, costs, BORDERS)
+        )
         between = borders(messages, config, passed.total_s)
     hidden: dict[tuple[str, bool], float] = {}
     for one in (*held, *between):
         key = one.cost.wire, one.back
         hidden[key] = hidden.get(key, 0.0) + one.hidden_s
     over, compute, m = config.overlap.overhead_s, times.all, config.micro_batches
-    # Where stages are interleaved, the last p micro-batches all finish a chunk before the next chunk starts, so its gradients go
-    # out while p micro-batches run the other chunks (NVIDIA NeMo, communication overlap).
+    # Where stages are interleaved, the last p micro-batches all finish a chunk before the next
+    # chunk starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
+    # communication overlap).
     passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
     once: list[PricedCall] = []
     for buckets, back, pass_s in (
@@ -160,10 +241,16 @@ def stage_step(config: ParallelConfig, seen: tuple[ParallelConfig, ParallelConfi
         taken = sum(hidden.get((wire, back), 0.0) for wire in buckets.wires) / m
         once += buckets.exposed(passes * (pass_s - taken), over)
     once += [*under_all(behind.free, compute.total_s * m, over), *behind.bare]
-    slowed = sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share if config.overlap.sm_share else 0.0
+    slowed = (
+        sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share
+        if config.overlap.sm_share
+        else 0.0
+    )
     borders_s, once_s = (sum(one.exposed_s for one in some) for some in (between, once))
     sent, optimizer = (*held, *between, *once), behind.optimizer_s
-    return StageStep(stage, times, passed, sent, borders_s, once_s, optimizer_s=optimizer, slowed_s=slowed)
+    return StageStep(
+        stage, times, passed, sent, borders_s, once_s, optimizer_s=optimizer, slowed_s=slowed
+    )
 
 
 def _micro_batch(
@@ -172,9 +259,15 @@ def _micro_batch(
     times, m = with_offload(config, stage_times(config, stage)), config.micro_batches
     sent = _sent(config, stage, costs, OFTEN + GRADIENTS + (() if config.overlap.pp else BORDERS))
     held = tuple(OverlapModel(config, times).exposed(sent))
-    forward, backward = (sum(one.exposed_s for one in held if one.back is back) / m for back in (False, True))
+    forward, backward = (
+        sum(one.exposed_s for one in held if one.back is back) / m for back in (False, True)
+    )
     compute = times.all
-    passed = Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
+    passed = Pass(
+        compute.forward_s + forward,
+        compute.backward_s + compute.again_s + backward,
+        compute.weight_s,
+    )
     return times, held, passed
 
 
@@ -186,8 +279,15 @@ class PerStep(NamedTuple):
     optimizer_s: float
 
 
-def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, plain: tuple[PlainCall, ...]) -> PerStep:
-    sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True) + [_plain(one, costs, config) for one in plain]
+def _behind(
+    config: ParallelConfig,
+    stage: PipelineStage,
+    costs: CollectiveCostCache,
+    plain: tuple[PlainCall, ...],
+) -> PerStep:
+    sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True) + [
+        _plain(one, costs, config) for one in plain
+    ]
     passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
     rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
     over = 2 * config.overlap.overhead_s
@@ -201,7 +301,12 @@ def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostC
 
 
 def _sent(
-    config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, rows: Rows, *, once: bool = False
+    config: ParallelConfig,
+    stage: PipelineStage,
+    costs: CollectiveCostCache,
+    rows: Rows,
+    *,
+    once: bool = False,
 ) -> list[PricedCall]:
     """The calls of a stage with their prices: of every micro-batch, or ``once`` a step."""
     found = []
@@ -216,7 +321,8 @@ def _sent(
 
 
 def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
-    """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else is exposed."""
+    """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything
+    else is exposed."""
     if one.time_s is None:
         cost = costs.of(one.primitive, one.group, one.bytes, one.dimension)
     else:
@@ -224,11 +330,23 @@ def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -
     hides: Hiding = "nothing"
     phase: Phase = "update"
     if one.dimension == "dp" and config.overlap.dp:
-        hides, phase = ("first forward", "forward") if one.primitive is AG else ("last backward", "backward")
+        hides, phase = (
+            ("first forward", "forward") if one.primitive is AG else ("last backward", "backward")
+        )
     elif one.primitive is P2P and config.overlap.pp:
         hides = "steady pipeline"
-    call = Call(one.dimension, one.primitive, one.group, one.bytes, "step", phase, source="the job's calls", each=one.calls,
-                hides=hides, calls=one.calls)  # fmt: skip
+    call = Call(
+        one.dimension,
+        one.primitive,
+        one.group,
+        one.bytes,
+        "step",
+        phase,
+        source="the job's calls",
+        each=one.calls,
+        hides=hides,
+        calls=one.calls,
+    )
     return priced(call, cost, config)
 
 
@@ -243,11 +361,21 @@ class StepCalibration(NamedTuple):
 
 
 def calibrated(
-    job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
+    job: Job,
+    config: ParallelConfig,
+    costs: CollectiveCostCache,
+    plain: tuple[PlainCall, ...],
+    now: TrainingStep,
 ) -> StepCalibration | None:
-    """What makes the step the measured one; None where nothing was measured, or the speed is given."""
+    """What makes the step the measured one; None where nothing was measured, or the speed is
+    given."""
     measured_s = job.measured_step_s
-    if measured_s is None or config.stack is None or config.compute is not None or job.file.slower is not None:
+    if (
+        measured_s is None
+        or config.stack is None
+        or config.compute is not None
+        or job.file.slower is not None
+    ):
         return None
 
     def off(factor: float) -> float:
@@ -255,8 +383,17 @@ def calibrated(
 
     if off(0.0) >= 0:
         alone = f"network and fixed time alone take {format_time(off(0.0) + measured_s)}"
-        fix = "no stack reaches it: check the measured time (of one step, on these ranks), the layout, and the fabric"
-        job.refuse([Violation(("measured", "step"), f"a step of {format_time(measured_s)}, and {alone}", fix)])
+        fix = (
+            "no stack reaches it: check the measured time (of one step, on these ranks), the"
+            " layout, and the fabric"
+        )
+        job.refuse(
+            [
+                Violation(
+                    ("measured", "step"), f"a step of {format_time(measured_s)}, and {alone}", fix
+                )
+            ]
+        )
     return StepCalibration(_root(off, measured_s / now.step_s, 1e-12 * measured_s), now.step_s)
 
 
@@ -278,8 +415,11 @@ def _root(off: Callable[[float], float], guess: float, close: float) -> float:
     return at
 
 
-def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
-    """Readings, the slice of the fabric that was priced, its device, what the job does not count, and what the step rests on."""
+def assumptions(
+    job: Job, fabric: Fabric, costs: CollectiveCostCache, step: TrainingStep
+) -> Iterator[str]:
+    """Readings, the slice of the fabric that was priced, its device, what the job does not count,
+    and what the step rests on."""
     readings, cut = costs.readings, costs.fabric
     if readings != Readings():
         yield f"readings: {readings.spoken()}"
@@ -295,25 +435,48 @@ def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: Trai
         yield f"computes on {device.name}, the job's: {fabric.name} names no device"
     if job.drafted:
         sized = f"sequence {step.config.sequence}, a batch of {step.config.global_batch} sequences"
-        yield said(f"drafted from the model alone: {sized}; {given('job_overrides', ['batch.global=1024'])} for another")
+        yield said(
+            f"drafted from the model alone: {sized};"
+            f" {given('job_overrides', ['batch.global=1024'])} for another"
+        )
     if (moe := step.config.moe) is not None and not moe.imbalance_said:
         even = given("job_overrides", ["model.moe.imbalance=1"])
-        yield said(f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced even: {even}")
+        yield said(
+            f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced"
+            f" even: {even}"
+        )
     stack, recompute = job.draft.stack, step.config.recompute
     if job.file.recompute is None and stack is not None and recompute == stack.recompute != "none":
         other = given("job_overrides", ["recompute=none"])
-        yield said(f"recompute {recompute}, as {stack.name} does unless it is told: {other} for another")
+        yield said(
+            f"recompute {recompute}, as {stack.name} does unless it is told: {other} for another"
+        )
     for one in job.draft.model.left_out if job.draft.model is not None else ():
         yield f"not counted: {one}"
     yield from _step_assumptions(costs, step, energy=job.energy)
 
 
-def _step_assumptions(costs: CollectiveCostCache, step: TrainingStep, *, energy: bool) -> Iterator[str]:
-    """The stack, who picked the algorithms, launches, strides that were rounded, tiers without energy."""
-    config, fabric, sent = step.config, costs.fabric, [one for stage in step.stages for one in stage.sent]
+def _step_assumptions(
+    costs: CollectiveCostCache, step: TrainingStep, *, energy: bool
+) -> Iterator[str]:
+    """The stack, who picked the algorithms, launches, strides that were rounded, tiers without
+    energy."""
+    config, fabric, sent = (
+        step.config,
+        costs.fabric,
+        [one for stage in step.stages for one in stage.sent],
+    )
     stack, device, times = config.stack, config.device, config.compute
-    if stack is not None and device is not None and times is None and device.generation in stack.assumed:
-        yield f"efficiency of stack {stack.name} on {device.generation} is partly assumed, not measured"
+    if (
+        stack is not None
+        and device is not None
+        and times is None
+        and device.generation in stack.assumed
+    ):
+        yield (
+            f"efficiency of stack {stack.name} on {device.generation} is partly assumed, not"
+            " measured"
+        )
     if times is not None and not times.per_layer and config.model is not None:
         yield "compute gives times of a whole step: nothing hides under single layers"
     on_wires = [one for one in sent if one.cost.busy]
@@ -331,16 +494,25 @@ def _step_assumptions(costs: CollectiveCostCache, step: TrainingStep, *, energy:
     calls = sum(one.call.calls for one in step.paced if one.exposed_s and one.cost.busy)
     if calls and not fabric.hypothetical and not launches:
         more = f"at {format_time(LAUNCH_S)} per launch, +{format_time(calls * LAUNCH_S, 2)}"
-        yield f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds ({more})"
+        yield (
+            f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds"
+            f" ({more})"
+        )
     of: dict[int, dict[str, None]] = {}
     for one in on_wires:
         for _, stride in one.call.group.axes:
             of.setdefault(stride, {})[one.call.dimension] = None
     for stride, names in sorted(of.items()):
         if (rounded := costs.rounded(stride)) is not None:
-            yield f"{', '.join(names)}: every {stride} ranks do not tile {_rounded(fabric, rounded)}"
+            yield (
+                f"{', '.join(names)}: every {stride} ranks do not tile {_rounded(fabric, rounded)}"
+            )
     crossed = {tier for one in sent for tier in one.cost.tiers}
-    for name in (tier.name for tier in fabric.tiers if energy and tier.name in crossed and tier.energy is None):
+    for name in (
+        tier.name
+        for tier in fabric.tiers
+        if energy and tier.name in crossed and tier.energy is None
+    ):
         yield f"{name} has no energy figure and counts as 0: set {name}.energy=30pJ/bit"
 
 
@@ -348,5 +520,10 @@ def _rounded(fabric: Fabric, rounded: Fabric) -> str:
     """``ib of 16, priced on 15``, and levels whose groups changed."""
     tier, other = fabric.tiers[-1], rounded.tiers[-1]
     levels = zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True)
-    sizes = [(tier.name, tier.endpoints, other.endpoints), *((one.name, one.group, its.group) for one, its in levels)]
-    return ", ".join(f"{name} of {before}, priced on {after}" for name, before, after in sizes if before != after)
+    sizes = [
+        (tier.name, tier.endpoints, other.endpoints),
+        *((one.name, one.group, its.group) for one, its in levels),
+    ]
+    return ", ".join(
+        f"{name} of {before}, priced on {after}" for name, before, after in sizes if before != after
+    )

@@ -1,4 +1,5 @@
-"""Pipeline schedules, sharding modes and recomputation, a row each; a name of the schema without a row fails at import."""
+"""Pipeline schedules, sharding modes and recomputation, a row each; a name of the schema without a
+row fails at import."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
 
 
 class Sharding(NamedTuple):
-    """What of a replica is sharded; ``grouped``: over part of the replicas, copied across the others."""
+    """What of a replica is sharded; ``grouped``: over part of the replicas, copied across the
+    others."""
 
     name: ShardMode
     optimizer: bool
@@ -49,7 +51,8 @@ SHARDINGS = rows_for(
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass recomputes: ``layers`` from their inputs, attention's ``core`` alone, or ``modules`` of a layer.
+    """What the backward pass recomputes: ``layers`` from their inputs, attention's ``core`` alone,
+    or ``modules`` of a layer.
 
     ``most``: so many layers of a stage, 0: all of them.
     """
@@ -95,7 +98,8 @@ RECOMPUTATIONS = rows_for(
 
 
 class Optimizer(NamedTuple):
-    """``states``: bytes of a parameter beside its master weight; ``orthogonal``: whole matrices are orthogonalized."""
+    """``states``: bytes of a parameter beside its master weight; ``orthogonal``: whole matrices are
+    orthogonalized."""
 
     name: OptimizerName
     states: float
@@ -106,10 +110,19 @@ class Optimizer(NamedTuple):
 OPTIMIZERS = rows_for(
     OptimizerName,
     [
-        Optimizer("adam", 8.0, "Rajbhandari 2020, arXiv:1910.02054, section 3.1: two moments in fp32"),
+        Optimizer(
+            "adam", 8.0, "Rajbhandari 2020, arXiv:1910.02054, section 3.1: two moments in fp32"
+        ),
         Optimizer("adam-bf16", 4.0, "DeepSeek-V3, arXiv:2412.19437, section 3.3: moments in bf16"),
-        Optimizer("adam-8bit", 2.0, "Dettmers 2021, arXiv:2110.02861: moments in 8 bits by blocks of 2048"),
-        Optimizer("muon", 4.0, "Liu 2025, arXiv:2502.16982, section 2.3: one momentum in fp32", orthogonal=True),
+        Optimizer(
+            "adam-8bit", 2.0, "Dettmers 2021, arXiv:2110.02861: moments in 8 bits by blocks of 2048"
+        ),
+        Optimizer(
+            "muon",
+            4.0,
+            "Liu 2025, arXiv:2502.16982, section 2.3: one momentum in fp32",
+            orthogonal=True,
+        ),
     ],
 )
 
@@ -150,8 +163,10 @@ class PipelineSchedule(NamedTuple):
     """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    bubble_s: Callable[[Sequence[Pass], float], float]  # of all passes and v: seconds beyond m passes of the slowest stage
-    in_flight: Callable[[InFlight], float]  # most micro-batches whose activations a stage keeps at once
+    # of all passes and v: seconds beyond m passes of the slowest stage
+    bubble_s: Callable[[Sequence[Pass], float], float]
+    # most micro-batches whose activations a stage keeps at once
+    in_flight: Callable[[InFlight], float]
     source: str
     requires: Callable[[ParallelConfig], Needs] = _none  # of the layout
     requires_batch: Callable[[ParallelConfig], Needs] = _none  # once dp is known
@@ -193,32 +208,57 @@ def _folded_needs(config: ParallelConfig) -> Needs:
     layout = config.layout
     layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
     if layout.pp > 1 and layers % 2:
-        what = f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
+        what = (
+            f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
+        )
         yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
 
 
 def _dualpipe_needs(config: ParallelConfig) -> Needs:
     if (pp := config.layout.pp) % 2:
-        yield ("layout", "pp"), f"dualpipe needs an even pp, got {pp}", f"pp: {pp + 1}, or schedule: 1f1b"
+        yield (
+            ("layout", "pp"),
+            f"dualpipe needs an even pp, got {pp}",
+            f"pp: {pp + 1}, or schedule: 1f1b",
+        )
 
 
 def _dualpipe_batch(config: ParallelConfig) -> Needs:
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
-        what = f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp}, got {m}"
-        yield ("batch", "global"), what, f"global: {2 * pp * config.micro_batch * config.layout.dp}, or another schedule"
+        what = (
+            f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp},"
+            f" got {m}"
+        )
+        yield (
+            ("batch", "global"),
+            what,
+            f"global: {2 * pp * config.micro_batch * config.layout.dp}, or another schedule",
+        )
 
 
 SCHEDULES = rows_for(
     Schedule,
     [
-        PipelineSchedule("gpipe", _others_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"),
-        PipelineSchedule("1f1b", _others_s, lambda at: min(at.m, at.behind), NARAYANAN, from_layout=True, split="zb1p"),
+        PipelineSchedule(
+            "gpipe", _others_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"
+        ),
+        PipelineSchedule(
+            "1f1b",
+            _others_s,
+            lambda at: min(at.m, at.behind),
+            NARAYANAN,
+            from_layout=True,
+            split="zb1p",
+        ),
         PipelineSchedule(
             name="interleaved",
             bubble_s=lambda passes, v: _others_s(passes, v) / v,
-            # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first (Korthikanti 2022, section 4.2.3)
-            in_flight=lambda at: min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v,
+            # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first
+            # (Korthikanti 2022, section 4.2.3)
+            in_flight=lambda at: (
+                min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v
+            ),
             source=NARAYANAN,
             requires=_interleaved_needs,
             requires_batch=_interleaved_batch,
@@ -259,7 +299,9 @@ def default_schedule(virtual: int) -> Schedule:
     return "interleaved" if virtual > 1 else "1f1b"
 
 
-def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1) -> float:
+def pipeline_s(
+    schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
+) -> float:
     """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
     steady = micro_batches * max(one.total_s for one in passes)
     return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)

@@ -1,4 +1,5 @@
-"""The least network that keeps a step near that of a free one: slowest tier, thinnest spine, smallest inner domain."""
+"""The least network that keeps a step near that of a free one: slowest tier, thinnest spine,
+smallest inner domain."""
 
 from __future__ import annotations
 
@@ -62,7 +63,11 @@ class Targeted(NamedTuple):
 
 
 def targeted(
-    config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep, target: Target
+    config: ParallelConfig,
+    costs: CollectiveCostCache,
+    plain: tuple[PlainCall, ...],
+    now: TrainingStep,
+    target: Target,
 ) -> Targeted:
     limit, fabric = target.limit_s(config, now.control_s), costs.fabric
 
@@ -99,7 +104,8 @@ def _faster(fabric: Fabric, at: int, share: float) -> Fabric:
 
 
 def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
-    """The least share of a bandwidth, to half a percent, by bisection: a faster wire never takes longer."""
+    """The least share of a bandwidth, to half a percent, by bisection: a faster wire never takes
+    longer."""
     low, high = SLOWEST, FASTEST
     if step_s(high) > limit:
         return None
@@ -117,45 +123,81 @@ def ceiled(value: float) -> float:
     return ceil(value / unit * (1 - 1e-12)) * unit
 
 
-def _thinnest(fabric: Fabric, at: int, name: str, stepped: Callable[[Fabric], float], limit: float) -> Needed:
+def _thinnest(
+    fabric: Fabric, at: int, name: str, stepped: Callable[[Fabric], float], limit: float
+) -> Needed:
     def thin(over: float) -> Fabric:
         tier = fabric.tiers[at]
         levels = tuple(
-            one.model_copy(update={"oversubscription": over}) if one.name == name else one for one in capabilities_of(tier).levels
+            one.model_copy(update={"oversubscription": over}) if one.name == name else one
+            for one in capabilities_of(tier).levels
         )
         return with_tiers(fabric, lambda one: one.model_copy(update={"levels": levels}), [at])
 
     tier = fabric.tiers[at]
     now = next(one.oversubscription for one in capabilities_of(tier).levels if one.name == name)
-    found = smallest(lambda share: stepped(thin(max(1.0, 1 / share))), limit) if stepped(thin(1.0)) <= limit else None
+    found = (
+        smallest(lambda share: stepped(thin(max(1.0, 1 / share))), limit)
+        if stepped(thin(1.0)) <= limit
+        else None
+    )
     over = None if found is None else max(1.0, 1 / ceiled(found))
-    values = () if over is None else ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
-    return Needed(f"thinnest {name} of {tier.name}", values, over, slowdown(now), None if over is None else stepped(thin(over)))
+    values = (
+        () if over is None else ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
+    )
+    return Needed(
+        f"thinnest {name} of {tier.name}",
+        values,
+        over,
+        slowdown(now),
+        None if over is None else stepped(thin(over)),
+    )
 
 
-def _inner_domain(fabric: Fabric, stepped: Callable[[Fabric], float], limit: float) -> Iterator[Needed]:
-    """Of powers of two of the innermost size, and as many domains as then fill the fabric; not of lattices."""
+def _inner_domain(
+    fabric: Fabric, stepped: Callable[[Fabric], float], limit: float
+) -> Iterator[Needed]:
+    """Of powers of two of the innermost size, and as many domains as then fill the fabric; not of
+    lattices."""
     inner = fabric.tiers[0]
-    if len(fabric.tiers) < 2 or capabilities_of(inner).axes or capabilities_of(fabric.tiers[1]).axes:
+    if (
+        len(fabric.tiers) < 2
+        or capabilities_of(inner).axes
+        or capabilities_of(fabric.tiers[1]).axes
+    ):
         return
     for parts in domain_parts(fabric):
         other = split_domain(fabric, parts)
         if (step_s := stepped(other)) <= limit:
             sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in other.tiers[:2]}
             outer = other.tiers[1].name
-            sizes |= {f"{outer}.levels.{one.name}.group": str(one.group) for one in capabilities_of(other.tiers[1]).levels}
+            sizes |= {
+                f"{outer}.levels.{one.name}.group": str(one.group)
+                for one in capabilities_of(other.tiers[1]).levels
+            }
             found = float(other.tiers[0].endpoints)
-            yield Needed(f"smallest {inner.name} domain", tuple(sizes.items()), found, float(inner.endpoints), step_s)
+            yield Needed(
+                f"smallest {inner.name} domain",
+                tuple(sizes.items()),
+                found,
+                float(inner.endpoints),
+                step_s,
+            )
             return
     yield Needed(f"smallest {inner.name} domain", (), None, float(inner.endpoints), None)
 
 
 def domain_parts(fabric: Fabric) -> list[Fraction]:
-    """Parts that a domain is cut in, the most first; below 1 as many domains are one. Levels stay in whole domains."""
+    """Parts that a domain is cut in, the most first; below 1 as many domains are one. Levels stay
+    in whole domains."""
     inner, outer = (tier.endpoints for tier in fabric.tiers[:2])
     groups = [one.group for one in capabilities_of(fabric.tiers[1]).levels] + [outer]
     fewer = [Fraction(2**step) for step in range(1, 8) if inner % 2**step == 0 and inner > 2**step]
-    more = [Fraction(1, 2**step) for step in range(8) if all(group % 2**step == 0 and group > 2**step for group in groups)]
+    more = [
+        Fraction(1, 2**step)
+        for step in range(8)
+        if all(group % 2**step == 0 and group > 2**step for group in groups)
+    ]
     most = fabric.tiers[0].max_size
     return [*reversed(fewer), *(parts for parts in more if most is None or inner / parts <= most)]
 
@@ -167,7 +209,14 @@ def slowdown(given: float | HopByHop) -> float:
 
 def split_domain(fabric: Fabric, parts: Fraction) -> Fabric:
     inner, outer = fabric.tiers[0], fabric.tiers[1]
-    levels = tuple(one.model_copy(update={"group": int(one.group * parts)}) for one in capabilities_of(outer).levels)
+    levels = tuple(
+        one.model_copy(update={"group": int(one.group * parts)})
+        for one in capabilities_of(outer).levels
+    )
     wider = {"size": int(outer.endpoints * parts)} | ({"levels": levels} if levels else {})
-    tiers = (inner.model_copy(update={"size": int(inner.endpoints / parts)}), outer.model_copy(update=wider), *fabric.tiers[2:])
+    tiers = (
+        inner.model_copy(update={"size": int(inner.endpoints / parts)}),
+        outer.model_copy(update=wider),
+        *fabric.tiers[2:],
+    )
     return fabric.model_copy(update={"tiers": tiers})

@@ -1,4 +1,5 @@
-"""What a step trains, and what its update takes: states of each optimizer, Newton-Schulz of Muon, states on the host, LoRA."""
+"""What a step trains, and what its update takes: states of each optimizer, Newton-Schulz of Muon,
+states on the host, LoRA."""
 
 from __future__ import annotations
 
@@ -15,16 +16,20 @@ from colltool.training.parallel_config import (
 
 NEWTON_SCHULZ = 5  # iterations (Jordan 2024, Muon, github.com/KellerJordan/Muon)
 HOST_UPDATE_S = 2e-9
-"""Of a parameter: eight devices share a host whose Adam takes 0.25 ns (Ren 2021, ZeRO-Offload, arXiv:2101.06840, table 4)."""
+"""Of a parameter: eight devices share a host whose Adam takes 0.25 ns (Ren 2021, ZeRO-Offload,
+arXiv:2101.06840, table 4)."""
 
 
 def trained_layer(config: ParallelConfig, *, experts: bool) -> RankParameters:
-    """Parameters of a layer that have a gradient; of LoRA r (n + k) of a matrix (Hu 2021, arXiv:2106.09685, section 4.1)."""
+    """Parameters of a layer that have a gradient; of LoRA r (n + k) of a matrix (Hu 2021,
+    arXiv:2106.09685, section 4.1)."""
     if not config.lora:
         return layer_parameters_of(config, experts=experts)
     assert config.shape is not None
     cut = cut_of(config)
-    beside = adapters(config.shape, cut, layer_operations(config.shape, cut, experts=experts), config.lora)
+    beside = adapters(
+        config.shape, cut, layer_operations(config.shape, cut, experts=experts), config.lora
+    )
     return RankParameters(sum(one.n * one.k for one in beside))
 
 
@@ -32,11 +37,14 @@ def trained(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
     if not config.lora:
         return stage_parameters(config, stage)
     counts = ((False, stage.dense_layers), (True, stage.moe_layers))
-    return RankParameters(sum(n * trained_layer(config, experts=kind).total for kind, n in counts if n))
+    return RankParameters(
+        sum(n * trained_layer(config, experts=kind).total for kind, n in counts if n)
+    )
 
 
 def more_states(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Bytes that the embedding and the head keep beyond an optimizer for matrices: Adam's second moment.
+    """Bytes that the embedding and the head keep beyond an optimizer for matrices: Adam's second
+    moment.
 
     Liu 2025, Muon is scalable (arXiv:2502.16982), section 2.2.
     """
@@ -46,11 +54,14 @@ def more_states(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Every byte of a rank's share of the states goes through memory once; states on the host are updated there."""
+    """Every byte of a rank's share of the states goes through memory once; states on the host are
+    updated there."""
     if config.device is None or config.stack is None:
         return 0.0
     held, row, group = trained(config, stage), config.shard.row, config.shard.group
-    of_dense, of_experts = (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
+    of_dense, of_experts = (
+        (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
+    )
     mine = held.dense / (group or of_dense) + held.experts / (group or of_experts)
     away = config.offload.optimizer
     each = config.stack.optimizer_bytes - BYTES_OF_ADAM + config.update.states
@@ -61,24 +72,30 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> float:
-    """Newton-Schulz of a rank's matrices, of m x n with m <= n: 4 m m n + 2 m m m an iteration, a matrix at a time at least."""
+    """Newton-Schulz of a rank's matrices, of m x n with m <= n: 4 m m n + 2 m m m an iteration, a
+    matrix at a time at least."""
     assert config.device is not None
     assert config.stack is not None
     if config.shape is None:
         return 0.0
     total = largest = 0.0
     for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
-        for one in layer_operations(config.shape, cut_of(config), experts=experts) if layers else ():
+        for one in (
+            layer_operations(config.shape, cut_of(config), experts=experts) if layers else ()
+        ):
             for gemm in one.gemms:
                 m, n = sorted((gemm.n, gemm.k))
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
                 total, largest = total + layers * gemm.copies * flops, max(largest, flops)
-    rate = config.stack.gemm_share("bf16", config.device.generation) * config.device.peak_flops("bf16")
+    rate = config.stack.gemm_share("bf16", config.device.generation) * config.device.peak_flops(
+        "bf16"
+    )
     return max(total / ranks, largest) / rate
 
 
 def _host_s(config: ParallelConfig, parameters: float) -> float:
-    """Gradients down, the update, weights up: one after the other for a tensor, so the slowest of the three for all."""
+    """Gradients down, the update, weights up: one after the other for a tensor, so the slowest of
+    the three for all."""
     if not parameters or config.device is None or not config.device.host_Bps:
         return 0.0
     moved = max(config.shard.grad_bytes, config.precision.param_bytes)

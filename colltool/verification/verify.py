@@ -28,12 +28,14 @@ from colltool.verification.own_cost import check_ranks, own_cost
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512  # ranks whose proofs take seconds
-MOST_MESSAGES = 40_000_000  # beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
+# beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
+MOST_MESSAGES = 40_000_000
 MOST_TRACED = 16  # ranks whose steps can be followed
 
 
 class Verified(NamedTuple):
-    """One algorithm, executed; pairs are (formula or price, executed); an algorithm of one's own has no formula."""
+    """One algorithm, executed; pairs are (formula or price, executed); an algorithm of one's own
+    has no formula."""
 
     primitive: Primitive
     algorithm: str
@@ -44,7 +46,8 @@ class Verified(NamedTuple):
     n_beta: tuple[float | None, float]
     post_condition: bool
     note: str
-    time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
+    # without the launch overhead; None: only counts compare, and the note says why
+    time_s: tuple[float, float] | None = None
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, where asked for
     simulated_s: float | None = None  # of the same schedule in a simulator, where asked for
@@ -82,22 +85,35 @@ class _GroupRun(NamedTuple):
     vectors: Vectors  # the numbers that it runs on
 
 
-def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
-           segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False,
-           vectors: Vectors = (), own: Sequence[OwnSchedule] = ()) -> Verification:  # fmt: skip
-    """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of each composition.
+def verify(
+    fabric: Fabric,
+    primitives: Sequence[Primitive],
+    size: float,
+    group: AnyGroup = None,
+    segments: int | None = None,
+    names: Sequence[str] = (),
+    *,
+    trace: bool = False,
+    vectors: Vectors = (),
+    own: Sequence[OwnSchedule] = (),
+) -> Verification:
+    """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of
+    each composition.
 
     ``own``: further schedules, already proved; without ``names`` only these.
 
-    ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for a trace, which writes down
-    every step. ``vectors``: for a trace, the numbers that each rank starts with, or ``example``; its messages then carry values.
+    ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for
+    a trace, which writes down every step. ``vectors``: for a trace, the numbers that each rank
+    starts with, or ``example``; its messages then carry values.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
-        raise ColltoolError(what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer")
+        raise ColltoolError(
+            what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer"
+        )
     vectors = _for_each_rank(vectors, placed.ranks)
     known = {row.name for primitive in primitives for row in algorithms(primitive)}
     known |= {row.name for row in on_request() if row.primitive in primitives}
@@ -106,15 +122,28 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
         if base not in known:
             find(primitives[0], base, [row.name for row in compositions(primitives[0])])
     seen, reach = flat_group(placed, readings)
-    run = _GroupRun(placed, seen, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors)
-    found = [] if own and not names else [one for primitive in primitives for one in _each(run, primitive, names)]
+    run = _GroupRun(
+        placed, seen, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors
+    )
+    found = (
+        []
+        if own and not names
+        else [one for primitive in primitives for one in _each(run, primitive, names)]
+    )
     found += [_own(run, one) for one in own]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
     if not done:
-        reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
-        raise ColltoolError(f"nothing to execute on {placed.placement.spoken} of {fabric.name}", fix=reasons)
-    return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
+        reasons = (
+            "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped))
+            or "price lists what can run"
+        )
+        raise ColltoolError(
+            f"nothing to execute on {placed.placement.spoken} of {fabric.name}", fix=reasons
+        )
+    return Verification(
+        done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides
+    )
 
 
 def _for_each_rank(vectors: Vectors, ranks: int) -> Vectors:
@@ -125,25 +154,38 @@ def _for_each_rank(vectors: Vectors, ranks: int) -> Vectors:
         numbers, (length, over) = vectors[0], divmod(len(vectors[0]), ranks)
         if over or not length:
             fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
-            raise ColltoolError(f"{len(numbers)} numbers for {ranks} ranks", argument="values", fix=fix)
+            raise ColltoolError(
+                f"{len(numbers)} numbers for {ranks} ranks", argument="values", fix=fix
+            )
         return [numbers[start : start + length] for start in range(0, len(numbers), length)]
     if len(vectors) != ranks or len({len(vector) for vector in vectors}) > 1:
         lengths = " and ".join(map(str, sorted({len(vector) for vector in vectors})))
         what = f"{len(vectors)} vectors of {lengths} values for {ranks} ranks"
-        raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
+        raise ColltoolError(
+            what, argument="values", fix="one vector for each rank, all of the same length"
+        )
     return vectors
 
 
-def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
+def _each(
+    run: _GroupRun, primitive: Primitive, names: Sequence[str]
+) -> Iterator[Verified | Infeasible]:
     """All that can run or, if any are named, those."""
     chosen = list(map(parse_choice, names))
-    for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
+    for row in [
+        *algorithms(primitive),
+        *(row for row in on_request() if row.primitive is primitive),
+    ]:
         groups = [row.on(run.group, choice) for choice in chosen if choice.base == row.name]
         if not names and not row.counts and row.why_not(run.group) is None:
             groups = [run.group]
         for seen in groups:
             reason = row.why_not(seen) or why_not_executed(row, seen, run.segments, run.placed)
-            yield _skipped(row.chosen(seen).spec, primitive, reason) if reason else _flat(row, run._replace(group=seen))
+            yield (
+                _skipped(row.chosen(seen).spec, primitive, reason)
+                if reason
+                else _flat(row, run._replace(group=seen))
+            )
     for bench in hierarchical_candidates(run.placed, primitive, run.readings):
         for tiers in [one.tiers for one in chosen if one.base == bench.row.name] if names else [()]:
             yield _composed(run, bench.named(tiers) if tiers else bench.usual())
@@ -153,11 +195,15 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
     return Infeasible(f"{name} ({primitive.spoken})", reason)
 
 
-def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES) -> str:
+def why_not_executed(
+    row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES
+) -> str:
     on_unlike_alone = row.name == "multi-rail-ring" and not group.domains
     if maker(row.primitive, row.name) is None or on_unlike_alone:
         return (
-            "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"
+            "a baseline: the schedule of ring or pairwise over other links"
+            if row.baseline
+            else "no schedule is written for it"
         )
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= most:
@@ -167,7 +213,10 @@ def why_not_executed(row: Algorithm, group: Group, segments: int, placed: Placed
         cure = f"; take {given('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
     fewest = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
-    return f"{segments} segments on {group.ranks} ranks are too many to execute; take {given('segments', fewest)} or fewer"
+    return (
+        f"{segments} segments on {group.ranks} ranks are too many to execute; take"
+        f" {given('segments', fewest)} or fewer"
+    )
 
 
 def _pipelined(row: Algorithm, group: Group) -> bool:
@@ -178,31 +227,48 @@ def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     group, segments = run.group, run.segments
     costed = cost_flat(row, group, run.reach, run.readings)
     done = executed.flat(row, group, segments)
-    wanted = executed.costed_counts(costed, segments) if group.wires else executed.formula(row, group, segments)
-    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
+    wanted = (
+        executed.costed_counts(costed, segments)
+        if group.wires
+        else executed.formula(row, group, segments)
+    )
+    judged = executed.judge(
+        row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed
+    )
     took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
     trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
     first = f"{segments} segments" if _pipelined(row, group) else ""
-    return _verified(run, costed, judged, [(wanted, done.counts)], done.outcome, took, first=first, trace=trace)
+    return _verified(
+        run, costed, judged, [(wanted, done.counts)], done.outcome, took, first=first, trace=trace
+    )
 
 
 def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     """A composition: the worst tier's verdict, the counts added up over the tiers."""
     placed, segments, readings = run.placed, run.segments, run.readings
     if placed.ranks**2 > MOST_MESSAGES:
-        return _skipped(costed.title, costed.primitive, f"{placed.ranks} ranks are too many to execute")
+        return _skipped(
+            costed.title, costed.primitive, f"{placed.ranks} ranks are too many to execute"
+        )
     try:
         outcome, tiers, took = executed.composed(placed, costed, segments, readings, run.size)
     except ValueError as error:
         return _skipped(costed.title, costed.primitive, str(error))
-    verdicts = [executed.judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
-    trace = executed.composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None
+    verdicts = [
+        executed.judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers
+    ]
+    trace = (
+        executed.composed_trace(placed, costed, segments, readings, run.vectors)
+        if run.trace
+        else None
+    )
     judged = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     return _verified(run, costed, judged, tiers, outcome, took, first="", trace=trace)
 
 
 def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
-    """A schedule of one's own, whose result was proved when it was read: its counts and seconds on this group."""
+    """A schedule of one's own, whose result was proved when it was read: its counts and seconds on
+    this group."""
     check_ranks(schedule, run.placed)
     costed = own_cost(schedule, run.placed, run.readings)
     counted, took = executed.own(run.placed, run.group, schedule.program(), run.size)
@@ -239,7 +305,9 @@ def _verified(
     """The row of an execution whose counts, tier by tier, were judged."""
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
     verdict, more, time = executed.timed(verdict, run.placed, costed, took, run.size)
-    wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
+    wanted, counted = (
+        Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True)
+    )
     return Verified(
         primitive=costed.primitive,
         algorithm=costed.title,

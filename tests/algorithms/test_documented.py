@@ -1,4 +1,5 @@
-"""What a formula says of itself: a number that is run, the paper it comes from, and an ``explain`` without the tests."""
+"""What a formula says of itself: a number that is run, the paper it comes from, and an ``explain``
+without the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from colltool.estimate.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
 ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(), *on_request()]
-NAMES = {name: text for name, text in vars(registry).items() if name.isupper() and isinstance(text, str)}
+NAMES = {
+    name: text for name, text in vars(registry).items() if name.isupper() and isinstance(text, str)
+}
 WITH_DOCTESTS = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -39,7 +42,9 @@ def test_the_examples_of_a_module_hold(module: str) -> None:
 
 @swept("row", ROWS)
 def test_a_formula_has_an_example_with_a_number(row: Algorithm | Composition) -> None:
-    (example,) = (paragraph for paragraph in doc_of(row).split("\n\n") if paragraph.startswith(">>>"))
+    (example,) = (
+        paragraph for paragraph in doc_of(row).split("\n\n") if paragraph.startswith(">>>")
+    )
     results = [line for line in example.split("\n") if not line.startswith(">>>")]
     assert results
     assert all(re.search(r"\d", line) for line in results)
@@ -49,7 +54,9 @@ def test_a_formula_has_an_example_with_a_number(row: Algorithm | Composition) ->
 def test_a_row_has_a_source(row: Algorithm | Composition) -> None:
     """A paper of the list, a vendor's announcement, or in plain words that it is ours."""
     cited = any(text in row.source for text in NAMES.values())
-    assert cited or re.match(r"baseline of ours: |.*\(colltool verify\)|Broadcom Tomahawk Ultra: ", row.source), row.source
+    assert cited or re.match(
+        r"baseline of ours: |.*\(colltool verify\)|Broadcom Tomahawk Ultra: ", row.source
+    ), row.source
 
 
 @swept("name", NAMES)
@@ -57,7 +64,9 @@ def test_a_reference_is_whole_and_used(name: str) -> None:
     text = NAMES[name]
     assert re.match(r"[A-Z][^\"]+, \"[^\"]+\", ", text), "authors and title"
     assert re.search(r"\b(19|20)\d\d\b", text), "a year"
-    assert re.search(r"doi:10\.\d{4,}/\S+$|arXiv:\d{4}\.\d{5}$|\d+-\d+$|\.com/\S+$", text), "where to find it"
+    assert re.search(r"doi:10\.\d{4,}/\S+$|arXiv:\d{4}\.\d{5}$|\d+-\d+$|\.com/\S+$", text), (
+        "where to find it"
+    )
     assert any(text in row.source for row in ROWS)
 
 

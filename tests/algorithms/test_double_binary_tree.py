@@ -1,4 +1,5 @@
-"""The double binary tree at P segments: its formula against the schedule that is executed, port by port."""
+"""The double binary tree at P segments: its formula against the schedule that is executed, port by
+port."""
 
 from __future__ import annotations
 
@@ -26,13 +27,17 @@ def counted(ranks: int, segments: int) -> Counts:
 def test_a_port_carries_what_the_formula_says(ranks: int) -> None:
     """(2P + 2 lg N - 3)/P for P = 1 and once the pipeline is full; never more between.
 
-    Just above a power of two the last rank hangs alone below the others, and ports carry half a segment less.
+    Just above a power of two the last rank hangs alone below the others, and ports carry half a
+    segment less.
     """
     rounds = log2_ceil(ranks)
     alone = (ranks - 1) & (ranks - 2) == 0
     for segments in (1, 2, 3, 2 * rounds - 1, 2 * rounds + 6):
         wanted, found = formula(ROW, Group(ranks, "star"), segments), counted(ranks, segments)
-        assert wanted == (2 * rounds + segments - 1, pytest.approx((2 * segments + 2 * rounds - 3) / segments))
+        assert wanted == (
+            2 * rounds + segments - 1,
+            pytest.approx((2 * segments + 2 * rounds - 3) / segments),
+        )
         assert found.n_alpha == wanted.n_alpha
         assert found.n_beta <= wanted.n_beta * (1 + 1e-12)
         if segments == 1 or segments >= 2 * rounds - 1 + 2 * alone:
@@ -41,11 +46,14 @@ def test_a_port_carries_what_the_formula_says(ranks: int) -> None:
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 16, 100])
 def test_two_and_three_ranks(segments: int) -> None:
-    """On 2 ranks each port carries the vector once; on 3 at most one and a half times, and the filling."""
+    """On 2 ranks each port carries the vector once; on 3 at most one and a half times, and the
+    filling."""
     assert counted(2, segments) == (2 + segments - 1, pytest.approx(1.0))
     assert formula(ROW, Group(2, "star"), segments) == (2 + segments - 1, pytest.approx(1.0))
     assert counted(3, segments).n_beta <= formula(ROW, Group(3, "star"), segments).n_beta
-    assert formula(ROW, Group(3, "star"), 1000).n_beta == pytest.approx(counted(3, 1000).n_beta, rel=2e-3)
+    assert formula(ROW, Group(3, "star"), 1000).n_beta == pytest.approx(
+        counted(3, 1000).n_beta, rel=2e-3
+    )
 
 
 @pytest.mark.thorough
@@ -70,8 +78,16 @@ def test_two_ports_are_hypothetical_only_where_they_are_needed() -> None:
 
 
 def test_the_best_number_of_segments_at_512() -> None:
-    """16 MB on the star of the ladder: 67.9 us was the least that a bound allowed, 78.8 what 0.2.0 said."""
-    row = colltool.price("star512", "ar", size=16e6, algorithms="double-binary-tree", pipelining="optimal", ideal=True).best
+    """16 MB on the star of the ladder: 67.9 us was the least that a bound allowed, 78.8 what 0.2.0
+    said."""
+    row = colltool.price(
+        "star512",
+        "ar",
+        size=16e6,
+        algorithms="double-binary-tree",
+        pipelining="optimal",
+        ideal=True,
+    ).best
     tried = min((17 + p) * 0.5e-6 + (2 * p + 15) / p * 16e6 / 900e9 for p in range(1, 400))
     assert row.total_s == pytest.approx(tried, rel=1e-12)
     assert row.total_s < 67.9e-6

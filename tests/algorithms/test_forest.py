@@ -1,4 +1,5 @@
-"""Trees over all links of a graph: cuts by brute force, no link over its capacity, every rank reached."""
+"""Trees over all links of a graph: cuts by brute force, no link over its capacity, every rank
+reached."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ Links = dict[tuple[int, int], int]
 
 
 def wires_of(links: Links, ranks: int) -> GraphWires:
-    edges = (Edge(*ends, count * 25e9, 1e-6) for (a, b), count in links.items() for ends in ((a, b), (b, a)))
+    edges = (
+        Edge(*ends, count * 25e9, 1e-6)
+        for (a, b), count in links.items()
+        for ends in ((a, b), (b, a))
+    )
     return GraphWires(ranks, ranks, tuple(edges))
 
 
@@ -33,7 +38,10 @@ def least_cut(links: Links, ranks: int, roots: tuple[int, ...]) -> Fraction:
     """Of every set of ranks: links out of it for each root in it."""
     sets = chain.from_iterable(combinations(range(ranks), size) for size in range(1, ranks))
     return min(
-        Fraction(sum(count for ends, count in links.items() if len(set(ends) & set(some)) == 1), len(set(some) & set(roots)))
+        Fraction(
+            sum(count for ends, count in links.items() if len(set(ends) & set(some)) == 1),
+            len(set(some) & set(roots)),
+        )
         for some in sets
         if set(some) & set(roots)
     )
@@ -43,7 +51,9 @@ def least_cut(links: Links, ranks: int, roots: tuple[int, ...]) -> Fraction:
 def networks(draw: st.DrawFn) -> tuple[Links, int]:
     """Connected, with up to four links between two ranks."""
     ranks = draw(st.integers(2, 7))
-    links = {(draw(st.integers(0, rank - 1)), rank): draw(st.integers(1, 4)) for rank in range(1, ranks)}
+    links = {
+        (draw(st.integers(0, rank - 1)), rank): draw(st.integers(1, 4)) for rank in range(1, ranks)
+    }
     for ends in draw(st.lists(st.sampled_from(list(combinations(range(ranks), 2))), max_size=10)):
         links.setdefault(ends, draw(st.integers(1, 4)))
     return links, ranks
@@ -51,7 +61,9 @@ def networks(draw: st.DrawFn) -> tuple[Links, int]:
 
 @given(networks(), st.booleans())
 @settings(max_examples=examples(60), deadline=None)
-def test_a_forest_is_as_fast_as_the_least_cut_and_fits(network: tuple[Links, int], broadcast: bool) -> None:
+def test_a_forest_is_as_fast_as_the_least_cut_and_fits(
+    network: tuple[Links, int], broadcast: bool
+) -> None:
     links, ranks = network
     roots = (0,) if broadcast else tuple(range(ranks))
     found = forest_of(wires_of(links, ranks), roots)
@@ -70,15 +82,24 @@ def test_a_forest_is_as_fast_as_the_least_cut_and_fits(network: tuple[Links, int
 
 def test_rates_like_three_to_four_are_no_roundings() -> None:
     links = {(0, 1): 3, (0, 2): 4, (1, 2): 4}
-    assert forest_of(wires_of(links, 3), (0, 1, 2)).rate == pytest.approx(float(least_cut(links, 3, (0, 1, 2))) * 25e9, rel=1e-12)
+    assert forest_of(wires_of(links, 3), (0, 1, 2)).rate == pytest.approx(
+        float(least_cut(links, 3, (0, 1, 2))) * 25e9, rel=1e-12
+    )
 
 
 def test_parallel_links_count_together() -> None:
     """Two of 1.5 are one of 3, whatever unit the others have."""
     apart = {(0, 1): (1.5, 1.5), (0, 2): (1.5, 1.5), (1, 2): (1.0,)}
-    edges = (Edge(*way, rate, 1e-6) for (a, b), rates in apart.items() for way in ((a, b), (b, a)) for rate in rates)
+    edges = (
+        Edge(*way, rate, 1e-6)
+        for (a, b), rates in apart.items()
+        for way in ((a, b), (b, a))
+        for rate in rates
+    )
     whole = {ends: int(sum(rates)) for ends, rates in apart.items()}
-    assert forest_of(GraphWires(3, 3, tuple(edges)), (0,)).rate == pytest.approx(float(least_cut(whole, 3, (0,))))
+    assert forest_of(GraphWires(3, 3, tuple(edges)), (0,)).rate == pytest.approx(
+        float(least_cut(whole, 3, (0,)))
+    )
 
 
 def test_most_flow_of_a_textbook_network() -> None:
@@ -103,15 +124,23 @@ def test_a_twisted_torus_has_its_links() -> None:
 
 
 def test_from_one_root_more_ranks_are_reached_than_from_all() -> None:
-    """A corner of an 8 x 8 torus that is open along one axis has three links, and all ranks are reached over three trees."""
+    """A corner of an 8 x 8 torus that is open along one axis has three links, and all ranks are
+    reached over three trees."""
     wide = fabric(torus(8, 8, wrap=[True, False]))
-    rows = {row.algorithm: row for row in colltool.price(wide, "bc", size="1GB", ideal=True).results}
+    rows = {
+        row.algorithm: row for row in colltool.price(wide, "bc", size="1GB", ideal=True).results
+    }
     assert rows["forest"].bandwidth_s == pytest.approx(1e9 / 3 / 100e9)
     assert rows["forest"].bandwidth_s < 0.7 * rows["multi-chain"].bandwidth_s
     assert colltool.verify(wide, "bc", algorithms="forest").results[0].verdict == "proved"
-    reasons = {one.algorithm: one.reason for one in colltool.price(wide, "ag", size="1GB").infeasible}
+    reasons = {
+        one.algorithm: one.reason for one in colltool.price(wide, "ag", size="1GB").infeasible
+    }
     assert reasons["forest"] == "trees are packed for 24 ranks at most"
-    larger = {one.algorithm: one.reason for one in colltool.price(fabric(mesh(12, 12)), "bc", size="1GB").infeasible}
+    larger = {
+        one.algorithm: one.reason
+        for one in colltool.price(fabric(mesh(12, 12)), "bc", size="1GB").infeasible
+    }
     assert larger["forest"] == "trees from one rank are packed over 480 links at most"
 
 
@@ -120,4 +149,7 @@ def test_nobody_runs_it_on_a_lattice_and_on_a_graph_nccl_does() -> None:
     ring = Group(4, "torus", (Axis(4, wrap=True),))
     assert row.status_on(ring) == "reference"
     assert row.status_on(Group(4, "graph", wires=ring_wires(4))) == "shipped"
-    assert row.why_not(Group(25, "torus", (Axis(5, wrap=True), Axis(5, wrap=True)))) == "trees are packed for 24 ranks at most"
+    assert (
+        row.why_not(Group(25, "torus", (Axis(5, wrap=True), Axis(5, wrap=True))))
+        == "trees are packed for 24 ranks at most"
+    )

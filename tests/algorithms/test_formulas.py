@@ -1,4 +1,5 @@
-"""Every registered formula against the tables of the cost model, written out here a second time, and against brute force."""
+"""Every registered formula against the tables of the cost model, written out here a second time,
+and against brute force."""
 
 from __future__ import annotations
 
@@ -38,7 +39,18 @@ EVERYTHING = frozenset({"reduce", "multicast", "all_to_all"})
 SHAPES = [
     *[(d,) for d in (2, 3, 4, 5, 8, 9, 72)],
     *[(2, 2), (3, 2), (2, 5), (4, 4), (5, 3), (16, 8), (1, 6), (7, 1)],
-    *[(2, 2, 2), (4, 4, 4), (4, 4, 3), (4, 3, 2), (8, 8, 8), (16, 16, 4), (5, 1, 3), (256, 2, 2), (8, 4, 4, 4), (3, 3, 3, 3)],
+    *[
+        (2, 2, 2),
+        (4, 4, 4),
+        (4, 4, 3),
+        (4, 3, 2),
+        (8, 8, 8),
+        (16, 16, 4),
+        (5, 1, 3),
+        (256, 2, 2),
+        (8, 4, 4, 4),
+        (3, 3, 3, 3),
+    ],
 ]
 
 
@@ -61,7 +73,8 @@ def counts(primitive: Primitive, name: str, group: Group) -> tuple[float, float]
     return totals(schedule)
 
 
-# --- any-to-any fabrics -------------------------------------------------------------------------------------------------
+# --- any-to-any fabrics
+# -------------------------------------------------------------------------------------------------
 
 Pair = tuple[float, float]
 ROOTED: dict[str, Callable[[int], Pair]] = {
@@ -75,7 +88,9 @@ SCATTERED: dict[str, Callable[[int], Pair]] = {
     "direct": lambda n: (1, (n - 1) / n),
 }
 TABLE: dict[tuple[Primitive, str], Callable[[int], Pair]] = {
-    **{(primitive, name): formula for primitive in (BC, REDUCE) for name, formula in ROOTED.items()},
+    **{
+        (primitive, name): formula for primitive in (BC, REDUCE) for name, formula in ROOTED.items()
+    },
     **{(primitive, name): formula for primitive in (AG, RS) for name, formula in SCATTERED.items()},
     (BC, "scatter-allgather"): lambda n: (lg(n) + n - 1, 2 * (n - 1) / n),
     (AR, "ring"): lambda n: (2 * (n - 1), 2 * (n - 1) / n),
@@ -88,7 +103,10 @@ TABLE: dict[tuple[Primitive, str], Callable[[int], Pair]] = {
     (AG, "recursive-doubling"): lambda n: (lg(n), (n - 1) / n),
     (RS, "recursive-halving"): lambda n: (lg(n), (n - 1) / n),
     (A2A, "pairwise"): lambda n: (n - 1, (n - 1) / n),
-    (A2A, "bruck"): lambda n: (lg(n), sum(sum(slot >> k & 1 for slot in range(n)) for k in range(lg(n))) / n),
+    (A2A, "bruck"): lambda n: (
+        lg(n),
+        sum(sum(slot >> k & 1 for slot in range(n)) for k in range(lg(n))) / n,
+    ),
     (A2A, "direct"): lambda n: (1, (n - 1) / n),
     (P2P, "send"): lambda n: (1, 1),
 }
@@ -99,9 +117,16 @@ def kept(n: int) -> int:
 
 
 def fullest_blocks(n: int) -> float:
-    """Doubling among N' ranks, the first N - N' of which hold two chunks: the most that a block of each round holds."""
+    """Doubling among N' ranks, the first N - N' of which hold two chunks: the most that a block of
+    each round holds."""
     chunks = [2] * (n - kept(n)) + [1] * (2 * kept(n) - n)
-    return sum(max(sum(chunks[at : at + (1 << k)]) for at in range(0, kept(n), 1 << k)) for k in range(lg(n) - 1)) / n
+    return (
+        sum(
+            max(sum(chunks[at : at + (1 << k)]) for at in range(0, kept(n), 1 << k))
+            for k in range(lg(n) - 1)
+        )
+        / n
+    )
 
 
 TABLE |= {
@@ -112,11 +137,22 @@ TABLE |= {
 }
 ON_A_MESH: dict[tuple[Primitive, str], Callable[[int], Pair]] = {
     (AR, "multi-link-ring"): lambda n: (2 * (n - 1), 2 * (n - 1) / n / (n - 1)),
-    **{(primitive, "multi-link-ring"): lambda n: (n - 1, (n - 1) / n / (n - 1)) for primitive in (AG, RS)},
-    **{(primitive, "multi-link-chain"): lambda n: (n - 1, 1 / (n - 1)) for primitive in (BC, REDUCE)},
+    **{
+        (primitive, "multi-link-ring"): lambda n: (n - 1, (n - 1) / n / (n - 1))
+        for primitive in (AG, RS)
+    },
+    **{
+        (primitive, "multi-link-chain"): lambda n: (n - 1, 1 / (n - 1))
+        for primitive in (BC, REDUCE)
+    },
 }
 OFF_POWERS = {key for key in TABLE if key[1].endswith("-fold")}
-POWER_OF_TWO = {(AR, "recursive-doubling"), (AR, "rabenseifner"), (AG, "recursive-doubling"), (RS, "recursive-halving")}
+POWER_OF_TWO = {
+    (AR, "recursive-doubling"),
+    (AR, "rabenseifner"),
+    (AG, "recursive-doubling"),
+    (RS, "recursive-halving"),
+}
 ALL_LINKS = {(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")}
 
 
@@ -127,7 +163,11 @@ def name_of(key: object) -> str:
 @swept("topology", ["star", "full_mesh", "clos"])
 @swept("key", TABLE)
 def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
-    for n in POWERS if key in POWER_OF_TWO else [n for n in COUNTS if key not in OFF_POWERS or n not in POWERS]:
+    for n in (
+        POWERS
+        if key in POWER_OF_TWO
+        else [n for n in COUNTS if key not in OFF_POWERS or n not in POWERS]
+    ):
         n_alpha, n_beta = TABLE[key](n)
         if topology == "full_mesh" and key in ALL_LINKS:
             n_beta /= n - 1
@@ -135,10 +175,18 @@ def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("key", ON_A_MESH, ids=name_of)
-def test_over_all_links_of_a_mesh_one_carries_what_a_ring_does_over_the_links_of_a_rank(key: tuple[Primitive, str]) -> None:
+def test_over_all_links_of_a_mesh_one_carries_what_a_ring_does_over_the_links_of_a_rank(
+    key: tuple[Primitive, str],
+) -> None:
     for n in (3, 4, 8, 72):
-        assert counts(*key, on("full_mesh", n)) == (ON_A_MESH[key](n)[0], pytest.approx(ON_A_MESH[key](n)[1], rel=1e-12))
-    assert find(*key).why_not(on("full_mesh", 2)) == "two ranks have one link between them: that is ring or chain"
+        assert counts(*key, on("full_mesh", n)) == (
+            ON_A_MESH[key](n)[0],
+            pytest.approx(ON_A_MESH[key](n)[1], rel=1e-12),
+        )
+    assert (
+        find(*key).why_not(on("full_mesh", 2))
+        == "two ranks have one link between them: that is ring or chain"
+    )
 
 
 @swept("key", [key for key in TABLE if key not in ((AG, "pat"), (RS, "pat"))])
@@ -158,7 +206,9 @@ def test_tree_beta_is_the_load_of_the_double_tree_and_of_nothing_else(c: float) 
 
 @swept("key", sorted(POWER_OF_TWO))
 @swept("n", [n for n in COUNTS if n not in POWERS])
-def test_a_rank_count_that_is_no_power_of_two_is_refused_with_the_reason(key: tuple[Primitive, str], n: int) -> None:
+def test_a_rank_count_that_is_no_power_of_two_is_refused_with_the_reason(
+    key: tuple[Primitive, str], n: int
+) -> None:
     for topology in ("star", "full_mesh", "clos", "tiers"):
         reason = find(*key).why_not(on(topology, n))  # type: ignore[arg-type]
         assert reason == f"needs a power-of-two rank count, got {n}"
@@ -171,11 +221,18 @@ def test_nobody_is_left_over_at_a_power_of_two(key: tuple[Primitive, str], n: in
     assert reason == f"only for rank counts that are not a power of two; {n} is one"
 
 
-@pytest.mark.parametrize(("n", "whole", "idle"), [(3, 4, "25%"), (5, 8, "38%"), (6, 8, "25%"), (7, 8, "12%"), (100, 128, "22%")])
-def test_padding_costs_the_next_power_of_two_and_says_what_it_wastes(n: int, whole: int, idle: str) -> None:
+@pytest.mark.parametrize(
+    ("n", "whole", "idle"),
+    [(3, 4, "25%"), (5, 8, "38%"), (6, 8, "25%"), (7, 8, "12%"), (100, 128, "22%")],
+)
+def test_padding_costs_the_next_power_of_two_and_says_what_it_wastes(
+    n: int, whole: int, idle: str
+) -> None:
     row, group = find(AR, "rabenseifner-padded"), on("star", n)
     assert counts(AR, row.name, group) == counts(AR, "rabenseifner", on("star", whole))
-    assert row.notes_on(group) == [f"takes {whole} ranks: {whole - n} beside the group hold zeros, {idle} of all do no work"]
+    assert row.notes_on(group) == [
+        f"takes {whole} ranks: {whole - n} beside the group hold zeros, {idle} of all do no work"
+    ]
     assert row.status_on(group) == "reference"
 
 
@@ -192,11 +249,14 @@ def test_bruck_at_a_power_of_two_is_half_of_lg_n(n: int) -> None:
 
 @swept("n", range(2, 40))
 def test_bruck_slot_by_slot(n: int) -> None:
-    """Run it: the block for the rank at distance d travels in each round whose bit is set in d; count what a rank sends."""
+    """Run it: the block for the rank at distance d travels in each round whose bit is set in d;
+    count what a rank sends."""
     sent = Counter(k for distance in range(n) for k in range(lg(n)) if distance >> k & 1)
     (terms,) = find(A2A, "bruck").schedule(on("star", n))
     assert isinstance(terms.route, Rounds)
-    assert [(stride, round(load * n, 9)) for stride, load in terms.route.steps] == [(1 << k, sent[k]) for k in range(lg(n))]
+    assert [(stride, round(load * n, 9)) for stride, load in terms.route.steps] == [
+        (1 << k, sent[k]) for k in range(lg(n))
+    ]
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 9, 12, 64, 72, 100, 513])
@@ -209,7 +269,9 @@ def test_the_bytes_of_the_rounds_add_up_to_n_beta(n: int) -> None:
                 continue
             for terms in row.schedule(group):
                 if isinstance(terms.route, Rounds):
-                    assert sum(load for _, load in terms.route.steps) == pytest.approx(terms.n_beta), row.name
+                    assert sum(load for _, load in terms.route.steps) == pytest.approx(
+                        terms.n_beta
+                    ), row.name
                     assert len(terms.route.steps) == terms.n_alpha
 
 
@@ -220,7 +282,8 @@ def test_pat_runs_between_nodes_only() -> None:
         assert "one rank on each" in reason
 
 
-# --- in-network ---------------------------------------------------------------------------------------------------------
+# --- in-network
+# ---------------------------------------------------------------------------------------------------------
 
 IN_NETWORK: dict[Primitive, tuple[set[str], Callable[[int], Pair]]] = {
     AR: ({"reduce", "multicast"}, lambda n: (2, 1)),
@@ -257,20 +320,28 @@ def test_in_network_needs_exactly_its_capabilities(primitive: Primitive) -> None
 
 @swept("topology", ["full_mesh", "torus", "mesh", "tiers", "lattice_tiers"])
 @swept("primitive", IN_NETWORK)
-def test_in_network_needs_a_switch_that_joins_the_whole_group(primitive: Primitive, topology: Topology) -> None:
+def test_in_network_needs_a_switch_that_joins_the_whole_group(
+    primitive: Primitive, topology: Topology
+) -> None:
     assert find(primitive, "in-network").why_not(on(topology, 8)) is not None
 
 
-# --- lattices -----------------------------------------------------------------------------------------------------------
+# --- lattices
+# -----------------------------------------------------------------------------------------------------------
 
 
 def reach_of(d: int, *, wrap: bool) -> int:
     """The farthest pair of one axis, found by walking."""
-    return max(min(abs(i - j), d - abs(i - j)) if wrap else abs(i - j) for i in range(d) for j in range(d))
+    return max(
+        min(abs(i - j), d - abs(i - j)) if wrap else abs(i - j) for i in range(d) for j in range(d)
+    )
 
 
-def link_loads(shape: tuple[int, ...], *, wrap: bool) -> Counter[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Messages over every directed link when each rank sends one to each other, dimension by dimension, ties split."""
+def link_loads(
+    shape: tuple[int, ...], *, wrap: bool
+) -> Counter[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Messages over every directed link when each rank sends one to each other, dimension by
+    dimension, ties split."""
     loads: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
     nodes = list(product(*map(range, shape)))
     for source, target in product(nodes, nodes):
@@ -279,7 +350,9 @@ def link_loads(shape: tuple[int, ...], *, wrap: bool) -> Counter[tuple[tuple[int
             forward = (target[axis] - here[axis]) % d
             backward = d - forward if forward else 0
             if not wrap:
-                ways = {1 if target[axis] > here[axis] else -1: (abs(target[axis] - here[axis]), 1.0)}
+                ways = {
+                    1 if target[axis] > here[axis] else -1: (abs(target[axis] - here[axis]), 1.0)
+                }
             elif d == 2 or forward < backward:
                 ways = {1: (forward, 1.0)}
             elif forward > backward:
@@ -306,7 +379,9 @@ def test_busiest_link_of_one_axis_counted_link_by_link(d: int, wrap: bool) -> No
 
 @pytest.mark.parametrize("wrap", [True, False])
 @pytest.mark.parametrize("d", [4, 6, 8, 16, 32])
-def test_busiest_link_of_an_even_axis_is_the_published_eighth_or_quarter(d: int, wrap: bool) -> None:
+def test_busiest_link_of_an_even_axis_is_the_published_eighth_or_quarter(
+    d: int, wrap: bool
+) -> None:
     assert busiest_link(Axis(d, wrap)) == d / (8 if wrap else 4)
 
 
@@ -331,7 +406,9 @@ WHOLE = [
 
 @swept("kind", ["torus", "mesh"])
 @swept("shape", WHOLE)
-def test_shortest_path_all_to_all_on_a_whole_lattice_counted_link_by_link(shape: tuple[int, ...], kind: Topology) -> None:
+def test_shortest_path_all_to_all_on_a_whole_lattice_counted_link_by_link(
+    shape: tuple[int, ...], kind: Topology
+) -> None:
     n = prod(shape)
     n_alpha, n_beta = counts(A2A, "shortest-path", lattice(shape, kind))
     assert n_beta == pytest.approx(max(link_loads(shape, wrap=kind == "torus").values()) / n)
@@ -345,7 +422,10 @@ def test_dim_by_dim_all_to_all(shape: tuple[int, ...], kind: Topology) -> None:
     loads = [(d * d // 4) / d / (2 if wrap and d >= 3 else 1) for d in shape]
     diameter = sum(d // 2 if wrap else d - 1 for d in shape)
     assert counts(A2A, "dim-by-dim", lattice(shape, kind)) == (diameter, pytest.approx(sum(loads)))
-    assert counts(A2A, "shortest-path", lattice(shape, kind)) == (diameter, pytest.approx(max(loads)))
+    assert counts(A2A, "shortest-path", lattice(shape, kind)) == (
+        diameter,
+        pytest.approx(max(loads)),
+    )
 
 
 @swept("kind", ["torus", "mesh"])
@@ -381,14 +461,21 @@ def test_bidirectional_on_a_torus(shape: tuple[int, ...]) -> None:
 def test_multi_ring_on_a_cube(d: int, k: int) -> None:
     n = d**k
     group = lattice((d,) * k)
-    assert counts(AR, "multi-ring", group) == (2 * k * (d // 2), pytest.approx(2 * (n - 1) / n / (2 * k)))
+    assert counts(AR, "multi-ring", group) == (
+        2 * k * (d // 2),
+        pytest.approx(2 * (n - 1) / n / (2 * k)),
+    )
     for primitive in (AG, RS):
-        assert counts(primitive, "multi-ring", group) == (k * (d // 2), pytest.approx((n - 1) / n / (2 * k)))
+        assert counts(primitive, "multi-ring", group) == (
+            k * (d // 2),
+            pytest.approx((n - 1) / n / (2 * k)),
+        )
 
 
 @swept("shape", SHAPES)
 def test_multi_ring_follows_its_parts_step_by_step(shape: tuple[int, ...]) -> None:
-    """k parts of M/k; part i runs the axes from i on, cyclically; a step costs the slowest part on its own axis."""
+    """k parts of M/k; part i runs the axes from i on, cyclically; a step costs the slowest part on
+    its own axis."""
     used = [d for d in shape if d > 1]
     k, n_alpha, n_beta = len(used), 0, 0.0
     for step in range(k):
@@ -412,7 +499,10 @@ def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
         if odd:
             assert row.why_not(group) == f"needs a power-of-two size on every axis, got {odd[0]}"
             continue
-        assert counts(primitive, row.name, group) == (times * sum(map(lg, shape)), pytest.approx(times * (n - 1) / n))
+        assert counts(primitive, row.name, group) == (
+            times * sum(map(lg, shape)),
+            pytest.approx(times * (n - 1) / n),
+        )
         assert row.status == "idealised"
         assert "on ring wiring" in row.note
 
@@ -421,7 +511,10 @@ def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
 def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
     for primitive in (BC, REDUCE):
         row = find(primitive, "dim-chain-middle")
-        assert counts(primitive, row.name, lattice(shape, "mesh")) == (sum(ceil((d - 1) / 2) for d in shape), 1)
+        assert counts(primitive, row.name, lattice(shape, "mesh")) == (
+            sum(ceil((d - 1) / 2) for d in shape),
+            1,
+        )
         assert row.why_not(lattice(shape)) == "needs a mesh; this is a torus"
         assert row.status == "idealised"
         assert "root to stand in the middle" in row.note
@@ -431,16 +524,25 @@ def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kind", ["torus", "mesh"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_broadcast_down_all_links_of_the_root(shape: tuple[int, ...], kind: Topology) -> None:
-    """Farthest is the far corner, one hop along each axis at a time, or what waits at its door for the way round."""
+    """Farthest is the far corner, one hop along each axis at a time, or what waits at its door for
+    the way round."""
     group, used = lattice(shape, kind), [d for d in shape if d > 1]
     rings = kind == "torus" and min(used) > 2
     if not rings and len(used) == 1:
-        assert find(BC, "multi-chain").why_not(group) == "an open line has one link from its end: that is dim-chain"
+        assert (
+            find(BC, "multi-chain").why_not(group)
+            == "an open line has one link from its end: that is dim-chain"
+        )
         return
     corner = sum(d - 1 for d in used)
-    beside = [corner + 1 if rings else corner - (d - 1) + 2 for d in used] if len(used) > 1 else [corner]
+    beside = (
+        [corner + 1 if rings else corner - (d - 1) + 2 for d in used] if len(used) > 1 else [corner]
+    )
     for primitive in (BC, REDUCE):
-        assert counts(primitive, "multi-chain", group) == (max(corner, *beside), pytest.approx(1 / len(used) / (1 + rings)))
+        assert counts(primitive, "multi-chain", group) == (
+            max(corner, *beside),
+            pytest.approx(1 / len(used) / (1 + rings)),
+        )
 
 
 def test_both_directions_need_closed_axes() -> None:
@@ -449,7 +551,10 @@ def test_both_directions_need_closed_axes() -> None:
         assert row.why_not(lattice((4, 4), "mesh")) is not None
         partial = Group(12, "torus", axes=(Axis(4, wrap=True), Axis(3, wrap=False)))
         assert "3 ranks along axis 2 are an open line" in (row.why_not(partial) or "")
-        assert row.why_not(Group(8, "torus", axes=(Axis(4, wrap=True), Axis(2, wrap=False)))) is None  # two ranks: one link
+        # two ranks: one link
+        assert (
+            row.why_not(Group(8, "torus", axes=(Axis(4, wrap=True), Axis(2, wrap=False)))) is None
+        )
 
 
 def test_on_an_open_axis_a_multi_ring_takes_all_steps_and_twice_the_bytes() -> None:
@@ -470,7 +575,8 @@ def test_the_phases_of_a_lattice_all_reduce_mirror_each_other(shape: tuple[int, 
         assert [t.primitive for t in phases] == [RS] * half + [AG] * half
 
 
-# --- identities ---------------------------------------------------------------------------------------------------------
+# --- identities
+# ---------------------------------------------------------------------------------------------------------
 
 GROUPS = [
     *[on(topology, n) for topology in ("star", "full_mesh", "clos") for n in (2, 3, 8, 72, 512)],  # type: ignore[arg-type]
@@ -482,7 +588,10 @@ def runs(primitive: Primitive, name: str, group: Group) -> bool:
     return find(primitive, name).why_not(group) is None
 
 
-@pytest.mark.parametrize("name", ["ring", "pat", "direct", "in-network", "dim-ring", "dim-ring-bidirectional", "multi-ring"])
+@pytest.mark.parametrize(
+    "name",
+    ["ring", "pat", "direct", "in-network", "dim-ring", "dim-ring-bidirectional", "multi-ring"],
+)
 def test_all_gather_costs_what_reduce_scatter_does(name: str) -> None:
     here = [group for group in GROUPS if runs(AG, name, group)]
     assert here
@@ -492,7 +601,9 @@ def test_all_gather_costs_what_reduce_scatter_does(name: str) -> None:
 
 def test_doubling_costs_what_halving_does() -> None:
     for n in POWERS:
-        assert counts(AG, "recursive-doubling", on("star", n)) == counts(RS, "recursive-halving", on("star", n))
+        assert counts(AG, "recursive-doubling", on("star", n)) == counts(
+            RS, "recursive-halving", on("star", n)
+        )
 
 
 HALVES = {
@@ -511,7 +622,11 @@ def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> No
     here = [group for group in GROUPS if runs(AR, name, group)]
     assert here
     for group in here:
-        whole, one, other = counts(AR, name, group), counts(RS, scatter, group), counts(AG, gather, group)
+        whole, one, other = (
+            counts(AR, name, group),
+            counts(RS, scatter, group),
+            counts(AG, gather, group),
+        )
         assert whole == pytest.approx((one[0] + other[0], one[1] + other[1]))
 
 
@@ -534,7 +649,8 @@ def test_reduce_is_a_broadcast_backwards(name: str) -> None:
             assert counts(BC, name, group) == counts(REDUCE, name, group)
 
 
-# --- lower bounds -------------------------------------------------------------------------------------------------------
+# --- lower bounds
+# -------------------------------------------------------------------------------------------------------
 
 AT_ONCE = {"one-shot", "two-shot", "direct", "in-network", "send"}
 """These post several messages for one α, or leave the work to the switches: no lg N rounds."""
@@ -542,15 +658,23 @@ AT_ONCE = {"one-shot", "two-shot", "direct", "in-network", "send"}
 
 @swept("row", every_algorithm())
 def test_no_schedule_beats_the_lower_bounds(row: object) -> None:
-    """n_β on all ports of a rank together; n_α of schedules that exchange with one rank at a time."""
+    """n_β on all ports of a rank together; n_α of schedules that exchange with one rank at a
+    time."""
     primitive, name = row.primitive, row.name  # type: ignore[attr-defined]
     for group in [*GROUPS, *(on("tiers", n) for n in (4, 64, 144))]:
         if not runs(primitive, name, group):
             continue
         n_alpha, n_beta = counts(primitive, name, group)
-        least = 1.0 if (primitive, name) == (AR, "in-network") else least_n_beta(primitive, group.ranks)
-        # A2A, AG and RS by all links at once and lattices: the bound holds for the sum of a rank's ports.
-        ports = group.ranks - 1 if group.topology == "full_mesh" else sum(min(a.size - 1, 2) for a in group.axes) or 1
+        least = (
+            1.0 if (primitive, name) == (AR, "in-network") else least_n_beta(primitive, group.ranks)
+        )
+        # A2A, AG and RS by all links at once and lattices: the bound holds for the sum of a rank's
+        # ports.
+        ports = (
+            group.ranks - 1
+            if group.topology == "full_mesh"
+            else sum(min(a.size - 1, 2) for a in group.axes) or 1
+        )
         assert n_beta * ports >= least * (1 - 1e-12)
         if not group.axes and name not in AT_ONCE:
             assert n_alpha >= log2(group.ranks)
@@ -560,20 +684,31 @@ def test_no_schedule_beats_the_lower_bounds(row: object) -> None:
 
 def test_only_reduction_in_the_switch_goes_below_the_bound_of_an_all_reduce() -> None:
     below = {
-        row.name for row in algorithms(AR) if runs(AR, row.name, on("star", 64)) and counts(AR, row.name, on("star", 64))[1] < 1.9
+        row.name
+        for row in algorithms(AR)
+        if runs(AR, row.name, on("star", 64)) and counts(AR, row.name, on("star", 64))[1] < 1.9
     }
     assert below == {"in-network"}
 
 
-# --- the registry -------------------------------------------------------------------------------------------------------
+# --- the registry
+# -------------------------------------------------------------------------------------------------------
 
 FLAT = {
-    AR: """ring tree double-binary-tree recursive-doubling rabenseifner one-shot two-shot in-network
-        dim-ring dim-rabenseifner dim-ring-bidirectional multi-ring outer-ring multi-rail-ring inner-ring""",
+    AR: (
+        """ring tree double-binary-tree recursive-doubling rabenseifner one-shot two-shot in-network
+        dim-ring dim-rabenseifner dim-ring-bidirectional multi-ring outer-ring multi-rail-ring inner-ring"""
+    ),
     AG: "ring recursive-doubling pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
     RS: "ring recursive-halving pat direct in-network dim-ring dim-ring-bidirectional multi-ring",
-    BC: "chain binomial pipelined-tree scatter-allgather in-network dim-chain dim-chain-bidirectional dim-chain-middle",
-    REDUCE: "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional dim-chain-middle",
+    BC: (
+        "chain binomial pipelined-tree scatter-allgather in-network dim-chain"
+        " dim-chain-bidirectional dim-chain-middle"
+    ),
+    REDUCE: (
+        "chain binomial pipelined-tree in-network dim-chain dim-chain-bidirectional"
+        " dim-chain-middle"
+    ),
     A2A: "pairwise bruck direct in-network shortest-path dim-by-dim",
     P2P: "send",
 }
@@ -592,7 +727,9 @@ COMPOSED = {
 def test_every_row_of_the_model_is_registered(primitive: Primitive) -> None:
     missing = set(FLAT[primitive].split()) - {row.name for row in algorithms(primitive)}
     assert not missing
-    assert COMPOSED.get(primitive, set()) == {row.name for row in every_composition() if row.primitive is primitive}
+    assert COMPOSED.get(primitive, set()) == {
+        row.name for row in every_composition() if row.primitive is primitive
+    }
 
 
 def test_every_row_of_the_tables_is_tested_above() -> None:
@@ -608,12 +745,22 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         "multi-ring",
         "dim-rabenseifner",
     }
-    rails = {"multi-rail-ring", "multi-rail-chain", "multi-rail-tree", "multi-rail-direct"}  # the last two in test_uneven
+    # the last two in test_uneven
+    rails = {"multi-rail-ring", "multi-rail-chain", "multi-rail-tree", "multi-rail-direct"}
     baselines = {"outer-ring", "inner-ring", "outer-pairwise", "inner-pairwise"}
-    # test_hyperx, test_forest, test_tacos, test_mcf, test_dragonfly: by each axis's load, cuts, linear programmes, each link
+    # test_hyperx, test_forest, test_tacos, test_mcf, test_dragonfly: by each axis's load, cuts,
+    # linear programmes, each link
     on_links = {"all-axes", "forest", "tacos", "mcf", "gateway-ring", "gateway-chain"}
-    others = lattices | rails | baselines | on_links | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
-    assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
+    others = (
+        lattices
+        | rails
+        | baselines
+        | on_links
+        | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
+    )
+    assert {
+        (row.primitive, row.name) for row in every_algorithm() if row.name not in others
+    } == checked
 
 
 @swept("row", every_algorithm())
@@ -632,12 +779,21 @@ def test_every_row_is_documented(row: object) -> None:
 def test_flat_rings_over_tiers(passes: tuple[Primitive, int], n: int) -> None:
     primitive, times = passes
     for name in ("outer-ring", "inner-ring", "multi-rail-ring"):
-        assert counts(primitive, name, on("tiers", n)) == (times * (n - 1), pytest.approx(times * (n - 1) / n))
-        assert find(primitive, name).why_not(on("star", n)) == "needs a group over several tiers; this is a star"
+        assert counts(primitive, name, on("tiers", n)) == (
+            times * (n - 1),
+            pytest.approx(times * (n - 1) / n),
+        )
+        assert (
+            find(primitive, name).why_not(on("star", n))
+            == "needs a group over several tiers; this is a star"
+        )
         assert (find(primitive, name).status == "hypothetical") == (name == "inner-ring")
     for rooted in (BC, REDUCE):
         assert counts(rooted, "multi-rail-chain", on("tiers", n)) == (n - 1, 1)
-        assert find(rooted, "multi-rail-chain").why_not(on("clos", n)) == "needs a group over several tiers; this is a Clos"
+        assert (
+            find(rooted, "multi-rail-chain").why_not(on("clos", n))
+            == "needs a group over several tiers; this is a Clos"
+        )
     for name in ("outer-pairwise", "inner-pairwise"):
         assert counts(A2A, name, on("tiers", n)) == (n - 1, pytest.approx((n - 1) / n))
 

@@ -26,7 +26,9 @@ def best(where: Any, name: str, **more: Any) -> Any:
     return colltool.price(where, "ar", size=1e9, algorithms=[name], ideal=True, **more).best
 
 
-@pytest.mark.parametrize(("servers", "expect", "rtol"), [(1, 500, 0.03), (1, 512, 0.02), (8, 64, 0.02)])
+@pytest.mark.parametrize(
+    ("servers", "expect", "rtol"), [(1, 500, 0.03), (1, 512, 0.02), (8, 64, 0.02)]
+)
 def test_against_a_ring_of_1024(servers: int, expect: float, rtol: float) -> None:
     """The documents' figures are of the bandwidth term."""
     where = fabric(star(1024))
@@ -56,7 +58,12 @@ def test_verify_proves_it_and_its_price() -> None:
 
 def test_it_is_named_with_its_servers() -> None:
     row = best(fabric(star(16)), "parameter-server:8")
-    assert (row.title, row.spec, row.n_alpha, row.n_beta) == ("parameter-server (8)", "parameter-server:8", 2, 2)
+    assert (row.title, row.spec, row.n_alpha, row.n_beta) == (
+        "parameter-server (8)",
+        "parameter-server:8",
+        2,
+        2,
+    )
     assert best(fabric(star(16)), row.title).spec == row.spec, "as tables print it"
     assert best(fabric(star(16)), "parameter-server:1").spec == "parameter-server"
 
@@ -68,11 +75,15 @@ def test_no_table_lists_it() -> None:
         found = colltool.price(where, "ar", size=1e3)
         assert not [row for row in found.results if "parameter-server" in row.spec]
         assert not [one for one in found.infeasible if one.algorithm == "parameter-server"]
-        assert not [one for one in colltool.verify(where, "ar").results if "parameter-server" in one.spec]
+        assert not [
+            one for one in colltool.verify(where, "ar").results if "parameter-server" in one.spec
+        ]
 
 
 def test_nccl_has_none() -> None:
-    found = colltool.price(fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"])
+    found = colltool.price(
+        fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"]
+    )
     assert [row.spec for row in found.runnable] == ["ring"]
     assert found.best.spec == "parameter-server"  # named, so it is compared
     other = found.best
@@ -99,18 +110,28 @@ def test_what_is_no_number_of_servers(name: str, words: str) -> None:
 
 def test_it_needs_a_switch() -> None:
     for where in (fabric(torus(4, 4)), fabric(star(8), clos(4, alpha=2.0))):
-        with pytest.raises(ColltoolError, match="parameter-server cannot run here: needs a star or a Clos"):
+        with pytest.raises(
+            ColltoolError, match="parameter-server cannot run here: needs a star or a Clos"
+        ):
             best(where, "parameter-server")
 
 
 def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
     where = fabric(star(16, algorithms={"all_reduce": ["parameter-server:4"]}))
-    found = colltool.plan({"calls": [{"primitive": "ar", "group": "all", "size": "1GB"}]}, where, links=True, ideal=True)
+    found = colltool.plan(
+        {"calls": [{"primitive": "ar", "group": "all", "size": "1GB"}]},
+        where,
+        links=True,
+        ideal=True,
+    )
     assert found.collectives[0].sent.cost.algorithm == "parameter-server (4)"
     assert found.wires[0].busy_s == pytest.approx(4 * 1e9 / 100e9)
     assert found.links is not None
     assert found.links.notes == (
-        "not counted, all: the servers of parameter-server are not among the ranks, so their ports are unknown",
+        (
+            "not counted, all: the servers of parameter-server are not among the ranks, so their"
+            " ports are unknown"
+        ),
     )
     for name, words in (
         ("parameter-servers", "no algorithm 'parameter-servers'"),
@@ -121,12 +142,16 @@ def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
 
 
 def test_energy_is_of_what_the_ranks_send_and_take() -> None:
-    assert best(fabric(star(16, energy="30pJ/bit")), "parameter-server:4").energy_J == pytest.approx(2 * 16 * 8e9 * 30e-12)
+    assert best(
+        fabric(star(16, energy="30pJ/bit")), "parameter-server:4"
+    ).energy_J == pytest.approx(2 * 16 * 8e9 * 30e-12)
 
 
 def test_sizes_in_an_array() -> None:
     sizes = np.array([1e3, 1e6])
-    (row,) = colltool.price(fabric(star(16)), "ar", size=sizes, algorithms=["parameter-server:2"], ideal=True).results
+    (row,) = colltool.price(
+        fabric(star(16)), "ar", size=sizes, algorithms=["parameter-server:2"], ideal=True
+    ).results
     assert row.bandwidth_s == pytest.approx(8 * sizes / 100e9)
 
 
@@ -135,7 +160,9 @@ def test_through_the_commands(cli: Callable[..., Any]) -> None:
     assert "t = 2 α + max(1, N/K) M/BW" in told
     assert "OSDI 2014" in told
     assert "n_beta x M / BW = 64 x 16 MB" in told
-    assert "parameter-server (8)" in cli("crossover", "ar", "-f", "star512", "--algorithm", "ring,parameter-server:8")
+    assert "parameter-server (8)" in cli(
+        "crossover", "ar", "-f", "star512", "--algorithm", "ring,parameter-server:8"
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""The port budget: with how many others a rank exchanges, by routes and by the executed schedules."""
+"""The port budget: with how many others a rank exchanges, by routes and by the executed
+schedules."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def test_routes_meet_as_many_as_the_schedules_do(ranks: int) -> None:
     group = Group(ranks, "star", scale_out=True, switch=EVERYTHING)
     for row in every_algorithm():
         if row.why_not(group) is None and maker(row.primitive, row.name) is not None:
-            found, real = most_partners(row.schedule(group), group), executed(row.primitive, row.name, group)
+            found, real = (
+                most_partners(row.schedule(group), group),
+                executed(row.primitive, row.name, group),
+            )
             exact = ranks > 5 or "tree" not in row.name
             assert found == real if exact else found >= real, row.name
 
@@ -52,17 +56,25 @@ def test_neighbours_of_a_torus(name: str, shape: tuple[int, ...]) -> None:
 
 
 BUDGET: list[tuple[Primitive, str, int]] = [
-    (BC, "chain", 2), (AR, "ring", 2), (BC, "binomial", 9), (AR, "recursive-doubling", 9), (AR, "rabenseifner", 9),
-    (AR, "double-binary-tree", 4), (AR, "two-shot", 511),
-]  # fmt: skip
+    (BC, "chain", 2),
+    (AR, "ring", 2),
+    (BC, "binomial", 9),
+    (AR, "recursive-doubling", 9),
+    (AR, "rabenseifner", 9),
+    (AR, "double-binary-tree", 4),
+    (AR, "two-shot", 511),
+]
 
 
 @pytest.mark.parametrize(("primitive", "name", "partners"), BUDGET)
 def test_the_budget_on_512_ranks(primitive: Primitive, name: str, partners: int) -> None:
-    """Collectives Explainer Series 01 appendix C.5. Of a double tree: 3 in the tree where a rank is inside, 1 in the other."""
+    """Collectives Explainer Series 01 appendix C.5. Of a double tree: 3 in the tree where a rank is
+    inside, 1 in the other."""
     explained: Any = colltool.explain(name, primitive, fabric="star512", size="1MB")
     assert explained.entries[0].partners == partners
-    assert f"partners: a rank exchanges with {partners} others at most" in rendered(explained, "table")
+    assert f"partners: a rank exchanges with {partners} others at most" in rendered(
+        explained, "table"
+    )
     assert document(explained)["primitives"][0]["partners"] == partners
 
 

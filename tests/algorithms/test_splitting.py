@@ -1,4 +1,5 @@
-"""Schedules through the switches of a graph: against linear programmes, executed, and no link over what it carries."""
+"""Schedules through the switches of a graph: against linear programmes, executed, and no link over
+what it carries."""
 
 from __future__ import annotations
 
@@ -22,14 +23,22 @@ from colltool.verification.executed import flat, formula
 
 @st.composite
 def networks(draw: st.DrawFn) -> GraphWires:
-    """Connected, ranks first, one to three switches anywhere, up to three links between two nodes."""
+    """Connected, ranks first, one to three switches anywhere, up to three links between two
+    nodes."""
     ranks, switches = draw(st.integers(2, 5)), draw(st.integers(1, 3))
     order = draw(st.permutations(range(ranks + switches)))
-    links = {(order[draw(st.integers(0, at - 1))], order[at]): draw(st.integers(1, 3)) for at in range(1, len(order))}
+    links = {
+        (order[draw(st.integers(0, at - 1))], order[at]): draw(st.integers(1, 3))
+        for at in range(1, len(order))
+    }
     for a, b in draw(st.lists(st.tuples(*(st.integers(0, ranks + switches - 1),) * 2), max_size=8)):
         if a != b and (b, a) not in links:
             links.setdefault((a, b), draw(st.integers(1, 3)))
-    edges = (Edge(*way, float(count), 1e-6) for (a, b), count in links.items() for way in ((a, b), (b, a)))
+    edges = (
+        Edge(*way, float(count), 1e-6)
+        for (a, b), count in links.items()
+        for way in ((a, b), (b, a))
+    )
     return GraphWires(ranks, ranks + switches, tuple(edges))
 
 
@@ -51,8 +60,13 @@ def test_trees_are_the_best_that_cuts_let_through(wires: GraphWires, broadcast: 
 
 @given(networks(), st.sampled_from([AG, RS, AR, BC, REDUCE, A2A]))
 @settings(max_examples=examples(60), deadline=None)
-def test_schedules_do_what_they_should_in_the_time_of_the_formula(wires: GraphWires, primitive: Primitive) -> None:
-    row, group = find(primitive, "mcf" if primitive is A2A else "forest"), Group(wires.endpoints, "graph", wires=wires)
+def test_schedules_do_what_they_should_in_the_time_of_the_formula(
+    wires: GraphWires, primitive: Primitive
+) -> None:
+    row, group = (
+        find(primitive, "mcf" if primitive is A2A else "forest"),
+        Group(wires.endpoints, "graph", wires=wires),
+    )
     segments = 24  # more than any way is long
     execution, expected = flat(row, group, segments), formula(row, group, segments)
     assert execution.outcome.holds, execution.outcome.problem
@@ -63,17 +77,28 @@ def test_two_bridges_behind_a_switch_beat_either_alone() -> None:
     """NVLink between two and two of four GPUs, all at a PCIe switch: the all-gather takes both."""
     links = [{"between": [0, 1], "links": 4}, {"between": [2, 3], "links": 4}]
     where = fabric(graph(*links, *([rank, "switch"] for rank in range(4)), bw=25.0))
-    rows = {row.algorithm: row for row in colltool.price(where, "ag", size="1GB", ideal=True, library="all").results}
-    assert rows["forest"].bandwidth_s == pytest.approx(1e9 / 4 / 25e9)  # half of the others' come by each one's own port
-    assert rows["forest"].bandwidth_s < 0.6 * min(row.bandwidth_s for name, row in rows.items() if name != "forest")
+    rows = {
+        row.algorithm: row
+        for row in colltool.price(where, "ag", size="1GB", ideal=True, library="all").results
+    }
+    # half of the others' come by each one's own port
+    assert rows["forest"].bandwidth_s == pytest.approx(1e9 / 4 / 25e9)
+    assert rows["forest"].bandwidth_s < 0.6 * min(
+        row.bandwidth_s for name, row in rows.items() if name != "forest"
+    )
     assert rows["forest"].status == "reference"
     assert colltool.verify(where, "ag", algorithms="forest").results[0].verdict == "proved"
 
 
 def test_who_runs_it_and_with_how_many_is_said_of_the_group() -> None:
-    """NCCL's rings are as fast on links alone; nobody packs trees through switches. Rank 0 has a link to 1 and to the switch."""
+    """NCCL's rings are as fast on links alone; nobody packs trees through switches. Rank 0 has a
+    link to 1 and to the switch."""
     mixed = fabric(graph((0, 1), (2, 3), *([rank, "s"] for rank in range(4))))
-    row = next(one for one in colltool.price(mixed, "ag", size="1GB", library="all").results if one.algorithm == "forest")
+    row = next(
+        one
+        for one in colltool.price(mixed, "ag", size="1GB", library="all").results
+        if one.algorithm == "forest"
+    )
     assert (row.status, row.shipped_by) == ("reference", ())
     said = colltool.explain("forest", "ag", fabric=mixed, size="1GB").entries[0]
     assert (said.status, said.shipped_by, said.partners) == ("reference", (), 2)
@@ -87,12 +112,16 @@ def test_a_bisection_goes_between_switches() -> None:
     ends = [[0, "a"], [1, "a"], [2, "b"], [3, "b"], {"between": ["a", "b"], "bandwidth": "10GB/s"}]
     where = fabric(graph(*ends, bw=25.0))
     assert capabilities_of(where.tiers[0]).bisection_Bps == pytest.approx(10e9)
-    assert colltool.price(where, "a2a", size="1GB", ideal=True).best.lower_bound_s == pytest.approx(2 * 2 / 4 * 1e9 / 10e9)
+    assert colltool.price(where, "a2a", size="1GB", ideal=True).best.lower_bound_s == pytest.approx(
+        2 * 2 / 4 * 1e9 / 10e9
+    )
 
 
 @pytest.mark.parametrize("primitive", ["ar", "a2a", "p2p"])
 def test_nccl_is_priced_where_its_pick_is_not_known(primitive: str) -> None:
-    found = colltool.price(fabric(graph((0, 1), (0, 2), (1, 2))), primitive, size="1MB", library="nccl")
+    found = colltool.price(
+        fabric(graph((0, 1), (0, 2), (1, 2))), primitive, size="1MB", library="nccl"
+    )
     assert found.leading
     assert found.library is not None
     assert found.library.reason
@@ -100,15 +129,25 @@ def test_nccl_is_priced_where_its_pick_is_not_known(primitive: str) -> None:
 
 @pytest.mark.parametrize(("ranks", "switches"), [(17, 1), (4, 17)])
 def test_more_than_takes_seconds_is_refused(ranks: int, switches: int) -> None:
-    where = fabric(graph(*([rank, f"s{number}"] for rank in range(ranks) for number in range(switches))))
-    reasons = {one.algorithm: one.reason for one in colltool.price(where, "ag", size="1MB", library="all").infeasible}
+    where = fabric(
+        graph(*([rank, f"s{number}"] for rank in range(ranks) for number in range(switches)))
+    )
+    reasons = {
+        one.algorithm: one.reason
+        for one in colltool.price(where, "ag", size="1MB", library="all").infeasible
+    }
     assert "16 ranks and 16 switches at most" in reasons["forest"]
-    split = {one.algorithm: one.reason for one in colltool.price(where, "a2a", size="1MB", library="all").infeasible}
+    split = {
+        one.algorithm: one.reason
+        for one in colltool.price(where, "a2a", size="1MB", library="all").infeasible
+    }
     assert ("mcf" in split) == (switches > 16)
 
 
 @pytest.mark.parametrize(("primitive", "algorithm"), [("ag", "forest"), ("a2a", "mcf")])
-def test_what_a_layout_loads_is_not_told_of_ways_of_their_own(primitive: str, algorithm: str) -> None:
+def test_what_a_layout_loads_is_not_told_of_ways_of_their_own(
+    primitive: str, algorithm: str
+) -> None:
     where = fabric(graph((0, 1), (2, 3), *([rank, "s"] for rank in range(4))), star(2))
     with pytest.raises(ColltoolError, match="through the switches by ways of its own"):
         colltool.contention(where, {"group": 4}, primitive=primitive, algorithm=algorithm)

@@ -1,4 +1,5 @@
-"""Links matched with pieces: nobody sends what it has not got, no link carries two, all are done at the optimum's pace."""
+"""Links matched with pieces: nobody sends what it has not got, no link carries two, all are done at
+the optimum's pace."""
 
 from __future__ import annotations
 
@@ -18,12 +19,18 @@ from tests.algorithms.test_forest import Links, networks, wires_of
 
 @given(networks())
 @settings(max_examples=examples(60), deadline=None)
-def test_every_step_can_be_taken_and_all_have_everything_in_the_end(network: tuple[Links, int]) -> None:
+def test_every_step_can_be_taken_and_all_have_everything_in_the_end(
+    network: tuple[Links, int],
+) -> None:
     links, ranks = network
     wires, pieces = wires_of(links, ranks), pieces_of(ranks)
     held = [set(range(rank * pieces, (rank + 1) * pieces)) for rank in range(ranks)]
     slowest, count = min(links.values()), 0
-    unit = next(slowest / parts for parts in (1, 2, 3) if all(many * parts % slowest == 0 for many in links.values()))
+    unit = next(
+        slowest / parts
+        for parts in (1, 2, 3)
+        if all(many * parts % slowest == 0 for many in links.values())
+    )
     for moved in steps(wires):
         assert all(piece in held[a] and piece not in held[b] for a, b, piece in moved)
         assert len({(b, piece) for _, b, piece in moved}) == len(moved)
@@ -50,11 +57,18 @@ def test_every_step_can_be_taken_and_all_have_everything_in_the_end(network: tup
     ],
     ids=["mesh", "mesh of unequal axes", "torus", "torus of odd axes", "thin mesh"],
 )
-def test_more_ranks_than_trees_are_packed_for_are_within_a_hundredth_of_the_optimum(tier, shape, wrap) -> None:
+def test_more_ranks_than_trees_are_packed_for_are_within_a_hundredth_of_the_optimum(
+    tier, shape, wrap
+) -> None:
     where = fabric(tier)
     best = lp.all_gather_s(lp.lattice(shape, wrap=wrap), where.ranks) / 100
     for primitive, times in (("ag", 1), ("rs", 1), ("ar", 2)):
-        rows = {row.algorithm: row for row in colltool.price(where, primitive, size="1GB", ideal=True, library="all").results}
+        rows = {
+            row.algorithm: row
+            for row in colltool.price(
+                where, primitive, size="1GB", ideal=True, library="all"
+            ).results
+        }
         assert times * best * (1 - 1e-6) <= float(rows["tacos"].bandwidth_s) <= times * best * 1.01
         assert rows["tacos"].status == "reference"
         (proved,) = colltool.verify(where, primitive, algorithms="tacos").results
@@ -63,7 +77,9 @@ def test_more_ranks_than_trees_are_packed_for_are_within_a_hundredth_of_the_opti
 
 def test_the_same_network_has_the_same_schedule_however_its_links_are_listed() -> None:
     edges = [Edge(a, b, 1.0, 0.0) for a in range(4) for b in ((a + 1) % 4, (a - 1) % 4)]
-    assert list(steps(GraphWires(4, 4, tuple(edges)))) == list(steps(GraphWires(4, 4, tuple(reversed(edges)))))
+    assert list(steps(GraphWires(4, 4, tuple(edges)))) == list(
+        steps(GraphWires(4, 4, tuple(reversed(edges))))
+    )
 
 
 @pytest.mark.parametrize(

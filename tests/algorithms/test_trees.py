@@ -1,4 +1,5 @@
-"""The double binary tree as a graph: what it must be for its price to hold, and the edges that leave a domain."""
+"""The double binary tree as a graph: what it must be for its price to hold, and the edges that
+leave a domain."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def test_neither_tree_is_deeper_than_the_rounds_it_is_charged(n: int) -> None:
 
 @swept("n", COUNTS)
 def test_every_rank_is_interior_in_at_most_one_tree(n: int) -> None:
-    """Exactly so for even N. For odd N the first root, rank 0, is interior in both, with a single child in each: no port pays."""
+    """Exactly so for even N. For odd N the first root, rank 0, is interior in both, with a single
+    child in each: no port pays."""
     first, second = (children(parents) for parents in double_tree(n))
     both = [rank for rank in range(n) if first[rank] and second[rank]]
     if n % 2 == 0:
@@ -63,7 +65,8 @@ def test_every_rank_is_interior_in_at_most_one_tree(n: int) -> None:
 
 @swept("n", COUNTS)
 def test_no_port_carries_more_than_the_price_says(n: int) -> None:
-    """Broadcast: at most M out of a rank and M into it. All-reduce: at most 2M each way, in units of half a payload."""
+    """Broadcast: at most M out of a rank and M into it. All-reduce: at most 2M each way, in units
+    of half a payload."""
     trees = double_tree(n)
     below = [children(parents) for parents in trees]
     for rank in range(n):
@@ -77,12 +80,19 @@ def test_no_port_carries_more_than_the_price_says(n: int) -> None:
 @swept("n", COUNTS)
 def test_the_trees_are_those_that_are_executed(n: int) -> None:
     assert [list(one) for one in double_tree(n)] == [one.tolist() for one in two_trees(n)]
-    assert [list(one) for one in trees_under_one_root(n)] == [one.tolist() for one in two_trees_under_one_root(n)]
+    assert [list(one) for one in trees_under_one_root(n)] == [
+        one.tolist() for one in two_trees_under_one_root(n)
+    ]
 
 
-def crossings(n: int, domain: int, trees: tuple[tuple[int, ...], ...]) -> tuple[dict[int, int], dict[int, int]]:
+def crossings(
+    n: int, domain: int, trees: tuple[tuple[int, ...], ...]
+) -> tuple[dict[int, int], dict[int, int]]:
     """By domain: edges whose parent is inside and child outside, and the other way round."""
-    above, below = dict.fromkeys(range(-(-n // domain)), 0), dict.fromkeys(range(-(-n // domain)), 0)
+    above, below = (
+        dict.fromkeys(range(-(-n // domain)), 0),
+        dict.fromkeys(range(-(-n // domain)), 0),
+    )
     for parents in trees:
         for child, parent in enumerate(parents):
             if parent >= 0 and parent // domain != child // domain:

@@ -1,4 +1,5 @@
-"""Prices of a twisted torus against graphs built cable by cable, linear programmes, the plain torus and published gains."""
+"""Prices of a twisted torus against graphs built cable by cable, linear programmes, the plain torus
+and published gains."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from colltool.algorithms.registry import find
 from colltool.algorithms.twisted import distances, links_across, mean_load, parts_of, twisted_axes
 from colltool.base.primitives import A2A, AG, totals
 
-SHAPES = [(2, 4), (4, 2), (3, 6), (4, 8), (2, 2, 4), (2, 4, 2), (2, 4, 4), (3, 3, 6), (4, 4, 8), (4, 8, 8)]
+SHAPES = [
+    (2, 4),
+    (4, 2),
+    (3, 6),
+    (4, 8),
+    (2, 2, 4),
+    (2, 4, 2),
+    (2, 4, 4),
+    (3, 3, 6),
+    (4, 4, 8),
+    (4, 8, 8),
+]
 
 
 def axes_of(shape: tuple[int, ...]) -> tuple[Axis, ...]:
@@ -27,7 +39,12 @@ def axes_of(shape: tuple[int, ...]) -> tuple[Axis, ...]:
 
 def cables(shape: tuple[int, ...]) -> Arcs:
     k = min(shape)
-    return lattice(shape, twist={axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k})
+    return lattice(
+        shape,
+        twist={
+            axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k
+        },
+    )
 
 
 def walked(arcs: Arcs, start: int) -> list[int]:
@@ -51,12 +68,21 @@ def test_distances_are_those_of_the_cables(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 6), (4, 8), (2, 2, 4), (2, 4, 4)], ids=str)
 def test_an_all_to_all_is_the_best_that_any_routing_could_do(shape: tuple[int, ...]) -> None:
-    assert mean_load(axes_of(shape)) == pytest.approx(all_to_all_s(cables(shape), prod(shape)), rel=1e-6)
+    assert mean_load(axes_of(shape)) == pytest.approx(
+        all_to_all_s(cables(shape), prod(shape)), rel=1e-6
+    )
 
 
 def test_an_all_gather_is_near_what_trees_could_do() -> None:
-    """multi-ring: after the first axis short ones are open lines, which costs 20% on 2 x 2 x 4 and 9.4% on 4 x 8 x 8."""
-    for shape, above in (((2, 4), 1.143), ((4, 8), 1.097), ((2, 2, 4), 1.2), ((4, 4, 8), 1.119), ((4, 8, 8), 1.095)):
+    """multi-ring: after the first axis short ones are open lines, which costs 20% on 2 x 2 x 4 and
+    9.4% on 4 x 8 x 8."""
+    for shape, above in (
+        ((2, 4), 1.143),
+        ((4, 8), 1.097),
+        ((2, 2, 4), 1.2),
+        ((4, 4, 8), 1.119),
+        ((4, 8, 8), 1.095),
+    ):
         group = Group(prod(shape), "torus", axes_of(shape))
         price = totals(find(AG, "multi-ring").schedule(group))[1]
         best = all_gather_s(cables(shape), prod(shape), takers=[0])
@@ -64,11 +90,18 @@ def test_an_all_gather_is_near_what_trees_could_do() -> None:
         assert price / best == pytest.approx(above, abs=1e-3)
 
 
-@pytest.mark.parametrize(("shape", "ours", "published"), [((4, 4, 8), 1.745, 1.63), ((4, 8, 8), 1.391, 1.31)])
-def test_the_gain_that_tpu_v4_published(shape: tuple[int, ...], ours: float, published: float) -> None:
-    """Jouppi et al., ISCA 2023, section 2.8: measured, so a little less than links allow; ours are 7.1% and 6.2% above."""
+@pytest.mark.parametrize(
+    ("shape", "ours", "published"), [((4, 4, 8), 1.745, 1.63), ((4, 8, 8), 1.391, 1.31)]
+)
+def test_the_gain_that_tpu_v4_published(
+    shape: tuple[int, ...], ours: float, published: float
+) -> None:
+    """Jouppi et al., ISCA 2023, section 2.8: measured, so a little less than links allow; ours are
+    7.1% and 6.2% above."""
     plain, twisted = (
-        colltool.price(fabric(torus(*shape, twist=twist)), "a2a", size="1GB", ideal=True).best.bandwidth_s
+        colltool.price(
+            fabric(torus(*shape, twist=twist)), "a2a", size="1GB", ideal=True
+        ).best.bandwidth_s
         for twist in (False, True)
     )
     assert plain / twisted == pytest.approx(ours, abs=1e-3)
@@ -77,7 +110,8 @@ def test_the_gain_that_tpu_v4_published(shape: tuple[int, ...], ours: float, pub
 
 @pytest.mark.parametrize("shape", [(4,), (6, 6), (4, 4, 4), (5, 5, 5)], ids=str)
 def test_without_a_twist_the_mean_distance_gives_the_load_of_a_cube(shape: tuple[int, ...]) -> None:
-    """Where all axes are alike the plain torus loads all links alike too, and both formulas hold."""
+    """Where all axes are alike the plain torus loads all links alike too, and both formulas
+    hold."""
     axes = tuple(Axis(size, wrap=True) for size in shape)
     assert mean_load(axes) == pytest.approx(all_to_all_load(axes))
 
@@ -89,7 +123,11 @@ def test_a_twist_never_makes_an_all_to_all_slower() -> None:
         assert distances(axes_of(shape)).longest < sum(axis.diameter for axis in plain)
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 4), (4, 16), (4, 6), (1, 2), (2, 1), (4, 4, 16), (2, 2, 2, 4), (4, 8, 16)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(4,), (4, 4), (4, 16), (4, 6), (1, 2), (2, 1), (4, 4, 16), (2, 2, 2, 4), (4, 8, 16)],
+    ids=str,
+)
 def test_other_shapes_have_no_twist(shape: tuple[int, ...]) -> None:
     assert twisted_axes(shape) is None
 

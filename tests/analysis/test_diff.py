@@ -72,7 +72,9 @@ TOLERANCES = [
 
 
 @pytest.mark.parametrize(("factor", "rtol", "moved"), TOLERANCES)
-def test_the_tolerance_is_relative_to_the_old_number(factor: float, rtol: float, moved: bool | None) -> None:
+def test_the_tolerance_is_relative_to_the_old_number(
+    factor: float, rtol: float, moved: bool | None
+) -> None:
     old, new = priced(), priced()
     row(new, "ring")["total_s"] *= factor
     found = colltool.diff(old, new, rtol)
@@ -92,7 +94,11 @@ def test_a_row_more_and_a_row_less_are_named_once() -> None:
     old, new = priced(), priced()
     new["results"] = [r for r in new["results"] if r["algorithm"] != "tree"]
     found = colltool.diff(old, new)
-    assert (found.added, [plain(where) for where in found.removed], found.changed) == ((), ["results[tree]"], ())
+    assert (found.added, [plain(where) for where in found.removed], found.changed) == (
+        (),
+        ["results[tree]"],
+        (),
+    )
     back = colltool.diff(new, old)
     assert ([plain(where) for where in back.added], back.removed) == (["results[tree]"], ())
     assert found.moved
@@ -112,7 +118,11 @@ def test_another_size_is_another_question() -> None:
 
 def test_every_price_moves_with_alpha() -> None:
     found = colltool.diff(priced(alpha=1.0), priced(alpha=2.0))
-    moved = {plain(c.where): c.relative for c in found.changed if c.where.endswith("].alpha_s") and ".phases" not in c.where}
+    moved = {
+        plain(c.where): c.relative
+        for c in found.changed
+        if c.where.endswith("].alpha_s") and ".phases" not in c.where
+    }
     assert moved == {f"results[{r['algorithm']}].alpha_s": 1.0 for r in priced()["results"]}
 
 
@@ -132,7 +142,8 @@ def test_text_and_missing_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "moved"), [(0.0, 0.0, False), (0.0, 1.0, True), (1.0, 0.0, True), (0, 0.0, False), (1, 1.0, False)]
+    ("before", "after", "moved"),
+    [(0.0, 0.0, False), (0.0, 1.0, True), (1.0, 0.0, True), (0, 0.0, False), (1, 1.0, False)],
 )
 def test_from_and_to_zero(before: float, after: float, moved: bool) -> None:
     old, new = ({"schema": "colltool.price/1", "overhead_s": number} for number in (before, after))
@@ -141,15 +152,24 @@ def test_from_and_to_zero(before: float, after: float, moved: bool) -> None:
 
 def test_phases_with_the_same_name_are_told_apart() -> None:
     where = colltool.load_fabric("nvl72")
-    old, new = (as_document(colltool.price(where, "ar", size=1e6, algorithms="hierarchical:ring/ring")) for _ in range(2))
+    old, new = (
+        as_document(colltool.price(where, "ar", size=1e6, algorithms="hierarchical:ring/ring"))
+        for _ in range(2)
+    )
     new["results"][0]["phases"][2]["alpha_s"] *= 2
     (change,) = colltool.diff(old, new).changed
     assert "all_gather" in change.where
 
 
 def test_equal_identities_are_numbered() -> None:
-    old = {"schema": "colltool.price/1", "results": [{"name": "x", "t": 1.0}, {"name": "x", "t": 2.0}]}
-    new = {"schema": "colltool.price/1", "results": [{"name": "x", "t": 1.0}, {"name": "x", "t": 3.0}]}
+    old = {
+        "schema": "colltool.price/1",
+        "results": [{"name": "x", "t": 1.0}, {"name": "x", "t": 2.0}],
+    }
+    new = {
+        "schema": "colltool.price/1",
+        "results": [{"name": "x", "t": 1.0}, {"name": "x", "t": 3.0}],
+    }
     (change,) = colltool.diff(old, new).changed
     assert (change.old, change.new) == (2.0, 3.0)
 
@@ -157,7 +177,12 @@ def test_equal_identities_are_numbered() -> None:
 def test_plain_lists_are_compared_whole() -> None:
     old, new = ({"schema": "colltool.price/1", "notes": notes} for notes in (["a"], ["a", "b"]))
     (change,) = colltool.diff(old, new).changed
-    assert (change.where, change.old, change.new, change.relative) == ("notes", ["a"], ["a", "b"], None)
+    assert (change.where, change.old, change.new, change.relative) == (
+        "notes",
+        ["a"],
+        ["a", "b"],
+        None,
+    )
 
 
 @pytest.mark.parametrize("broken", [{}, {"schema": "other/1"}, {"schema": None}, {"schema": 7}])
@@ -185,7 +210,9 @@ def test_two_fabrics_are_compared_row_by_row() -> None:
     found = colltool.diff(one, other)
     unlike = [where for where in (*found.added, *found.removed) if ".phases[" not in where]
     told = ("library", "interval.parts")
-    assert all(any(part in where for part in told) for where in unlike), "other tiers, another library, and nothing else"
+    assert all(any(part in where for part in told) for where in unlike), (
+        "other tiers, another library, and nothing else"
+    )
     moved = {change.where: change for change in found.changed}
     assert (moved["fabric"].old, moved["fabric"].new) == ("dgx-h100", "mi300x")
     assert sum(where.endswith("total_s") for where in moved) == 4
@@ -207,7 +234,9 @@ def test_a_ladder_of_several_fabrics_keeps_them_apart() -> None:
 def test_a_number_that_is_not_finite_is_refused_with_its_place(value: Any) -> None:
     old, new = priced(), priced()
     row(new, "ring")["total_s"] = value
-    with pytest.raises(ColltoolError, match=r"^new: results\[ring\]\.total_s is .*, which cannot be compared"):
+    with pytest.raises(
+        ColltoolError, match=r"^new: results\[ring\]\.total_s is .*, which cannot be compared"
+    ):
         colltool.diff(old, new)
     with pytest.raises(ColltoolError, match=r"^old: "):
         colltool.diff(new, old)
@@ -230,7 +259,8 @@ def test_a_document_that_is_nested_beyond_reason() -> None:
 def test_long_texts_are_cut_in_a_table_and_whole_in_the_document() -> None:
     notes = ["a note of many words", "and another"]
     result = colltool.diff(
-        {"schema": "colltool.price/1", "notes": notes}, {"schema": "colltool.price/1", "notes": [*notes, "new"]}
+        {"schema": "colltool.price/1", "notes": notes},
+        {"schema": "colltool.price/1", "notes": [*notes, "new"]},
     )
     assert "a note of many words;...</td>" in result._repr_html_()
     assert result.changed[0].new == [*notes, "new"]
@@ -246,7 +276,9 @@ def test_one_size_against_several() -> None:
 
 
 def as_listed(sizes: list[str]) -> Document:
-    made: Document = json.loads(to_json(document(colltool.price_list(fabric(star(12, 1.0, 100.0)), "ar", sizes=sizes))))
+    made: Document = json.loads(
+        to_json(document(colltool.price_list(fabric(star(12, 1.0, 100.0)), "ar", sizes=sizes)))
+    )
     return made
 
 
@@ -257,14 +289,20 @@ def test_what_is_said_again_is_no_change_of_its_own() -> None:
     assert {"total_s", "bandwidth_s"} <= moved
     assert not moved & {"alpha_share", "bandwidth_share", "of_total"}
     cells = [
-        document(colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.bandwidth={one}GB/s"])) for one in (400, 900)
+        document(
+            colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.bandwidth={one}GB/s"])
+        )
+        for one in (400, 900)
     ]
     assert "alpha_share" in {one.where.rsplit(".", 1)[-1] for one in colltool.diff(*cells).changed}
 
 
-@pytest.mark.parametrize("reading", [{"tree_beta": 1.0}, {"ports": "one"}, {"ring_alpha": "worst"}], ids=str)
+@pytest.mark.parametrize(
+    "reading", [{"tree_beta": 1.0}, {"ports": "one"}, {"ring_alpha": "worst"}], ids=str
+)
 def test_ladders_under_other_readings_say_so(reading: dict[str, Any]) -> None:
-    """A ladder leaves the usual readings out; the other's are what moved, and no formula is blamed."""
+    """A ladder leaves the usual readings out; the other's are what moved, and no formula is
+    blamed."""
     usual, other = (document(colltool.ladder(**more)) for more in ({}, reading))
     (name,) = reading
     for old, new in ((usual, other), (other, usual)):

@@ -1,4 +1,5 @@
-"""The interval that nine of ten measurements lie in: how it widens, what it says, and what every answer carries of it."""
+"""The interval that nine of ten measurements lie in: how it widens, what it says, and what every
+answer carries of it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from colltool.estimate import spread
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval, ground_of, interval_of, ratio_sigma
-from colltool.estimate.spread import ErrorQuestion, MeasuredPlace, index, indexed, law, nearest_row, spread_of
+from colltool.estimate.spread import (
+    ErrorQuestion,
+    MeasuredPlace,
+    index,
+    indexed,
+    law,
+    nearest_row,
+    spread_of,
+)
 from colltool.fabric.media import GENERATIONS
 from colltool.render.intervals import within_words
 from colltool.render.schemas import document_schema
@@ -36,9 +45,16 @@ ranks = st.sampled_from([2**power for power in range(1, 14)] + [72, 144, 1440])
 sizes = st.floats(3, 36).map(lambda power: 2.0**power)
 flags = st.booleans()
 questions = st.builds(
-    ErrorQuestion, places, st.sampled_from(COLLECTIVES), ranks, sizes, amd=flags, racks=flags, one_process=flags,
+    ErrorQuestion,
+    places,
+    st.sampled_from(COLLECTIVES),
+    ranks,
+    sizes,
+    amd=flags,
+    racks=flags,
+    one_process=flags,
     moved=st.floats(0, 3),
-)  # fmt: skip
+)
 
 
 def sigma(asked: ErrorQuestion, rows: spread.Index | None = None) -> float:
@@ -57,7 +73,9 @@ def width(one: Interval) -> float:
 
 
 @given(questions, st.floats(0.01, 6))
-def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(asked: ErrorQuestion, away: float) -> None:
+def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(
+    asked: ErrorQuestion, away: float
+) -> None:
     """Beyond the largest that was measured, in ranks and in size."""
     several = index()[asked.place]
     most, largest = max(one.ranks for one in several), max(one.sizes[-1] for one in several)
@@ -78,7 +96,9 @@ def test_sigma_never_falls_when_a_dial_moves_further(asked: ErrorQuestion, more:
 
 
 @given(questions, st.sampled_from(["generation", "medium"]))
-def test_sigma_never_falls_for_a_device_or_a_medium_without_rows(asked: ErrorQuestion, part: str) -> None:
+def test_sigma_never_falls_for_a_device_or_a_medium_without_rows(
+    asked: ErrorQuestion, part: str
+) -> None:
     other = asked.place._replace(**{part: "never measured"})
     assert sigma(asked._replace(place=other)) >= sigma(asked) - 1e-12
 
@@ -90,29 +110,40 @@ def test_sigma_never_falls_for_a_collective_without_rows(asked: ErrorQuestion) -
 
 @given(questions, st.sets(st.sampled_from(SOURCES), min_size=1, max_size=12))
 def test_taking_sources_away_narrows_no_interval(asked: ErrorQuestion, without: set[str]) -> None:
-    left = {place: tuple(one for one in several if one.source not in without) for place, several in index().items()}
+    left = {
+        place: tuple(one for one in several if one.source not in without)
+        for place, several in index().items()
+    }
     assert sigma(asked, left) >= sigma(asked) - 1e-12
 
 
 @given(st.floats(3, 36).map(lambda power: 2.0**power))
 def test_across_nodes_is_no_surer_than_inside(size: float) -> None:
     """What is measured, and what is not."""
-    inside, across = (ErrorQuestion(MeasuredPlace("hopper", medium, far), "all_reduce", count, size) for medium, far, count in
-                      (("nvlink", False, 8), ("ib", True, 16)))  # fmt: skip
+    inside, across = (
+        ErrorQuestion(MeasuredPlace("hopper", medium, far), "all_reduce", count, size)
+        for medium, far, count in (("nvlink", False, 8), ("ib", True, 16))
+    )
     assert sigma(across) >= sigma(inside)
 
 
 @given(questions, st.floats(0.01, 2))
-def test_a_machine_s_own_posterior_stands_for_racks_and_distance(asked: ErrorQuestion, posterior: float) -> None:
+def test_a_machine_s_own_posterior_stands_for_racks_and_distance(
+    asked: ErrorQuestion, posterior: float
+) -> None:
     found, without = spread_of(asked, law(), index(), posterior), spread_of(asked, law(), index())
     distance = {"base", "racks", "ranks", "size", "collective", "unmeasured"}
-    base, far = dict(without.parts)["base"], hypot(*(value for name, value in without.parts if name in distance))
+    base, far = (
+        dict(without.parts)["base"],
+        hypot(*(value for name, value in without.parts if name in distance)),
+    )
     kept = hypot(*(value for name, value in found.parts if name in distance | {"machine"}))
     assert kept == pytest.approx(min(max(base, posterior), far))
 
 
 def test_every_shipped_device_of_a_generation_is_as_its_file_says() -> None:
-    """B300 and GB300 count as Blackwell, whose constants NCCL takes for them; GH200 has no switch and stands alone."""
+    """B300 and GB300 count as Blackwell, whose constants NCCL takes for them; GH200 has no switch
+    and stands alone."""
     folder = Path(colltool.__file__).parent / "training" / "data" / "devices"
     for file in folder.glob("*.yaml"):
         told = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -123,7 +154,12 @@ def test_every_shipped_device_of_a_generation_is_as_its_file_says() -> None:
 def test_a_changed_bandwidth_widens_by_how_far_it_moves_the_price() -> None:
     """A tenth of the bandwidth: k ln(price with / price without), apart from the other parts."""
     plain, half, tenth = (
-        colltool.price("dgx-h100" if not change else colltool.load_fabric("dgx-h100", change), "ar", ranks=64, size="1GB").best
+        colltool.price(
+            "dgx-h100" if not change else colltool.load_fabric("dgx-h100", change),
+            "ar",
+            ranks=64,
+            size="1GB",
+        ).best
         for change in ([], ["ib.bandwidth=25GB/s"], ["ib.bandwidth=5GB/s"])
     )
     assert plain.interval
@@ -132,8 +168,12 @@ def test_a_changed_bandwidth_widens_by_how_far_it_moves_the_price() -> None:
     assert width(plain.interval) < width(half.interval) < width(tenth.interval)
     assert [one.interval.basis for one in (half, tenth)] == ["changed", "changed"]
     moved = log(float(tenth.total_s) / float(plain.total_s))
-    assert dict(tenth.interval.parts)["dials"] == pytest.approx(law()["dials_across"] * moved, rel=0.02)
-    assert dict(plain.interval.parts) == pytest.approx({k: v for k, v in tenth.interval.parts if k != "dials"})
+    assert dict(tenth.interval.parts)["dials"] == pytest.approx(
+        law()["dials_across"] * moved, rel=0.02
+    )
+    assert dict(plain.interval.parts) == pytest.approx(
+        {k: v for k, v in tenth.interval.parts if k != "dials"}
+    )
 
 
 def test_the_same_value_and_another_size_of_machine_are_no_dials() -> None:
@@ -179,7 +219,9 @@ def test_datasheets_shift_what_they_say_and_ideal_prices_say_nothing() -> None:
     low, high = plain.interval.around(float(plain.total_s))
     assert 1 + high > 1 / (1 + low)  # mostly too fast
     ideal = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", ideal=True)
-    assert all(row.interval is None and row.no_interval.startswith("exact") for row in ideal.results)
+    assert all(
+        row.interval is None and row.no_interval.startswith("exact") for row in ideal.results
+    )
 
 
 def test_the_interval_is_the_law_s() -> None:
@@ -200,7 +242,11 @@ def test_a_row_that_the_library_does_not_run_is_no_surer_than_its_own() -> None:
     found = colltool.price("dgx-h100", "ar", ranks=64, size="16MB", library="nccl")
     others = [row for row in found.others if row.interval]
     assert others
-    assert all(width(row.interval) >= width(found.best.interval) for row in others if row.interval and found.best.interval)
+    assert all(
+        width(row.interval) >= width(found.best.interval)
+        for row in others
+        if row.interval and found.best.interval
+    )
     assert all("unmeasured" in dict(row.interval.parts) for row in others if row.interval)
 
 
@@ -221,7 +267,13 @@ def test_the_reason_is_the_largest_part() -> None:
     assert interval("dgx-h100", 8, "1GB").reason.endswith("measurements like it")
     assert interval("gb300-nvl72", 144, "16MB").reason == "the rows of this machine"
     assert interval("mi355x", 16, "1MB").reason.startswith("AMD clusters differ")
-    far = ground_of(colltool.load_fabric("dgx-a100"), AR, place(colltool.load_fabric("dgx-a100"), 160), 2.0**30, Readings())
+    far = ground_of(
+        colltool.load_fabric("dgx-a100"),
+        AR,
+        place(colltool.load_fabric("dgx-a100"), 160),
+        2.0**30,
+        Readings(),
+    )
     told = far.interval(2.0**30, 1e-3).reason
     most = max(one.ranks for one in index()[MeasuredPlace("ampere", "ib", True)])
     assert told == f"no measurement beyond {most} ranks"
@@ -242,9 +294,17 @@ def test_json_keeps_its_schema(command: str, arguments: dict[str, Any], ideal: b
 
     fabric: Any = ["dgx-h100", "hgx-h200"] if command == "compare" else "dgx-h100"
     count = {"ranks": [16]} if command in ("sweep", "compare") else {"ranks": 16}
-    found = json.loads(json.dumps(document(getattr(colltool, command)(fabric, "ar", **count, **arguments, ideal=ideal))))
+    found = json.loads(
+        json.dumps(
+            document(getattr(colltool, command)(fabric, "ar", **count, **arguments, ideal=ideal))
+        )
+    )
     Draft202012Validator(document_schema(command)).validate(found)
-    rows = found.get("results") or found.get("cells") or [value for row in found["rows"] for value in row["values"]]
+    rows = (
+        found.get("results")
+        or found.get("cells")
+        or [value for row in found["rows"] for value in row["values"]]
+    )
     for row in rows:
         assert ("no_interval" in row) == (row["interval"] is None) == ideal
         if not ideal:
@@ -258,14 +318,18 @@ def test_the_table_s_bound_is_the_larger_side() -> None:
     found = colltool.price("dgx-h100", "ar", ranks=64, size="16MB")
     assert found.accuracy
     assert found.best.interval
-    assert found.accuracy.p90 == pytest.approx(found.best.interval.high_s / float(found.best.total_s) - 1)
+    assert found.accuracy.p90 == pytest.approx(
+        found.best.interval.high_s / float(found.best.total_s) - 1
+    )
 
 
 def test_sweeps_and_comparisons_print_the_interval_of_a_price() -> None:
     one = interval("dgx-h100", 64, "1GB")
     (cell,) = colltool.sweep("dgx-h100", "ar", ranks=[64], sizes=["1GB"]).cells
     assert cell.interval == one
-    varied = colltool.sweep("dgx-h100", "ar", ranks=[64], sizes=["1GB"], vary=["ib.bandwidth=50GB/s,5GB/s"]).cells
+    varied = colltool.sweep(
+        "dgx-h100", "ar", ranks=[64], sizes=["1GB"], vary=["ib.bandwidth=50GB/s,5GB/s"]
+    ).cells
     assert varied[0].interval == one
     changed = colltool.load_fabric("dgx-h100", ["ib.bandwidth=5GB/s"])
     alone = colltool.price(changed, "ar", ranks=64, size="1GB").best.interval
@@ -288,7 +352,9 @@ def test_a_comparison_whose_ratio_may_be_one_names_no_winner() -> None:
     assert found is not None
     low, high = found
     assert low < 1 < high
-    (finding,) = colltool.compare(["dgx-h100", "dgx-b200"], "ar", ranks=[64], sizes=["16MB"]).findings
+    (finding,) = colltool.compare(
+        ["dgx-h100", "dgx-b200"], "ar", ranks=[64], sizes=["16MB"]
+    ).findings
     assert all(run.within is not None or run.outcome == "same" for run in finding.runs)
 
 
@@ -304,7 +370,13 @@ def test_plans_and_reshards_carry_intervals() -> None:
 def test_a_price_is_judged_in_a_millisecond() -> None:
     from time import perf_counter
 
-    ground = ground_of(colltool.load_fabric("dgx-h100"), AR, place(colltool.load_fabric("dgx-h100"), 64), 1e6, Readings())
+    ground = ground_of(
+        colltool.load_fabric("dgx-h100"),
+        AR,
+        place(colltool.load_fabric("dgx-h100"), 64),
+        1e6,
+        Readings(),
+    )
     ground.interval(1e6, 1e-3)
     start = perf_counter()
     for _ in range(100):
@@ -327,11 +399,15 @@ def test_the_law_is_what_the_fit_makes_of_the_rows() -> None:
     import bench_spread
 
     found = bench_spread.fitted(bench_spread.judged())
-    assert {name: f"{value:.3f}" for name, value in law().items()} == {name: f"{value:.3f}" for name, value in found.items()}
+    assert {name: f"{value:.3f}" for name, value in law().items()} == {
+        name: f"{value:.3f}" for name, value in found.items()
+    }
 
 
 def test_law_s_knots_are_met() -> None:
     known = law()
     for scope in ("inside", "across"):
         for name, power in (("1KB", 10), ("1MB", 20), ("128MB", 27), ("4GB", 32)):
-            assert spread.by_size(known, f"base_{scope}", log2(2.0**power)) == pytest.approx(known[f"base_{scope}_{name}"])
+            assert spread.by_size(known, f"base_{scope}", log2(2.0**power)) == pytest.approx(
+                known[f"base_{scope}_{name}"]
+            )

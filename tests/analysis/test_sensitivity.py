@@ -23,28 +23,42 @@ WIDE = ["eta.beta=0.4:1", "alpha=4x"]
 
 def test_every_sample_is_a_price() -> None:
     fabric = colltool.load_fabric("dgx-h100")
-    found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary=WIDE, samples=100, seed=3)
+    found = colltool.sensitivity(
+        fabric, "ar", size="32MB", ranks=64, vary=WIDE, samples=100, seed=3
+    )
     drawn = draws(found.numbers, 100, 3)
     totals: dict[str, list[float]] = {row.algorithm: [] for row in found.rows}
     best = []
     for sample in range(100):
         one = with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()})
-        prices = {row.title: row.total_s for row in colltool.price(one, "ar", size="32MB", ranks=64).leading}
-        named = colltool.price(one, "ar", size="32MB", ranks=64, algorithms=[row.spec for row in found.rows]).results
+        prices = {
+            row.title: row.total_s
+            for row in colltool.price(one, "ar", size="32MB", ranks=64).leading
+        }
+        named = colltool.price(
+            one, "ar", size="32MB", ranks=64, algorithms=[row.spec for row in found.rows]
+        ).results
         for row in named:
             totals[row.title].append(float(row.total_s))
         best.append(min(prices.values()))
     for row in found.rows:
-        assert [row.p5_s, row.p50_s, row.p95_s] == pytest.approx(list(np.quantile(totals[row.algorithm], (0.05, 0.5, 0.95))))
-        assert row.wins == pytest.approx(np.mean(np.array(totals[row.algorithm]) <= np.array(best) * (1 + 1e-12)))
+        assert [row.p5_s, row.p50_s, row.p95_s] == pytest.approx(
+            list(np.quantile(totals[row.algorithm], (0.05, 0.5, 0.95)))
+        )
+        assert row.wins == pytest.approx(
+            np.mean(np.array(totals[row.algorithm]) <= np.array(best) * (1 + 1e-12))
+        )
     regret = np.array(totals[found.winner]) / np.array(best) - 1
     assert found.holds == pytest.approx(np.mean(regret <= 1e-12))
-    assert [found.regret_mean, found.regret_p95] == pytest.approx([regret.mean(), np.quantile(regret, 0.95)])
+    assert [found.regret_mean, found.regret_p95] == pytest.approx(
+        [regret.mean(), np.quantile(regret, 0.95)]
+    )
     assert sum(row.wins for row in found.rows) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
-    ("name", "ranks", "size"), [("dgx-h100", 64, "32MB"), ("dgx-h100", 8, "16MB"), ("clos-4to1", 512, "1MB")]
+    ("name", "ranks", "size"),
+    [("dgx-h100", 64, "32MB"), ("dgx-h100", 8, "16MB"), ("clos-4to1", 512, "1MB")],
 )
 def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) -> None:
     fabric = colltool.load_fabric(name)
@@ -54,8 +68,11 @@ def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) ->
     nominal = {one.key: one.value for one in found.numbers}
 
     def winner(key: str, value: float) -> str:
-        rows = colltool.price(with_values(fabric, {places[key]: value}), "ar", size=size, ranks=ranks).leading
-        return min(rows, key=lambda row: float(row.total_s)).title  # the fastest, whatever NCCL picks
+        rows = colltool.price(
+            with_values(fabric, {places[key]: value}), "ar", size=size, ranks=ranks
+        ).leading
+        # the fastest, whatever NCCL picks
+        return min(rows, key=lambda row: float(row.total_s)).title
 
     for flip in found.flips:
         away = 1e-9 if flip.factor > 1 else -1e-9
@@ -70,14 +87,19 @@ def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) ->
 
 
 def test_the_same_seed_gives_the_same() -> None:
-    first, second, other = (colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, vary=WIDE, seed=seed, samples=2000)
-                            for seed in (1, 1, 2))  # fmt: skip
+    first, second, other = (
+        colltool.sensitivity(
+            "dgx-h100", "ar", size="32MB", ranks=64, vary=WIDE, seed=seed, samples=2000
+        )
+        for seed in (1, 1, 2)
+    )
     assert first.rows == second.rows
     assert first.rows != other.rows
 
 
 def test_a_number_that_settles_everything() -> None:
-    """Where one number alone is uncertain, knowing it gains what the best choice in each of its values gains."""
+    """Where one number alone is uncertain, knowing it gains what the best choice in each of its
+    values gains."""
     found = colltool.sensitivity("dgx-h100", "ar", size="16MB", ranks=64, vary="ib.eta.beta=0.4:1")
     (one,) = found.telling
     assert one.key == "ib.eta.beta"
@@ -90,58 +112,108 @@ def test_nothing_to_settle() -> None:
     found = colltool.sensitivity("torus512", "ar", size="16MB")
     assert (found.holds, found.regret_p95, found.telling, found.experiment) == (1.0, 0.0, (), "")
     assert found.assumed
-    assert [one.key for one in found.numbers] == ["torus.alpha", "torus.eta.beta", "torus.bandwidth"]
+    assert [one.key for one in found.numbers] == [
+        "torus.alpha",
+        "torus.eta.beta",
+        "torus.bandwidth",
+    ]
 
 
 def test_ranges() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     found = {
         one.key: one
-        for one in parameter_ranges(fabric, ["alpha=2x", "ib.alpha=4us:9us", "nvlink.eta.beta=20%", "ib.bandwidth=10%"])
+        for one in parameter_ranges(
+            fabric, ["alpha=2x", "ib.alpha=4us:9us", "nvlink.eta.beta=20%", "ib.bandwidth=10%"]
+        )
     }
-    assert (found["nvlink.alpha"].low, found["nvlink.alpha"].high) == pytest.approx((0.4e-6, 1.6e-6))
-    assert (found["ib.levels.leaf.alpha"].low, found["ib.levels.spine.alpha"].high) == pytest.approx((4e-6, 9e-6))
-    assert (found["nvlink.eta.beta"].low, found["nvlink.eta.beta"].high) == pytest.approx((0.64, 0.96))
+    assert (found["nvlink.alpha"].low, found["nvlink.alpha"].high) == pytest.approx(
+        (0.4e-6, 1.6e-6)
+    )
+    assert (
+        found["ib.levels.leaf.alpha"].low,
+        found["ib.levels.spine.alpha"].high,
+    ) == pytest.approx((4e-6, 9e-6))
+    assert (found["nvlink.eta.beta"].low, found["nvlink.eta.beta"].high) == pytest.approx(
+        (0.64, 0.96)
+    )
     assert (found["ib.bandwidth"].low, found["ib.bandwidth"].high) == pytest.approx((45e9, 55e9))
     assert not any("eta.alpha" in key for key in found)
     (tight,) = parameter_ranges(fabric, ["ib.eta.beta=30%"])
     assert tight.high == 1.0  # no more than all of it
     assert {one.key.rsplit(".", 1)[-1] for one in parameter_ranges(fabric, USUAL)} == {
-        "alpha", "alpha_switch", "launch_overhead", "beta", "all_reduce", "all_gather", "reduce_scatter", "bandwidth"
-    }  # fmt: skip
+        "alpha",
+        "alpha_switch",
+        "launch_overhead",
+        "beta",
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "bandwidth",
+    }
 
 
 def test_alpha_is_every_latency() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     assert [one.key for one in parameter_ranges(fabric, ["alpha=2x"])] == [
-        "nvlink.alpha", "nvlink.in_network.alpha_switch", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
-        "ib.in_network.alpha_switch", "launch_overhead",
-    ]  # fmt: skip
+        "nvlink.alpha",
+        "nvlink.in_network.alpha_switch",
+        "ib.levels.leaf.alpha",
+        "ib.levels.spine.alpha",
+        "ib.in_network.alpha_switch",
+        "launch_overhead",
+    ]
     assert [one.key for one in parameter_ranges(fabric, ["nvlink.alpha=10%"])] == [
         "nvlink.alpha",
         "nvlink.in_network.alpha_switch",
     ]
-    measured = {one.key for one in parameter_ranges(colltool.load_fabric("dgx-h100-measured"), ["alpha=2x"])}
+    measured = {
+        one.key for one in parameter_ranges(colltool.load_fabric("dgx-h100-measured"), ["alpha=2x"])
+    }
     known = numbers_of(colltool.load_fabric("dgx-h100-measured")).values()
     protocols = [key.split(".") for key in known if "protocols" in key]
-    latencies = {".".join(key) for key in protocols if key[-1] in ("alpha", "launch_overhead") and key[-2] != "eta"}
+    latencies = {
+        ".".join(key)
+        for key in protocols
+        if key[-1] in ("alpha", "launch_overhead") and key[-2] != "eta"
+    }
     assert {key for key in measured if "protocols" in key} == latencies
-    assert [one.key for one in parameter_ranges(fabric, ["alpha=1us:30us"])] == [  # the same ends for other things would be odd
-        "nvlink.alpha", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
-    ]  # fmt: skip
+    # the same ends for other things would be odd
+    assert [one.key for one in parameter_ranges(fabric, ["alpha=1us:30us"])] == [
+        "nvlink.alpha",
+        "ib.levels.leaf.alpha",
+        "ib.levels.spine.alpha",
+    ]
     found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary="alpha=2x")
-    assert found.holds == pytest.approx(0.799, abs=0.005)  # 100% where the switches' latency is taken to be known
+    # 100% where the switches' latency is taken to be known
+    assert found.holds == pytest.approx(0.799, abs=0.005)
 
 
 def test_eta_beta_is_also_the_switches() -> None:
     fabric = colltool.load_fabric("dgx-h100")
-    (own,) = [one for one in colltool.sensitivity(fabric, "ar", size="1MB", ranks=8, vary="eta.beta=10%", samples=100).numbers
-              if "in_network" in one.key]  # fmt: skip
-    assert (own.key, own.low, own.high) == ("nvlink.in_network.eta_beta.all_reduce", pytest.approx(0.549), pytest.approx(0.671))
+    (own,) = [
+        one
+        for one in colltool.sensitivity(
+            fabric, "ar", size="1MB", ranks=8, vary="eta.beta=10%", samples=100
+        ).numbers
+        if "in_network" in one.key
+    ]
+    assert (own.key, own.low, own.high) == (
+        "nvlink.in_network.eta_beta.all_reduce",
+        pytest.approx(0.549),
+        pytest.approx(0.671),
+    )
     every = parameter_ranges(fabric, ["nvlink.in_network.eta_beta=0.4:0.5"])
-    assert {one.key.rsplit(".", 1)[-1] for one in every} == {"all_reduce", "all_gather", "reduce_scatter"}
+    assert {one.key.rsplit(".", 1)[-1] for one in every} == {
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+    }
     slow = with_values(fabric, {own.place: 0.3})
-    prices = [colltool.price(one, "ar", size="1GB", ranks=8, algorithms="in-network").best.total_s for one in (fabric, slow)]
+    prices = [
+        colltool.price(one, "ar", size="1GB", ranks=8, algorithms="in-network").best.total_s
+        for one in (fabric, slow)
+    ]
     assert prices[1] > 1.5 * prices[0]
 
 
@@ -157,14 +229,22 @@ def test_contention_of_latency_is_a_plain_number() -> None:
 def test_a_factor_of_nothing() -> None:
     with pytest.raises(ColltoolError, match="launch_overhead is 0"):
         parameter_ranges(colltool.load_fabric("star512"), ["launch_overhead=2x"])
-    assert not [one for one in parameter_ranges(colltool.load_fabric("star512"), ["alpha=2x"]) if one.key == "launch_overhead"]
-    assert [one.high for one in parameter_ranges(colltool.load_fabric("star512"), ["launch_overhead=0us:5us"])] == [5e-6]
+    assert not [
+        one
+        for one in parameter_ranges(colltool.load_fabric("star512"), ["alpha=2x"])
+        if one.key == "launch_overhead"
+    ]
+    assert [
+        one.high
+        for one in parameter_ranges(colltool.load_fabric("star512"), ["launch_overhead=0us:5us"])
+    ] == [5e-6]
 
 
 def test_a_number_is_drawn_the_same_whatever_else_is() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     alone, several = (
-        draws(parameter_ranges(fabric, typed), 50, 3) for typed in (["ib.bandwidth=10%"], ["alpha=2x", "bandwidth=10%"])
+        draws(parameter_ranges(fabric, typed), 50, 3)
+        for typed in (["ib.bandwidth=10%"], ["alpha=2x", "bandwidth=10%"])
     )
     for place, values in alone.items():
         assert (values == several[place]).all()
@@ -176,9 +256,20 @@ def test_a_number_is_drawn_the_same_whatever_else_is() -> None:
 def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
     how = {"eta.alpha": "1:1.5", "alpha": "2x", "eta.beta": "0.5:1"}[ends]
     data = {
-        "schema": "colltool.fabric/1", "name": "mine", "uncertainty": {ends: how},
-        "tiers": [{"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"alpha": 1.2}}],
-    }  # fmt: skip
+        "schema": "colltool.fabric/1",
+        "name": "mine",
+        "uncertainty": {ends: how},
+        "tiers": [
+            {
+                "name": "t",
+                "topology": "star",
+                "size": 8,
+                "alpha": "1us",
+                "bandwidth": "100GB/s",
+                "eta": {"alpha": 1.2},
+            }
+        ],
+    }
     found = colltool.sensitivity(data, "ar", size="1MB", samples=100)
     assert [one.key for one in found.numbers] == [f"t.{ends}"]
 
@@ -203,10 +294,19 @@ def test_ranges_that_are_none(typed: str, words: str) -> None:
 
 def test_a_fabric_may_say_what_is_uncertain() -> None:
     data = {
-        "schema": "colltool.fabric/1", "name": "mine",
-        "tiers": [{"name": "switch", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}],
+        "schema": "colltool.fabric/1",
+        "name": "mine",
+        "tiers": [
+            {
+                "name": "switch",
+                "topology": "star",
+                "size": 8,
+                "alpha": "1us",
+                "bandwidth": "100GB/s",
+            }
+        ],
         "uncertainty": {"switch.alpha": "2x", "bandwidth": "90GB/s:110GB/s"},
-    }  # fmt: skip
+    }
     found = colltool.sensitivity(data, "ar", size="1MB", samples=500)
     assert not found.assumed
     assert [one.key for one in found.numbers] == ["switch.alpha", "switch.bandwidth"]
@@ -229,26 +329,44 @@ def test_what_to_measure(key: str, command: str) -> None:
 def test_what_to_measure_elsewhere() -> None:
     assert experiment(colltool.load_fabric("torus512"), AR, "torus.alpha", 512) == ""
     mpi = under_library(colltool.load_fabric("dgx-h100"), "mpi")
-    assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 -N 1 osu_allreduce -m 268435456:4294967296"
+    assert (
+        experiment(mpi, AR, "ib.bandwidth", 32)
+        == "mpirun -np 4 -N 1 osu_allreduce -m 268435456:4294967296"
+    )
 
 
 @pytest.mark.parametrize("more", [{"tree_beta": 1.0}, {"pipelining": "optimal"}, {}], ids=str)
 def test_a_winner_whose_name_stands_for_several_schedules(more: dict[str, Any]) -> None:
     found = colltool.sensitivity(
-        "dgx-h100", "ar", ranks=16, size="64MB", samples=50, phases="pipelined", ring_alpha="worst", **more
+        "dgx-h100",
+        "ar",
+        ranks=16,
+        size="64MB",
+        samples=50,
+        phases="pipelined",
+        ring_alpha="worst",
+        **more,
     )
-    price = colltool.price("dgx-h100", "ar", ranks=16, size="64MB", phases="pipelined", ring_alpha="worst", **more)
+    price = colltool.price(
+        "dgx-h100", "ar", ranks=16, size="64MB", phases="pipelined", ring_alpha="worst", **more
+    )
     assert found.winner == price.best.title
     assert all(one.low_s > 0 and one.high_s > 0 for one in found.moves)
 
 
-def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from colltool.analysis import sensitivity
     from colltool.analysis import sensitivity as flips
 
     asked: dict[str, Any] = {"size": "32MB", "ranks": 64}
     whole = colltool.sensitivity("dgx-h100", "ar", **asked, samples=100)
-    assert (whole.samples, whole.samples_asked, whole.flips_sought) == (100, 100, len(whole.numbers))
+    assert (whole.samples, whole.samples_asked, whole.flips_sought) == (
+        100,
+        100,
+        len(whole.numbers),
+    )
     assert "100 samples of" in rendered(whole, "table")
     monkeypatch.setattr(sensitivity, "MOST_DRAWN", 1000)
     monkeypatch.setattr(flips, "MANY", 6)
@@ -257,11 +375,15 @@ def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(monkey
     count = len(found.numbers)  # more than MANY: each is drawn less often
     assert found.samples == int(1000 / (count * count / 6)) < found.samples_asked == 100_000
     assert found.flips_sought == 36 // count
-    assert f"{found.samples} samples (not 100000: the numbers are too many) of" in rendered(found, "table")
+    assert f"{found.samples} samples (not 100000: the numbers are too many) of" in rendered(
+        found, "table"
+    )
     assert set(found.flips) < set(whole.flips)
     both = colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", **asked)
     assert both.samples < both.samples_asked == 100_000
-    assert f"{both.samples} samples (not 100000: the numbers are too many)" in rendered(both, "table")
+    assert f"{both.samples} samples (not 100000: the numbers are too many)" in rendered(
+        both, "table"
+    )
 
 
 @pytest.mark.parametrize("numbers", [0, 1, 11, 31, 83, 100, 101, 216, 537, 10**5])

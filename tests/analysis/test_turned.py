@@ -12,7 +12,9 @@ from colltool.render.dispatch import document, rendered
 
 def test_the_documents_conclusion_stands_below_the_default_one() -> None:
     found = colltool.compare(["star512", "torus512"], ["ar", "ag", "a2a"], sizes=["64KB", "16MB"])
-    assert [(one.primitive.spoken, one.bytes, one.column, one.instead_of) for one in found.turned] == [
+    assert [
+        (one.primitive.spoken, one.bytes, one.column, one.instead_of) for one in found.turned
+    ] == [
         ("all-reduce", 16e6, "star512", "torus512"),
         ("all-gather", 16e6, "star512", "torus512"),
     ]
@@ -24,7 +26,9 @@ def test_the_documents_conclusion_stands_below_the_default_one() -> None:
 
 def test_nothing_turns_where_ports_or_algorithms_are_given() -> None:
     assert not colltool.compare(["star512", "torus512"], "ar", sizes=["16MB"], ports="one").turned
-    assert not colltool.compare(["star512", "torus512"], "ar", sizes=["16MB"], algorithms=["ring", "multi-ring"]).turned
+    assert not colltool.compare(
+        ["star512", "torus512"], "ar", sizes=["16MB"], algorithms=["ring", "multi-ring"]
+    ).turned
 
 
 def test_all_rows_need_no_place() -> None:
@@ -42,7 +46,12 @@ def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
         rows = {"all": [now], "one": [then]}
         return [
             one.column
-            for one in one_port_winners(PriceRequest(AR, Readings()), lambda asked: rows[asked.readings.ports], ["a", "b"], 0.02)
+            for one in one_port_winners(
+                PriceRequest(AR, Readings()),
+                lambda asked: rows[asked.readings.ports],
+                ["a", "b"],
+                0.02,
+            )
         ]
 
     assert column(Row(2, 1), Row(2, 3)) == ["a"]

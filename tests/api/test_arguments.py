@@ -1,4 +1,5 @@
-"""Arguments of wrong types and impossible values: a ColltoolError that names the argument, never an error from deep inside."""
+"""Arguments of wrong types and impossible values: a ColltoolError that names the argument, never an
+error from deep inside."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def breakdown(**changed: Any) -> Any:
 
 
 def price_list(**changed: Any) -> Any:
-    return colltool.price_list(**({"fabric": "star512", "primitive": "ar", "sizes": ["1MB"]} | changed))
+    return colltool.price_list(
+        **({"fabric": "star512", "primitive": "ar", "sizes": ["1MB"]} | changed)
+    )
 
 
 def crossover(**changed: Any) -> Any:
@@ -51,7 +54,10 @@ def ladder(**changed: Any) -> Any:
 
 def contention(**changed: Any) -> Any:
     hot = {"hot": 2} if "hot_members" in changed else {}
-    return colltool.contention(**hot, **({"fabric": "star512", "layout": {"kind": "block", "group": 8, "count": 1}} | changed))
+    return colltool.contention(
+        **hot,
+        **({"fabric": "star512", "layout": {"kind": "block", "group": 8, "count": 1}} | changed),
+    )
 
 
 def validate(**changed: Any) -> Any:
@@ -63,23 +69,38 @@ def calibrate(**changed: Any) -> Any:
 
 
 def sweep(**changed: Any) -> Any:
-    return colltool.sweep(**({"fabrics": "dgx-h100", "primitive": "ar", "ranks": 8, "sizes": 1e6} | changed))
+    return colltool.sweep(
+        **({"fabrics": "dgx-h100", "primitive": "ar", "ranks": 8, "sizes": 1e6} | changed)
+    )
 
 
 def compare(**changed: Any) -> Any:
-    return colltool.compare(**({"fabrics": ["dgx-h100", "nvl72"], "primitives": "ar", "ranks": 8, "sizes": 1e6} | changed))
+    return colltool.compare(
+        **(
+            {"fabrics": ["dgx-h100", "nvl72"], "primitives": "ar", "ranks": 8, "sizes": 1e6}
+            | changed
+        )
+    )
 
 
 def sensitivity(**changed: Any) -> Any:
-    return colltool.sensitivity(**({"fabric": "dgx-h100", "primitive": "ar", "ranks": 8, "size": 1e6} | changed))
+    return colltool.sensitivity(
+        **({"fabric": "dgx-h100", "primitive": "ar", "ranks": 8, "size": 1e6} | changed)
+    )
 
 
 Call = Callable[..., Any]
 WRONG: list[tuple[Call, str, Any]] = [
     *((price, "fabric", value) for value in (3, None, object(), b"star512")),
     *((price, "primitive", value) for value in (0, None, ["ar"])),
-    *((price, "size", value) for value in (object(), None, True, 1j, 10**400, nan, inf, -1, [], [None], {"a": 1})),
-    *((price, "size", value) for value in (np.array([1j]), np.ones((2, 2)), np.array(["1MB"]), np.array([True]))),
+    *(
+        (price, "size", value)
+        for value in (object(), None, True, 1j, 10**400, nan, inf, -1, [], [None], {"a": 1})
+    ),
+    *(
+        (price, "size", value)
+        for value in (np.array([1j]), np.ones((2, 2)), np.array(["1MB"]), np.array([True]))
+    ),
     *((price, "ranks", value) for value in ("8", 8.0, nan, True, [8], 10**400, object())),
     *((price, "algorithms", value) for value in ([None], 3, [""], "", {"ring": 1}, [["ring"]])),
     *((breakdown, "algorithm", value) for value in (0, "", ["ring"])),
@@ -111,9 +132,13 @@ WRONG: list[tuple[Call, str, Any]] = [
     *((calibrate, "fabric", value) for value in (0, None)),
     *((calibrate, "line_rate", value) for value in (object(), nan, "fast", 1j)),
     *((calibrate, "tier", value) for value in (0, "")),
-    *((call, "vary", value) for call in (sweep, compare, sensitivity) for value in (3, [3], [""], {"alpha": "2x"})),
+    *(
+        (call, "vary", value)
+        for call in (sweep, compare, sensitivity)
+        for value in (3, [3], [""], {"alpha": "2x"})
+    ),
     *((call, "fabrics", value) for call in (sweep, compare) for value in ([], None, 3)),
-]  # fmt: skip
+]
 
 
 @swept(("call", "argument", "value"), WRONG)
@@ -143,17 +168,26 @@ def test_sizes_are_the_caller_s_own() -> None:
     assert found.bytes.tolist() == [1e6, 2e6]
     assert all(row.bytes.tolist() == [1e6, 2e6] for row in found.results)
     before = price(size=[1e6, 2e6])
-    assert [row.total_s.tolist() for row in found.results] == [row.total_s.tolist() for row in before.results]
+    assert [row.total_s.tolist() for row in found.results] == [
+        row.total_s.tolist() for row in before.results
+    ]
 
 
-@pytest.mark.parametrize("size", ["1MB", 1_000_000, 1e6, np.float64(1e6), np.int64(10**6), np.array(1e6)])
+@pytest.mark.parametrize(
+    "size", ["1MB", 1_000_000, 1e6, np.float64(1e6), np.int64(10**6), np.array(1e6)]
+)
 def test_one_size_in_any_form(size: Any) -> None:
     assert price(size=size).best.total_s == price(size=1e6).best.total_s
 
 
 def test_sizes_in_any_form() -> None:
     wanted = price(size=np.array([1e3, 1e6])).results[0].total_s.tolist()
-    for sizes in (["1KB", "1MB"], (1e3, 1_000_000), np.array([1000, 1_000_000]), np.array([1e3, 1e6], dtype=np.float32)):
+    for sizes in (
+        ["1KB", "1MB"],
+        (1e3, 1_000_000),
+        np.array([1000, 1_000_000]),
+        np.array([1e3, 1e6], dtype=np.float32),
+    ):
         assert price(size=sizes).results[0].total_s.tolist() == wanted
 
 

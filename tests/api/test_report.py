@@ -29,11 +29,21 @@ def exhibits(report: Report) -> list[ReportEntry]:
 
 
 def test_a_page_answers_its_questions_in_order(report: Report) -> None:
-    assert [section.key for section in report.sections] == ["network", "ar", "a2a", "job", "measured", "assumptions"]
+    assert [section.key for section in report.sections] == [
+        "network",
+        "ar",
+        "a2a",
+        "job",
+        "measured",
+        "assumptions",
+    ]
     kinds = [type(one.result).__name__ for one in report.sections[1].exhibits]
     assert kinds == ["Sweep", "Sweep", "Crossover", "Breakdown", "Sensitivity", "Comparison"]
     assert [type(one.result).__name__ for one in report.sections[3].exhibits] == ["Plan", "Plans"]
-    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == ["Diagnosis", "TraceComparison"]
+    assert [type(one.result).__name__ for one in report.sections[4].exhibits] == [
+        "Diagnosis",
+        "TraceComparison",
+    ]
 
 
 def test_without_others_jobs_and_logs_there_are_no_such_sections() -> None:
@@ -61,18 +71,26 @@ def spoken_alike(document: Any) -> Any:
 
 @pytest.mark.parametrize("fabric", ["dgx-1v", "uneven-racks"])
 def test_fabrics_followed_link_by_link_have_a_page_without_a_spread(fabric: str) -> None:
-    (section,) = [one for one in colltool.report(fabric, primitives="ar").sections if one.key == "ar"]
+    (section,) = [
+        one for one in colltool.report(fabric, primitives="ar").sections if one.key == "ar"
+    ]
     assert [entry.title.split(",")[0] for entry in section.exhibits][-1] == "Where the time goes"
 
 
-def test_every_command_gives_what_the_page_shows(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_gives_what_the_page_shows(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for one in exhibits(report):
         told = [said_by(line) for line in one.commands]
         if isinstance(one.result, Assumptions):
             assert "schema: colltool.fabric/2\nnumbers: datasheet\nname: dgx-h100\n" in told[0]
-        elif "compare" in document(one.result)["schema"] and len(told) > 1:  # the step on each: one command a fabric
-            assert [each["step_s"] for each in told] == [plan["step_s"] for plan in document(one.result)["plans"]]
+        elif (
+            "compare" in document(one.result)["schema"] and len(told) > 1
+        ):  # the step on each: one command a fabric
+            assert [each["step_s"] for each in told] == [
+                plan["step_s"] for plan in document(one.result)["plans"]
+            ]
         else:
             assert told[0] == reread(document(one.result)), one.commands[0]
     for at in (1, 2):
@@ -90,22 +108,30 @@ def reread(content: Any) -> Any:
 
 @pytest.mark.thorough
 def test_fabrics_side_by_side_are_one_command() -> None:
-    report = colltool.report("dgx-h100", against="dgx-b200", job="llama3-70b", ranks=64, primitives=["a2a"], ideal=True)
+    report = colltool.report(
+        "dgx-h100", against="dgx-b200", job="llama3-70b", ranks=64, primitives=["a2a"], ideal=True
+    )
     (plans,) = [one for one in exhibits(report) if type(one.result).__name__ == "Plans"]
     assert plans.commands == ("colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 64 --ideal",)
     assert said_by(plans.commands[0]) == reread(document(plans.result))
 
 
 def test_readings_and_the_library_are_those_asked_for() -> None:
-    report = colltool.report("dgx-h100", ranks=8, primitives="ar", library="all", size="1MB", placement="scattered")
+    report = colltool.report(
+        "dgx-h100", ranks=8, primitives="ar", library="all", size="1MB", placement="scattered"
+    )
     lines = [line for one in exhibits(report) for line in one.commands if "breakdown" in line]
-    assert lines == ["colltool breakdown ar -f dgx-h100 -n 8 -M 1MB --library all --placement scattered"]
+    assert lines == [
+        "colltool breakdown ar -f dgx-h100 -n 8 -M 1MB --library all --placement scattered"
+    ]
     (one,) = [one for one in exhibits(report) if type(one.result).__name__ == "Breakdown"]
     assert said_by(lines[0]) == reread(document(one.result))
 
 
 def test_under_another_library_every_command_gives_what_is_shown(tmp_path: Path) -> None:
-    report = colltool.report("dgx-h100", ranks=8, primitives="ar", library="mpi", logs=reports.logs(tmp_path))
+    report = colltool.report(
+        "dgx-h100", ranks=8, primitives="ar", library="mpi", logs=reports.logs(tmp_path)
+    )
     for one in exhibits(report)[:-1]:
         assert said_by(one.commands[0]) == reread(document(one.result)), one.commands[0]
     assert "library=mpi" in exhibits(report)[-1].result.to_html()
@@ -132,7 +158,8 @@ def test_fabrics_of_other_sizes_meet_at_what_fills_both() -> None:
 
 @pytest.mark.thorough
 def test_a_page_of_as_many_fabrics_as_it_holds_is_small() -> None:
-    """Under 2 MB with all seven primitives: one of them and the job; each further one adds 200 kB."""
+    """Under 2 MB with all seven primitives: one of them and the job; each further one adds 200
+    kB."""
     six = "ib.bandwidth=25GB/s,40GB/s,50GB/s,80GB/s,100GB/s,200GB/s"
     report = colltool.report("dgx-h100", vary=six, ranks=64, job="llama3-70b", primitives="ar")
     assert len(report.to_html().encode()) < 640_000
@@ -140,16 +167,35 @@ def test_a_page_of_as_many_fabrics_as_it_holds_is_small() -> None:
 
 def test_the_head_says_what_follows(report: Report) -> None:
     text = report.summary()
-    assert text.startswith("dgx-h100 with oversubscription=1 against oversubscription=4, looked at closely on 64 ranks at 64MB\n")
-    for words in ("all-reduce of 64MB on 64 ranks", "all-to-all of 64MB on 64 ranks takes", "llama3-70b", "benchmarks: "):
+    assert text.startswith(
+        "dgx-h100 with oversubscription=1 against oversubscription=4, looked at closely on 64 ranks"
+        " at 64MB\n"
+    )
+    for words in (
+        "all-reduce of 64MB on 64 ranks",
+        "all-to-all of 64MB on 64 ranks takes",
+        "llama3-70b",
+        "benchmarks: ",
+    ):
         assert words in text
 
 
 def test_the_curves_have_so_many_ranks_from_a_node_up() -> None:
-    fabrics = {name: colltool.load_fabric(name) for name in ("dgx-h100", "nvl72", "torus512", "star512")}
+    fabrics = {
+        name: colltool.load_fabric(name) for name in ("dgx-h100", "nvl72", "torus512", "star512")
+    }
     assert counts_of([fabrics["dgx-h100"]], 256) == [8, 16, 32, 64, 128, 256]
     assert counts_of([fabrics["nvl72"]], 2304) == [72, 144, 288, 576, 1152, 2304]
-    assert counts_of([fabrics["dgx-h100"], fabrics["star512"]], 256) == [2, 4, 8, 16, 32, 64, 128, 256]
+    assert counts_of([fabrics["dgx-h100"], fabrics["star512"]], 256) == [
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        128,
+        256,
+    ]
     assert counts_of([fabrics["dgx-h100"]], 24)[-1] == 24
     for name, fabric in fabrics.items():
         for count in counts_of([fabric], fabric.ranks):
@@ -178,14 +224,42 @@ def test_every_number_of_a_fabric_has_its_source(report: Report) -> None:
     assert told["ib.levels.leaf.alpha"].source.startswith("NCCL 2.30, its own model")
     assert told["nvlink.eta.beta"].source.startswith("Collectives Explainer Series part 05")
     assert told["library.reached.multi-rail-ring"].source.startswith("NVIDIA/nccl issue 1229")
-    assert all(one.source for one in assumed.stated if not one.key.endswith(("topology", ".name", "numbers")))
-    assert "450 GB/s" in dict(zip(assumed.to_columns()["key"], assumed.to_columns()["value"], strict=True))["nvlink.bandwidth"]
+    assert all(
+        one.source
+        for one in assumed.stated
+        if not one.key.endswith(("topology", ".name", "numbers"))
+    )
+    assert (
+        "450 GB/s"
+        in dict(zip(assumed.to_columns()["key"], assumed.to_columns()["value"], strict=True))[
+            "nvlink.bandwidth"
+        ]
+    )
 
 
 def test_command_lines_are_what_a_shell_takes() -> None:
-    line = command_line("plan", "my job.yaml", fabrics=["a b.yaml"], sets=["x='1 2'"], readings=colltool.Readings(tree_beta=1.5))
-    assert shlex.split(line) == ["colltool", "plan", "my job.yaml", "-f", "a b.yaml", "--set", "x='1 2'", "--tree-beta", "1.5"]
-    assert command_line("price", "ar", readings=colltool.Readings(ideal=True)) == "colltool price ar --ideal"
+    line = command_line(
+        "plan",
+        "my job.yaml",
+        fabrics=["a b.yaml"],
+        sets=["x='1 2'"],
+        readings=colltool.Readings(tree_beta=1.5),
+    )
+    assert shlex.split(line) == [
+        "colltool",
+        "plan",
+        "my job.yaml",
+        "-f",
+        "a b.yaml",
+        "--set",
+        "x='1 2'",
+        "--tree-beta",
+        "1.5",
+    ]
+    assert (
+        command_line("price", "ar", readings=colltool.Readings(ideal=True))
+        == "colltool price ar --ideal"
+    )
 
 
 @swept(

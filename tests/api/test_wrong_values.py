@@ -1,4 +1,5 @@
-"""Every argument of every public function, given what it does not take: an error of colltool's own, or a result."""
+"""Every argument of every public function, given what it does not take: an error of colltool's own,
+or a result."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from colltool.base.errors import ColltoolError
 pytestmark = pytest.mark.usefixtures("datasheet")
 
 DOCUMENT = {"schema": "colltool.price/1", "colltool": "0.7.0", "results": []}
-LOG = "collective,ranks,bytes,time_us\n" + "".join(f"all_reduce,8,{2**k},{10 + 2**k / 300000}\n" for k in range(10, 28, 4))
+LOG = "collective,ranks,bytes,time_us\n" + "".join(
+    f"all_reduce,8,{2**k},{10 + 2**k / 300000}\n" for k in range(10, 28, 4)
+)
 JOB = {
     "model": {"layers": 2, "hidden": 256, "heads": 4, "ffn": 512, "vocab": 1000},
     "sequence": 128,
@@ -37,7 +40,12 @@ CALLS: dict[str, dict[str, Any]] = {
     "explain": {"algorithm": "ring"},
     "verify": {"fabrics": "star512", "primitive": "ar", "ranks": 4},
     "sweep": {"fabrics": "dgx-h100", "primitive": "ar", "ranks": [8], "sizes": ["1MB"]},
-    "compare": {"fabrics": ["dgx-h100", "dgx-b200"], "primitives": "ar", "ranks": [8], "sizes": ["1MB"]},
+    "compare": {
+        "fabrics": ["dgx-h100", "dgx-b200"],
+        "primitives": "ar",
+        "ranks": [8],
+        "sizes": ["1MB"],
+    },
     "compare_sensitivity": {
         **{"fabrics": ["dgx-h100", "dgx-b200"], "primitive": "ar"},
         **{"ranks": 8, "size": "1MB", "samples": 50},
@@ -45,8 +53,19 @@ CALLS: dict[str, dict[str, Any]] = {
     "sensitivity": {**ON_8, "size": "1MB", "samples": 50},
     "plan": {"job": JOB, "fabric": "dgx-h100", "ranks": 8},
     "compare_plans": {"job": JOB, "fabrics": ["dgx-h100", "dgx-b200"], "ranks": 8},
-    "plan_sensitivity": {"job": JOB, "fabric": "dgx-h100", "ranks": 8, "samples": 2, "vary": "nvlink.alpha=2x"},
-    "search_layouts": {"job": JOB, "fabric": "dgx-h100", "ranks": 8, "keep": ["tp=1", "pp=1", "cp=1", "shard=zero1"]},
+    "plan_sensitivity": {
+        "job": JOB,
+        "fabric": "dgx-h100",
+        "ranks": 8,
+        "samples": 2,
+        "vary": "nvlink.alpha=2x",
+    },
+    "search_layouts": {
+        "job": JOB,
+        "fabric": "dgx-h100",
+        "ranks": 8,
+        "keep": ["tp=1", "pp=1", "cp=1", "shard=zero1"],
+    },
     "report": {"fabric": "star512", "ranks": 8, "primitives": "p2p"},
     "draw_fabric": {"fabric": "star512"},
     "size_fabric": {"endpoints": 64, "radix": 8},
@@ -77,7 +96,10 @@ WRONG: dict[str, Any] = {
     "no numbers": np.array([]),
 }
 # A page takes long, and hands these on to functions that are held here.
-ALREADY = {("report", name) for name in ("ranks", "size", "primitives", "library", "readings", "logs", "job")}
+ALREADY = {
+    ("report", name)
+    for name in ("ranks", "size", "primitives", "library", "readings", "logs", "job")
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -116,7 +138,11 @@ REFUSED = [
     ("sweep", "sizes", [math.nan, b"x", {1: 2}, [None], object()]),
     ("compare", "primitives", [[], (), None, {}, ["ar", None]]),
     ("compare", "algorithms", ["nope", ["8"], b"ring"]),
-    ("sweep", "overrides", [5, "nvlink.alpha=1us", [5], np.array(["nvlink.alpha=1us"]), b"x", math.nan, True]),
+    (
+        "sweep",
+        "overrides",
+        [5, "nvlink.alpha=1us", [5], np.array(["nvlink.alpha=1us"]), b"x", math.nan, True],
+    ),
     ("compare", "overrides", [5, [5]]),
     ("report", "overrides", [5, [5]]),
     ("load_fabric", "overrides", [5, "x", [None], np.array([1.0, 2.0])]),
@@ -138,37 +164,59 @@ REFUSED = [
 
 
 @swept(("name", "argument", "values"), REFUSED)
-def test_nonsense_is_refused_by_the_name_of_its_argument(name: str, argument: str, values: list[Any]) -> None:
+def test_nonsense_is_refused_by_the_name_of_its_argument(
+    name: str, argument: str, values: list[Any]
+) -> None:
     for value in values:
         with pytest.raises(ColltoolError):
             getattr(colltool, name)(**CALLS[name] | {argument: value})
 
 
 @pytest.mark.parametrize(
-    "several", [[8, 16], (8, 16), range(8, 17, 8), np.array([8, 16])], ids=["list", "tuple", "range", "array"]
+    "several",
+    [[8, 16], (8, 16), range(8, 17, 8), np.array([8, 16])],
+    ids=["list", "tuple", "range", "array"],
 )
 def test_numbers_of_ranks_and_sizes_in_any_row(several: Any) -> None:
     swept = colltool.sweep("dgx-h100", "ar", ranks=several, sizes=several)
-    assert [cell.at[1:] for cell in swept.cells] == [(ranks, size) for ranks in (8, 16) for size in (8.0, 16.0)]
+    assert [cell.at[1:] for cell in swept.cells] == [
+        (ranks, size) for ranks in (8, 16) for size in (8.0, 16.0)
+    ]
 
 
 def test_none_is_the_default() -> None:
     plain = colltool.sweep("dgx-h100", "ar", ranks=8).cells
-    assert colltool.sweep("dgx-h100", "ar", ranks=8, sizes=None, overrides=None, limit=None).cells == plain  # type: ignore[arg-type]
+    assert (
+        colltool.sweep("dgx-h100", "ar", ranks=8, sizes=None, overrides=None, limit=None).cells
+        == plain
+    )  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))]
+)
 @pytest.mark.parametrize("what", [{"tiers": 5, "x": 1}, {"name": "n"}])
-def test_errors_travel_between_processes(copied: Callable[[ColltoolError], ColltoolError], what: dict[str, Any]) -> None:
+def test_errors_travel_between_processes(
+    copied: Callable[[ColltoolError], ColltoolError], what: dict[str, Any]
+) -> None:
     with pytest.raises(ColltoolError) as caught:
         colltool.load_fabric(what)
     error = caught.value
     twin = copied(error)
-    assert (type(twin), str(twin), twin.spelled("shell")) == (type(error), str(error), error.spelled("shell"))
-    assert [str(one) for one in getattr(twin, "problems", ())] == [str(one) for one in getattr(error, "problems", ())]
+    assert (type(twin), str(twin), twin.spelled("shell")) == (
+        type(error),
+        str(error),
+        error.spelled("shell"),
+    )
+    assert [str(one) for one in getattr(twin, "problems", ())] == [
+        str(one) for one in getattr(error, "problems", ())
+    ]
 
 
-@pytest.mark.parametrize("name", ["price", "sweep", "compare", "sensitivity", "plan", "crossover", "contention", "size_fabric"])
+@pytest.mark.parametrize(
+    "name",
+    ["price", "sweep", "compare", "sensitivity", "plan", "crossover", "contention", "size_fabric"],
+)
 def test_results_travel_between_processes(name: str) -> None:
     result = getattr(colltool, name)(**CALLS[name])
     twin = pickle.loads(pickle.dumps(result))

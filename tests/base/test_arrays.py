@@ -1,4 +1,5 @@
-"""Ties: what sums round is no difference, and the first of equals leads, of numbers and of arrays alike."""
+"""Ties: what sums round is no difference, and the first of equals leads, of numbers and of arrays
+alike."""
 
 from __future__ import annotations
 
@@ -20,6 +21,16 @@ def test_the_first_of_equals_leads(keys: list[float]) -> None:
 
 
 def test_where_each_wins() -> None:
-    found = winning("abc", {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, 2.0, 1.0]), "c": np.full(3, 9.0)}.__getitem__)
-    assert [(name, list(where)) for name, where in found] == [("a", [True, True, False]), ("b", [False, False, True])]
+    found = winning(
+        "abc",
+        {
+            "a": np.array([1.0, 2.0, 3.0]),
+            "b": np.array([2.0, 2.0, 1.0]),
+            "c": np.full(3, 9.0),
+        }.__getitem__,
+    )
+    assert [(name, list(where)) for name, where in found] == [
+        ("a", [True, True, False]),
+        ("b", [False, False, True]),
+    ]
     assert winning("ab", {"a": 2.0, "b": 1.0}.__getitem__) == [("b", True)]

@@ -13,7 +13,10 @@ import pytest
 from colltool.base.entry_points import entry_points_of
 
 GROUP = "colltool.tests"
-FILES = {"METADATA": "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", "entry_points.txt": f"[{GROUP}]\nb = m:b\na = m:a\n"}
+FILES = {
+    "METADATA": "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n",
+    "entry_points.txt": f"[{GROUP}]\nb = m:b\na = m:a\n",
+}
 
 
 def in_folder(tmp_path: Path, name: str) -> Path:
@@ -30,13 +33,25 @@ def in_archive(tmp_path: Path) -> Path:
     return tmp_path / "theirs.zip"
 
 
-@pytest.mark.parametrize("kind", ["theirs-1.0.dist-info", "theirs.egg-info", "theirs.egg/EGG-INFO", "archive", "here"])
-def test_what_importlib_finds_is_found(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "kind", ["theirs-1.0.dist-info", "theirs.egg-info", "theirs.egg/EGG-INFO", "archive", "here"]
+)
+def test_what_importlib_finds_is_found(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert entry_points_of(GROUP) == ()
     if kind == "here":
         monkeypatch.chdir(in_folder(tmp_path, "theirs-1.0.dist-info"))
-    path = in_archive(tmp_path) if kind == "archive" else "" if kind == "here" else in_folder(tmp_path, kind)
-    monkeypatch.syspath_prepend(str(path / "theirs.egg" if kind.startswith("theirs.egg/") else path))  # type: ignore[operator]
+    path = (
+        in_archive(tmp_path)
+        if kind == "archive"
+        else ""
+        if kind == "here"
+        else in_folder(tmp_path, kind)
+    )
+    monkeypatch.syspath_prepend(
+        str(path / "theirs.egg" if kind.startswith("theirs.egg/") else path)
+    )  # type: ignore[operator]
     assert [one.name for one in entry_points_of(GROUP)] == ["a", "b"]
     assert entry_points_of(GROUP) == tuple(sorted(entry_points(group=GROUP)))
 
@@ -49,13 +64,22 @@ def test_another_finder_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
         @staticmethod
         def find_distributions(*_: object) -> list[Distribution]:
-            return [Distribution.at(in_folder(tmp_path, "theirs-1.0.dist-info") / "theirs-1.0.dist-info")]
+            return [
+                Distribution.at(
+                    in_folder(tmp_path, "theirs-1.0.dist-info") / "theirs-1.0.dist-info"
+                )
+            ]
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
     assert [one.name for one in entry_points_of(GROUP)] == ["a", "b"]
 
 
 def test_where_there_is_none_importlib_metadata_is_not_loaded() -> None:
-    code = "import sys; from colltool.base.entry_points import entry_points_of as f; f('no.such'); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    code = (
+        "import sys; from colltool.base.entry_points import entry_points_of as f; f('no.such');"
+        " print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert "importlib.metadata" not in done.stdout.split()

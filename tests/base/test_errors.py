@@ -21,7 +21,11 @@ from colltool.base.errors import ColltoolError, ManyErrors, called, either, give
         (given("ranks", ...), "-n ...", "ranks=..."),
         (given("size", "16MB"), "-M 16MB", 'size="16MB"'),
         (given("phases", "sequential"), "--phases sequential", 'phases="sequential"'),
-        (given("algorithms", ["ring", "tree"]), "--algorithm ring,tree", 'algorithms=["ring", "tree"]'),
+        (
+            given("algorithms", ["ring", "tree"]),
+            "--algorithm ring,tree",
+            'algorithms=["ring", "tree"]',
+        ),
         (given("ideal", True), "--ideal", "ideal=True"),
         (given("ring_alpha", "worst"), "--ring-alpha worst", 'ring_alpha="worst"'),
         (given("overrides", ["a=1"]), "--set a=1", 'overrides=["a=1"]'),
@@ -40,7 +44,9 @@ def test_both_spellings(mark: str, shell: str, python: str) -> None:
 
 
 def test_an_error_names_its_argument_and_its_place() -> None:
-    error = ColltoolError("does not fit", where="a.csv:3", argument="ranks", fix=f"take {given('ranks', 8)}")
+    error = ColltoolError(
+        "does not fit", where="a.csv:3", argument="ranks", fix=f"take {given('ranks', 8)}"
+    )
     assert str(error) == "a.csv:3: ranks: does not fit\n  take ranks=8"
     assert error.spelled("shell") == "a.csv:3: --ranks: does not fit\n  take -n 8"
     assert error.lines("shell") == ["a.csv:3: --ranks: does not fit", "take -n 8"]
@@ -53,14 +59,23 @@ def test_a_function_or_command_that_calls_it_otherwise() -> None:
         called("python", algorithms="algorithm"),
         called("shell", primitive="--collective"),
     ):
-        raise ManyErrors([ColltoolError("one", argument="algorithms"), ColltoolError(f"give {given('primitive')}")])
+        raise ManyErrors(
+            [
+                ColltoolError("one", argument="algorithms"),
+                ColltoolError(f"give {given('primitive')}"),
+            ]
+        )
     assert str(caught.value) == "algorithm: one\ngive primitive"
     assert caught.value.spelled("shell") == "--algorithm: one\ngive --collective"
 
 
 def test_text_that_holds_a_mark_of_its_own_is_text() -> None:
     for text in ("\ue000", "\ue000ranks", "a\ue002b", "\ue000\ue002", "\ue001"):
-        assert "".join(one for one in spell(text, "python") if one.isprintable()) in ("", "ranks", "ab")
+        assert "".join(one for one in spell(text, "python") if one.isprintable()) in (
+            "",
+            "ranks",
+            "ab",
+        )
 
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
@@ -68,11 +83,22 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
 OF_OTHERS = (
-    "analysis/benchmark_command.py", "diagnosis/hypotheses.py", "traces/trace.py", "render/plot/__init__.py", "export/chakra.py",
-    "export/goal.py", "export/simgrid_run.py", "export/simulators.py",
-)  # fmt: skip
+    "analysis/benchmark_command.py",
+    "diagnosis/hypotheses.py",
+    "traces/trace.py",
+    "render/plot/__init__.py",
+    "export/chakra.py",
+    "export/goal.py",
+    "export/simgrid_run.py",
+    "export/simulators.py",
+)
 # The table of arguments, and what says which option shows the rest of an output.
-OF_THE_COMMAND_LINE = ("api/arguments.py", "render/markup.py", "render/schemas.py", "render/text.py")
+OF_THE_COMMAND_LINE = (
+    "api/arguments.py",
+    "render/markup.py",
+    "render/schemas.py",
+    "render/text.py",
+)
 
 
 def test_only_the_command_line_names_its_options() -> None:
@@ -87,12 +113,20 @@ def test_only_the_command_line_names_its_options() -> None:
         if not OPTION.search(text):
             continue
         tree = ast.parse(text)
-        said_both_ways = (node for node in ast.walk(tree) if is_either(node) or prepares_either(node))
+        said_both_ways = (
+            node for node in ast.walk(tree) if is_either(node) or prepares_either(node)
+        )
         spoken = {id(node) for one in said_both_ways for node in ast.walk(one)}
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken | documented:
-                found |= {f"{where}:{node.lineno}: {node.value}" for _ in OPTION.findall(node.value)}
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in spoken | documented
+            ):
+                found |= {
+                    f"{where}:{node.lineno}: {node.value}" for _ in OPTION.findall(node.value)
+                }
     assert not found
 
 
@@ -102,7 +136,9 @@ def prepares_either(node: ast.AST) -> bool:
 
 
 def is_either(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "either"
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "either"
+    )
 
 
 def test_options_are_those_of_the_table_of_arguments() -> None:
@@ -111,6 +147,8 @@ def test_options_are_those_of_the_table_of_arguments() -> None:
         assert spell(given(name), "shell") == max(options, key=len)
         assert spell(given(name, "X"), "shell") == f"{options[-1]} X".strip()
     assert (
-        spell(f"{given('ranks')} {given('ranks', 8)} {given('algorithms', 'ring')}", "shell") == "--ranks -n 8 --algorithm ring"
+        spell(f"{given('ranks')} {given('ranks', 8)} {given('algorithms', 'ring')}", "shell")
+        == "--ranks -n 8 --algorithm ring"
     )
-    assert spell(f"{given('ring_alpha')} {given('watch', 1)}", "shell") == "--ring-alpha --watch 1"  # without a row
+    # without a row
+    assert spell(f"{given('ring_alpha')} {given('watch', 1)}", "shell") == "--ring-alpha --watch 1"

@@ -1,4 +1,5 @@
-"""What the error of a missing package says to type: it works from a checkout and from each kind of installation."""
+"""What the error of a missing package says to type: it works from a checkout and from each kind of
+installation."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from colltool.base.extras import install_command, needs_extra
 
 PACKAGE = Path(colltool.__file__).parent
 ROOT = PACKAGE.parent
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 
 
 def test_in_a_checkout_it_is_the_line_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,23 +42,38 @@ def test_elsewhere_it_names_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_pa
     [
         ({}, "colltool[plot]"),
         ({"url": "file:///src/my%20colltool", "dir_info": {}}, "/src/my colltool[plot]"),
-        ({"url": "file:///tmp/colltool-1.0-py3-none-any.whl", "archive_info": {}}, "/tmp/colltool-1.0-py3-none-any.whl[plot]"),
-        ({"url": "https://host.example/colltool-1.0.tar.gz"}, "colltool[plot] @ https://host.example/colltool-1.0.tar.gz"),
         (
-            {"url": "https://host.example/colltool", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            {"url": "file:///tmp/colltool-1.0-py3-none-any.whl", "archive_info": {}},
+            "/tmp/colltool-1.0-py3-none-any.whl[plot]",
+        ),
+        (
+            {"url": "https://host.example/colltool-1.0.tar.gz"},
+            "colltool[plot] @ https://host.example/colltool-1.0.tar.gz",
+        ),
+        (
+            {
+                "url": "https://host.example/colltool",
+                "vcs_info": {"vcs": "git", "commit_id": "0a1b"},
+            },
             "colltool[plot] @ git+https://host.example/colltool@0a1b",
         ),
     ],
 )
-def test_an_installation_is_named_by_where_it_came_from(recorded: dict[str, Any], requirement: str) -> None:
+def test_an_installation_is_named_by_where_it_came_from(
+    recorded: dict[str, Any], requirement: str
+) -> None:
     found = extras._requirement("plot", recorded)
     assert found == requirement
     if " @ " in found or "/" not in found:
         assert Requirement(found).extras == {"plot"}
 
 
-def test_without_a_checkout_around_it_pip_s_record_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(extras, "__file__", str(tmp_path / "site" / "colltool" / "base" / "extras.py"))
+def test_without_a_checkout_around_it_pip_s_record_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        extras, "__file__", str(tmp_path / "site" / "colltool" / "base" / "extras.py")
+    )
     monkeypatch.setattr(extras, "_direct_url", lambda: {"url": "file:///src/colltool"})
     assert install_command("report").endswith("-m pip install '/src/colltool[report]'")
 
@@ -81,19 +99,32 @@ def test_the_error_says_what_and_how() -> None:
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    """In guides and in code; and code that builds such a line by itself would miss one of the ways to install."""
+    """In guides and in code; and code that builds such a line by itself would miss one of the ways
+    to install."""
     texts = {
-        path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *PACKAGE.rglob("*.md"), *PACKAGE.rglob("*.py"))
+        path: path.read_text(encoding="utf-8")
+        for path in (ROOT / "README.md", *PACKAGE.rglob("*.md"), *PACKAGE.rglob("*.py"))
     }
-    named = {name for text in texts.values() for name in re.findall(r"pip install (?:-q )?(?:-e )?'\.\[(\w+)\]'", text)}
+    named = {
+        name
+        for text in texts.values()
+        for name in re.findall(r"pip install (?:-q )?(?:-e )?'\.\[(\w+)\]'", text)
+    }
     named |= {name for text in texts.values() for name in re.findall(r'needs_extra\("(\w+)"', text)}
     assert {"plot", "report"} <= named <= set(EXTRAS)
     assert not [
-        path for path, text in texts.items() if re.search(r"pip install [\"']?colltool\[", text) and path.stem != "extras"
+        path
+        for path, text in texts.items()
+        if re.search(r"pip install [\"']?colltool\[", text) and path.stem != "extras"
     ]
 
 
 def test_every_extra_is_part_of_development() -> None:
     """So that CI tests what it brings."""
     development = {re.split(r"[<>=!\[ ;]", one)[0] for one in EXTRAS["dev"]}
-    assert {re.split(r"[<>=!\[ ;]", one)[0] for name, ones in EXTRAS.items() for one in ones if name != "dev"} <= development
+    assert {
+        re.split(r"[<>=!\[ ;]", one)[0]
+        for name, ones in EXTRAS.items()
+        for one in ones
+        if name != "dev"
+    } <= development

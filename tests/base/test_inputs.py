@@ -53,7 +53,8 @@ def test_a_pipe_does_as_well_as_a_file(kind: Kind, tmp_path: Path) -> None:
 def test_a_large_file_is_refused_before_it_is_read(kind: Kind, tmp_path: Path) -> None:
     file = tmp_path / "big"
     with file.open("wb") as stream:
-        stream.truncate(BOUNDS[kind].limit + 1)  # sparse: nothing is written, and nothing may be read
+        # sparse: nothing is written, and nothing may be read
+        stream.truncate(BOUNDS[kind].limit + 1)
     file.chmod(0o200)
     assert refusal(file, kind).what.startswith(f"is larger than {BOUNDS[kind].limit // 2**20} MiB")
 
@@ -71,7 +72,10 @@ def test_a_pipe_that_never_ends_is_refused_at_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/random", "/dev/null"])
 def test_a_device_is_no_input(device: str) -> None:
     error = refusal(device, "document")
-    assert str(error) == f"{device}: is a device, expected a JSON file\n  give a regular file or a pipe"
+    assert (
+        str(error)
+        == f"{device}: is a device, expected a JSON file\n  give a regular file or a pipe"
+    )
 
 
 def test_what_else_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +111,19 @@ TEXT = "name: caf\u00e9 \u201cquoted\u201d\n" * 40
         (TEXT.encode("utf-16-be"), "looks like UTF-16BE", "iconv -f UTF-16BE -t UTF-8"),
         (TEXT.encode("utf-32"), "looks like UTF-32", "iconv -f UTF-32 -t UTF-8"),
         (TEXT.encode("cp1252"), "looks like WINDOWS-1252", "iconv -f WINDOWS-1252 -t UTF-8"),
-        ("plain letters\n".encode("utf-16-le"), "looks like UTF-16LE", "iconv -f UTF-16LE -t UTF-8"),
+        (
+            "plain letters\n".encode("utf-16-le"),
+            "looks like UTF-16LE",
+            "iconv -f UTF-16LE -t UTF-8",
+        ),
         ("caf\u00e9\n".encode("latin-1"), "looks like ISO-8859-1", "iconv -f ISO-8859-1 -t UTF-8"),
         (gzip.compress(TEXT.encode(), mtime=0), "is gzipped, not text", "gunzip -c"),
         (bytes(range(256)) * 9, "is binary, not text", "give the text itself"),
     ],
 )
-def test_another_encoding_is_named_with_its_conversion(content: bytes, says: str, cure: str, tmp_path: Path) -> None:
+def test_another_encoding_is_named_with_its_conversion(
+    content: bytes, says: str, cure: str, tmp_path: Path
+) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(content)
     error = not_utf8(content, "f", "f")

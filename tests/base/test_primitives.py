@@ -8,12 +8,34 @@ import pytest
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import SHORT, SIZE_MEANS, Primitive, busbw_factor, least_n_beta, log2_ceil, parse_primitive
+from colltool.base.primitives import (
+    SHORT,
+    SIZE_MEANS,
+    Primitive,
+    busbw_factor,
+    least_n_beta,
+    log2_ceil,
+    parse_primitive,
+)
 
 NAMES = {
-    Primitive.ALL_REDUCE: ["ar", "AR", "all_reduce", "all-reduce", "All-Reduce", "allreduce", "all_reduce_perf"],
+    Primitive.ALL_REDUCE: [
+        "ar",
+        "AR",
+        "all_reduce",
+        "all-reduce",
+        "All-Reduce",
+        "allreduce",
+        "all_reduce_perf",
+    ],
     Primitive.ALL_GATHER: ["ag", "all_gather", "all-gather", "allgather", "all_gather_perf"],
-    Primitive.REDUCE_SCATTER: ["rs", "reduce_scatter", "reduce-scatter", "reducescatter", "reduce_scatter_perf"],
+    Primitive.REDUCE_SCATTER: [
+        "rs",
+        "reduce_scatter",
+        "reduce-scatter",
+        "reducescatter",
+        "reduce_scatter_perf",
+    ],
     Primitive.ALL_TO_ALL: ["a2a", "all_to_all", "all-to-all", "alltoall", "alltoall_perf"],
     Primitive.BROADCAST: ["bc", "broadcast", "bcast", "broadcast_perf"],
     Primitive.REDUCE: ["reduce", "reduce_perf"],
@@ -24,16 +46,27 @@ NAMES = {
 def test_there_are_seven() -> None:
     assert set(Primitive) == set(NAMES) == set(SHORT) == set(SIZE_MEANS)
     assert [str(primitive) for primitive in Primitive] == [
-        "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "p2p",
-    ]  # fmt: skip
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "broadcast",
+        "reduce",
+        "p2p",
+    ]
 
 
-@swept(("name", "primitive"), [(name, primitive) for primitive, names in NAMES.items() for name in names])
+@swept(
+    ("name", "primitive"),
+    [(name, primitive) for primitive, names in NAMES.items() for name in names],
+)
 def test_names(name: str, primitive: Primitive) -> None:
     assert parse_primitive(name) is primitive
 
 
-@pytest.mark.parametrize("name", ["", "ar2", "all", "all reduce", "scatter", "gather", "ring", "_perf"])
+@pytest.mark.parametrize(
+    "name", ["", "ar2", "all", "all reduce", "scatter", "gather", "ring", "_perf"]
+)
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ColltoolError, match="unknown primitive") as refused:
         parse_primitive(name)
@@ -56,7 +89,12 @@ def test_busbw_factors_are_those_of_nccl_tests(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 8, 72, 4096])
 def test_least_bytes_through_one_port(n: int) -> None:
-    least = {Primitive.ALL_REDUCE: 2 * (n - 1) / n, Primitive.BROADCAST: 1, Primitive.REDUCE: 1, Primitive.P2P: 1}
+    least = {
+        Primitive.ALL_REDUCE: 2 * (n - 1) / n,
+        Primitive.BROADCAST: 1,
+        Primitive.REDUCE: 1,
+        Primitive.P2P: 1,
+    }
     for primitive in Primitive:
         assert least_n_beta(primitive, n) == pytest.approx(least.get(primitive, (n - 1) / n))
 

@@ -1,4 +1,5 @@
-"""Progress: followed to whoever watches, in order, of nested work the outermost; and the same result whether followed or not."""
+"""Progress: followed to whoever watches, in order, of nested work the outermost; and the same
+result whether followed or not."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def test_nobody_watches() -> None:
 
 def test_the_outermost_of_several_is_told() -> None:
     with watched(heard := Heard()):
-        assert [(a, b, c) for a in followed([1]) for b in followed("xy") for c in followed(range(3))][-1] == (1, "y", 2)
+        assert [
+            (a, b, c) for a in followed([1]) for b in followed("xy") for c in followed(range(3))
+        ][-1] == (1, "y", 2)
         assert heard == [(0, 2), (1, 2)]
         assert list(followed("ab")) == ["a", "b"]
     assert heard == [(0, 2), (1, 2)] * 2
@@ -37,19 +40,27 @@ def test_work_that_is_given_up_is_told_again() -> None:
     assert heard == [(0, 3), (0, 2), (1, 2)]
 
 
-def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from colltool.api import values as columns
 
     loads: list[object] = []
     load = columns.load_fabric
-    monkeypatch.setattr(columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named))
+    monkeypatch.setattr(
+        columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named)
+    )
     shapes = "torus.shape=4x4x4,4x4x8,4x8x8,8x8x8"
     with watched(heard := Heard()):
         swept = colltool.sweep("torus512", "ar", sizes=["1MB"], vary=shapes)
     assert heard == [(done, 4) for done in range(4)] * 2  # loaded, then priced
     assert len([one for one in loads if "torus.shape" in str(one)]) == 4
-    alone = [colltool.sweep("torus512", "ar", sizes=["1MB"], overrides=[f"torus.shape=[{shape.replace('x', ',')}]"]).cells[0]
-             for shape in shapes.partition("=")[2].split(",")]  # fmt: skip
+    alone = [
+        colltool.sweep(
+            "torus512", "ar", sizes=["1MB"], overrides=[f"torus.shape=[{shape.replace('x', ',')}]"]
+        ).cells[0]
+        for shape in shapes.partition("=")[2].split(",")
+    ]
     assert [cell.total_s for cell in swept.cells] == [cell.total_s for cell in alone]
 
 
@@ -57,13 +68,24 @@ def test_columns_are_bounded_and_loaded_once(monkeypatch: pytest.MonkeyPatch) ->
     from colltool.api import values as columns
 
     with pytest.raises(ColltoolError, match="9600 columns, more than 1000"):
-        colltool.compare("star512", "ar", sizes=["1MB"], vary=["star.alpha=1us:9us:96", "star.bandwidth=1GB/s:9GB/s:100"])
+        colltool.compare(
+            "star512",
+            "ar",
+            sizes=["1MB"],
+            vary=["star.alpha=1us:9us:96", "star.bandwidth=1GB/s:9GB/s:100"],
+        )
     loads: list[object] = []
     load = columns.load_fabric
-    monkeypatch.setattr(columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named))
-    compared = colltool.compare("star512", "ar", sizes=["1MB", "1GB"], vary="star.alpha=1us,2us,3us")
+    monkeypatch.setattr(
+        columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named)
+    )
+    compared = colltool.compare(
+        "star512", "ar", sizes=["1MB", "1GB"], vary="star.alpha=1us,2us,3us"
+    )
     assert len([one for one in loads if "star.alpha" in str(one)]) == 3
     assert [cell.total_s for cell in compared.lines[0].cells] == [
-        colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.alpha={alpha}us"]).cells[0].total_s
+        colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.alpha={alpha}us"])
+        .cells[0]
+        .total_s
         for alpha in (1, 2, 3)
     ]

@@ -1,4 +1,5 @@
-"""What results offer in Python: columns, frames, lines, notebooks; equal where their numbers are."""
+"""What results offer in Python: columns, frames, lines, notebooks; equal where their numbers
+are."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from tests.traces.test_chakra_traces import write as chakra_file
 pytestmark = pytest.mark.usefixtures("datasheet")
 
 WHERE = fabric(star(8, 1.0, 400.0), clos(4, alpha=3.0))
-LOG = "collective,ranks,bytes,time_us\n" + "".join(f"all_reduce,8,{2**k},{10 + 2**k / 2e5}\n" for k in range(10, 27, 2))
+LOG = "collective,ranks,bytes,time_us\n" + "".join(
+    f"all_reduce,8,{2**k},{10 + 2**k / 2e5}\n" for k in range(10, 27, 2)
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """One of every public result."""
     log = tmp_path_factory.mktemp("logs") / "log.csv"
     log.write_text(LOG)
-    ran = write(tmp_path_factory.mktemp("traces") / "rank0.json", [kernel(0, 50), call(100, 40, list(range(8)))], 0, 8)
+    ran = write(
+        tmp_path_factory.mktemp("traces") / "rank0.json",
+        [kernel(0, 50), call(100, 40, list(range(8)))],
+        0,
+        8,
+    )
     old = document(colltool.price(WHERE, "ar", size=1e6))
     contention = colltool.contention(WHERE, {"group": 4})
     report = colltool.report(WHERE, primitives="ar")
@@ -59,7 +67,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "calibration": colltool.calibrate("dgx-h100", log),
         "validation": colltool.validate("dgx-h100", log),
         "trace": colltool.trace("dgx-h100", ran),
-        "plan of traces": colltool.plan_traces(chakra_file(ran.parent / "a.0.et", *STEP), "dgx-h100"),
+        "plan of traces": colltool.plan_traces(
+            chakra_file(ran.parent / "a.0.et", *STEP), "dgx-h100"
+        ),
         "diagnosis": colltool.doctor(log, WHERE),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
@@ -72,14 +82,24 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "jobs checked": JobsChecked((check_job("llama3-70b"),)),
         "plan": colltool.plan("mixtral-8x7b", "dgx-h100", 128),
         "sweep": colltool.sweep([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
-        "comparison": colltool.compare([WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]),
+        "comparison": colltool.compare(
+            [WHERE, "dgx-h100"], "ar", ranks=[8, 16], sizes=["1MB", "1GB"]
+        ),
         "sensitivity": colltool.sensitivity(WHERE, "ar", size="1MB", samples=200),
         "plans": colltool.compare_plans("mixtral-8x7b", ["dgx-h100", "hgx-h200"], 128),
-        "contest": colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100),
-        "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, vary="nvlink.alpha=2x", samples=5),
-        "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
+        "contest": colltool.compare_sensitivity(
+            ["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100
+        ),
+        "plan spread": colltool.plan_sensitivity(
+            "mixtral-8x7b", "dgx-h100", 128, vary="nvlink.alpha=2x", samples=5
+        ),
+        "search": colltool.search_layouts(
+            "mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20
+        ),
         "kernels": colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="vllm"),
-        "kernel sizes": colltool.price_list("dgx-h100", "ar", sizes=["64KB", "1MB"], ranks=8, library="vllm"),
+        "kernel sizes": colltool.price_list(
+            "dgx-h100", "ar", sizes=["64KB", "1MB"], ranks=8, library="vllm"
+        ),
         "kernel crossover": colltool.crossover("dgx-b200", "ar", ranks=8, library="vllm"),
         "libraries": colltool.list_libraries(),
         "library": colltool.show_library("vllm"),
@@ -93,13 +113,54 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 NAMES = (
-    "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder",
-    "diff", "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "plan of traces",
-    "diagnosis", "fabric", "fabrics", "drawn", "sized", "sized without levels", "checked", "job", "jobs", "jobs checked",
-    "plan", "sweep", "comparison", "sensitivity", "plans", "contest", "plan spread", "search", "kernels", "kernel sizes",
-    "kernel crossover", "libraries", "library", "libraries checked", "served", "served apart", "served within", "resharded",
+    "report",
+    "assumptions",
+    "price",
+    "price of an array",
+    "price list",
+    "winners",
+    "breakdown",
+    "crossover",
+    "ladder",
+    "diff",
+    "explanation",
+    "verification",
+    "contention",
+    "eta",
+    "calibration",
+    "validation",
+    "trace",
+    "plan of traces",
+    "diagnosis",
+    "fabric",
+    "fabrics",
+    "drawn",
+    "sized",
+    "sized without levels",
+    "checked",
+    "job",
+    "jobs",
+    "jobs checked",
+    "plan",
+    "sweep",
+    "comparison",
+    "sensitivity",
+    "plans",
+    "contest",
+    "plan spread",
+    "search",
+    "kernels",
+    "kernel sizes",
+    "kernel crossover",
+    "libraries",
+    "library",
+    "libraries checked",
+    "served",
+    "served apart",
+    "served within",
+    "resharded",
     "libraries apart",
-)  # fmt: skip
+)
 every_result = swept("name", NAMES)
 
 
@@ -127,7 +188,11 @@ def test_columns_are_of_one_length_and_plain(name: str, results: dict[str, Resul
 def test_every_number_of_csv_is_in_json(name: str, results: dict[str, Result]) -> None:
     held = {value for value in _plain(document(results[name])) if isinstance(value, int | float)}
     for key, values in results[name].to_columns().items():
-        numbers = [value for value in _plain(values) if isinstance(value, int | float) and not isinstance(value, bool)]
+        numbers = [
+            value
+            for value in _plain(values)
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
         assert set(numbers) <= held, key
 
 
@@ -154,7 +219,9 @@ def test_a_notebook_gets_a_table_of_its_own(name: str, results: dict[str, Result
     shown = results[name]._repr_html_()
     assert shown.startswith('<div class="colltool">')
     assert shown.count("<table") == shown.count("</table>")
-    assert shown.count("<table") >= (name not in ("explanation", "checked", "drawn", "jobs checked", "report"))
+    assert shown.count("<table") >= (
+        name not in ("explanation", "checked", "drawn", "jobs checked", "report")
+    )
     assert "http" not in shown or name == "explanation"
 
 
@@ -193,11 +260,16 @@ def test_columns_of_an_array_are_those_of_its_sizes() -> None:
     sizes = [1e3, 1e6, 1e9]
     columns = colltool.price(WHERE, "ar", size=sizes).to_columns()
     assert list(columns) == list(colltool.price(WHERE, "ar", size=1e3).to_columns())
-    found = dict(zip(zip(columns["bytes"], columns["spec"], strict=True), columns["total_s"], strict=True))
+    found = dict(
+        zip(zip(columns["bytes"], columns["spec"], strict=True), columns["total_s"], strict=True)
+    )
     assert len(found) == len(columns["bytes"])
     for size in sizes:
-        rows = colltool.price(WHERE, "ar", size=size).results  # an array has more: what is fastest at none of these sizes
-        assert [found[size, row.spec] for row in rows] == pytest.approx([row.total_s for row in rows])
+        # an array has more: what is fastest at none of these sizes
+        rows = colltool.price(WHERE, "ar", size=size).results
+        assert [found[size, row.spec] for row in rows] == pytest.approx(
+            [row.total_s for row in rows]
+        )
 
 
 def test_an_array_is_copied() -> None:
@@ -246,19 +318,25 @@ def test_top_counts_what_may_lead() -> None:
     assert price.top(2).results == price.leading[:2]
     assert price.top(99).results == price.leading
     alone = colltool.price(WHERE, "ar", size=1e6, algorithms="inner-ring")
-    assert alone.top(1).results == alone.results, "of what may not lead the first, where nothing else was asked for"
+    assert alone.top(1).results == alone.results, (
+        "of what may not lead the first, where nothing else was asked for"
+    )
 
 
 def test_the_methods_do_not_load_the_renderers_before(tmp_path: Path) -> None:
     import subprocess
 
-    code = "import colltool.estimate.results, sys; assert not [m for m in sys.modules if m.startswith('colltool.render')]"
+    code = (
+        "import colltool.estimate.results, sys; assert not [m for m in sys.modules if"
+        " m.startswith('colltool.render')]"
+    )
     done: Any = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_new_result_needs_no_line_in_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result names its subject, and a module of that name renders it: in every format, and in Python."""
+    """A result names its subject, and a module of that name renders it: in every format, and in
+    Python."""
     from dataclasses import dataclass
     from types import ModuleType
 
@@ -277,7 +355,11 @@ def test_a_new_result_needs_no_line_in_the_door(monkeypatch: pytest.MonkeyPatch)
     module = ModuleType("trial")
     module.VIEWS = {  # type: ignore[attr-defined]
         Trial: View(
-            "trial", lambda result: [table(result)], lambda result: {"values": list(result.values)}, table, lambda _: "two values"
+            "trial",
+            lambda result: [table(result)],
+            lambda result: {"values": list(result.values)},
+            table,
+            lambda _: "two values",
         )
     }
     monkeypatch.setitem(sys.modules, "colltool.render.views.trial", module)

@@ -63,7 +63,15 @@ def test_sizes(text: str, size: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0.5us", 5e-7), ("500ns", 5e-7), ("2ms", 2e-3), ("1e-6s", 1e-6), ("0us", 0), ("1\u00b5s", 1e-6), ("1\u03bcs", 1e-6)],
+    [
+        ("0.5us", 5e-7),
+        ("500ns", 5e-7),
+        ("2ms", 2e-3),
+        ("1e-6s", 1e-6),
+        ("0us", 0),
+        ("1\u00b5s", 1e-6),
+        ("1\u03bcs", 1e-6),
+    ],
 )
 def test_times(text: str, seconds: float) -> None:
     assert parse_time(text) == pytest.approx(seconds)
@@ -97,29 +105,76 @@ def test_rates(text: str, rate: float) -> None:
         (parse_size, "1b", "'b' is not a unit of size in '1b'\n  " + BITS),
         (parse_size, "1M", "'M' is not a unit of size in '1M'\n  " + BARE_M),
         (parse_size, "16mB", "'mB' is not a unit of size in '16mB'\n  did you mean 16MB?"),
-        (parse_size, "0", "a size of 0 is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB"),
-        (parse_rate, "900GB", "'GB' is not a unit of rate in '900GB'\n  a rate is per second: write 900GB/s"),
-        (parse_rate, "900gbps", "'gbps' is not a unit of rate in '900gbps'\n  did you mean 900GBps or 900Gbps?"),
-        (parse_rate, "-1GB/s", "a rate cannot be negative, got -1GB/s\n  write it without the sign"),
+        (
+            parse_size,
+            "0",
+            "a size of 0 is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB",
+        ),
+        (
+            parse_rate,
+            "900GB",
+            "'GB' is not a unit of rate in '900GB'\n  a rate is per second: write 900GB/s",
+        ),
+        (
+            parse_rate,
+            "900gbps",
+            "'gbps' is not a unit of rate in '900gbps'\n  did you mean 900GBps or 900Gbps?",
+        ),
+        (
+            parse_rate,
+            "-1GB/s",
+            "a rate cannot be negative, got -1GB/s\n  write it without the sign",
+        ),
         (parse_time, "-1us", "a time cannot be negative, got -1us\n  write it without the sign"),
         (parse_time, "1US", "'US' is not a unit of time in '1US'\n  did you mean 1us?"),
         (parse_time, "soon", "'soon' is not a time\n  write 0.5us, 500ns or 2ms"),
         (parse_size, True, "expected a size, got True\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_size, None, "expected a size, got nothing\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_size, math.nan, "a size must be finite, got nan\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (
+            parse_size,
+            None,
+            "expected a size, got nothing\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
+        (
+            parse_size,
+            math.nan,
+            "a size must be finite, got nan\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
         (parse_size, "1e18", "'1e18' has no unit\n  a size above 1 PB needs one: write 1EB"),
-        (parse_size, "2EB", "a size of 2EB is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB"),
+        (
+            parse_size,
+            "2EB",
+            "a size of 2EB is outside 1 byte .. 1 EB\n  a size is bytes per rank, such as 16MB",
+        ),
         (parse_size, "\u0665", "'\u0665' is not a size\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
         (parse_size, 1j, "expected a size, got 1j\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_size, np.complex64(1), "expected a size, got (1+0j)\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_size, np.True_, "expected a size, got a bool\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
+        (
+            parse_size,
+            np.complex64(1),
+            "expected a size, got (1+0j)\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
+        (
+            parse_size,
+            np.True_,
+            "expected a size, got a bool\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
         (
             parse_size,
             10**400,
-            "a number of more than 60 digits is too large for a size\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+            (
+                "a number of more than 60 digits is too large for a size\n  write 16MB (10^6 bytes)"
+                " or 16MiB (2^20)"
+            ),
         ),
-        (parse_size, object(), "expected a size, got an object\n  write 16MB (10^6 bytes) or 16MiB (2^20)"),
-        (parse_rate, math.inf, "a rate must be finite, got inf\n  write 900GB/s (bytes) or 400Gbps (bits)"),
+        (
+            parse_size,
+            object(),
+            "expected a size, got an object\n  write 16MB (10^6 bytes) or 16MiB (2^20)",
+        ),
+        (
+            parse_rate,
+            math.inf,
+            "a rate must be finite, got inf\n  write 900GB/s (bytes) or 400Gbps (bits)",
+        ),
     ],
 )
 def test_refusals(parse, text, words: str) -> None:  # type: ignore[no-untyped-def]
@@ -166,7 +221,15 @@ def test_bits_are_not_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(16e6, "16MB"), (2**24, "16.777216MB"), (1, "1B"), (1500, "1.5KB"), (1e18, "1EB"), (0.999e18, "999PB"), (1e9, "1GB")],
+    [
+        (16e6, "16MB"),
+        (2**24, "16.777216MB"),
+        (1, "1B"),
+        (1500, "1.5KB"),
+        (1e18, "1EB"),
+        (0.999e18, "999PB"),
+        (1e9, "1GB"),
+    ],
 )
 def test_format_size(size: float, text: str) -> None:
     assert format_size(float(size)) == text
@@ -174,14 +237,25 @@ def test_format_size(size: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(5.344e-5, "53.44 us"), (0, "0 s"), (1e-10, "0.1 ns"), (0.99999e-3, "1 ms"), (2.5, "2.5 s"), (-1e-6, "-1 us")],
+    [
+        (5.344e-5, "53.44 us"),
+        (0, "0 s"),
+        (1e-10, "0.1 ns"),
+        (0.99999e-3, "1 ms"),
+        (2.5, "2.5 s"),
+        (-1e-6, "-1 us"),
+    ],
 )
 def test_format_time(seconds: float, text: str) -> None:
     assert format_time(seconds) == text
 
 
 def test_format_rates_and_bytes() -> None:
-    assert (format_rate(4.5e11), format_bytes(2.0702e9), format_bytes(999)) == ("450 GB/s", "2.07 GB", "999 B")
+    assert (format_rate(4.5e11), format_bytes(2.0702e9), format_bytes(999)) == (
+        "450 GB/s",
+        "2.07 GB",
+        "999 B",
+    )
 
 
 @given(st.integers(1, 10**18))
@@ -206,7 +280,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert math.isfinite(parse(text))
 
 
-@pytest.mark.parametrize(("value", "count"), [("8", 8), (" 8 ", 8), (8, 8), (np.int32(8), 8), ("08", 8), ("-3", -3)])
+@pytest.mark.parametrize(
+    ("value", "count"), [("8", 8), (" 8 ", 8), (8, 8), (np.int32(8), 8), ("08", 8), ("-3", -3)]
+)
 def test_counts(value: str | int, count: int) -> None:
     assert parse_count(value, "ranks", -9, 10) == parse_count(value, "ranks") == count
     assert type(parse_count(value, "ranks", -9, 10)) is int
@@ -218,7 +294,12 @@ def test_counts(value: str | int, count: int) -> None:
         ("0", "expected 2 to 10, got 0\n  write -n 8", "write ranks=8"),
         (11, "expected 2 to 10, got 11\n  write -n 8", "write ranks=8"),
         (-1, "expected 2 to 10, got -1\n  write -n 8", "write ranks=8"),
-        pytest.param(10**5000, "expected 2 to 10, got a number of more than 60 digits\n  write -n 8", "", id="5000 digits"),
+        pytest.param(
+            10**5000,
+            "expected 2 to 10, got a number of more than 60 digits\n  write -n 8",
+            "",
+            id="5000 digits",
+        ),
         ("9" * 5000, f"expected 2 to 10, got {'9' * 37}...\n  write -n 8", ""),
         ("\u0665", "'\u0665' is not a whole number\n  write digits: -n 8", "write ranks=8"),
         ("8.0", "'8.0' is not a whole number\n  write digits: -n 8", "write ranks=8"),
@@ -241,7 +322,13 @@ def test_what_is_no_count(value, shell: str, python: str) -> None:  # type: igno
 
 @pytest.mark.parametrize(
     ("text", "flops"),
-    [("989TFLOP/s", 989e12), ("2.5PFLOP/s", 2.5e15), ("312 TFLOPS", 312e12), (1e12, 1e12), ("1e3GFLOP/s", 1e12)],
+    [
+        ("989TFLOP/s", 989e12),
+        ("2.5PFLOP/s", 2.5e15),
+        ("312 TFLOPS", 312e12),
+        (1e12, 1e12),
+        ("1e3GFLOP/s", 1e12),
+    ],
 )
 def test_rates_of_arithmetic(text: str | float, flops: float) -> None:
     from colltool.base.formatting import parse_flops
@@ -266,12 +353,17 @@ def test_what_is_no_rate_of_arithmetic(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "metres"), [("100m", 100), ("2km", 2000), ("30 ft", 9.144), ("50cm", 0.5), (3, 3)])
+@pytest.mark.parametrize(
+    ("text", "metres"), [("100m", 100), ("2km", 2000), ("30 ft", 9.144), ("50cm", 0.5), (3, 3)]
+)
 def test_lengths(text: str, metres: float) -> None:
     assert parse_length(text) == pytest.approx(metres)
 
 
-@pytest.mark.parametrize(("text", "joule"), [("30pJ/bit", 30e-12), ("1nJ/bit", 1e-9), ("500fJ/bit", 5e-13), (1e-12, 1e-12)])
+@pytest.mark.parametrize(
+    ("text", "joule"),
+    [("30pJ/bit", 30e-12), ("1nJ/bit", 1e-9), ("500fJ/bit", 5e-13), (1e-12, 1e-12)],
+)
 def test_energies_of_a_bit(text: str, joule: float) -> None:
     assert parse_energy(text) == pytest.approx(joule)
 
@@ -292,6 +384,12 @@ def test_what_is_no_length_and_no_energy(parse: Any, text: str, words: str) -> N
 
 
 def test_energies_and_lengths_as_people_read_them() -> None:
-    assert [format_energy(number) for number in (4800, 0.3482, 2.5e6, 3e-9, 0)] == ["4.8 kJ", "348.2 mJ", "2.5 MJ", "3 nJ", "0 J"]
+    assert [format_energy(number) for number in (4800, 0.3482, 2.5e6, 3e-9, 0)] == [
+        "4.8 kJ",
+        "348.2 mJ",
+        "2.5 MJ",
+        "3 nJ",
+        "0 J",
+    ]
     assert [format_length(number) for number in (100, 1200, 0.5)] == ["100 m", "1.2 km", "0.5 m"]
     assert format_bit_energy(30e-12) == "30 pJ/bit"

@@ -1,4 +1,5 @@
-"""Files that are written whole or not at all: killed writers, full disks, readers in between, links, several at once."""
+"""Files that are written whole or not at all: killed writers, full disks, readers in between,
+links, several at once."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def out(tmp_path: Path) -> Path:
 
 
 def child(code: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_a_new_file_and_an_old_one(tmp_path: Path, out: Path) -> None:
@@ -68,7 +71,14 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path, out: Path) -> Non
 
 
 def test_of_several_files_one_that_does_not_fit_keeps_all(tmp_path: Path, out: Path) -> None:
-    done = child(LIMITED % {str(out): b"fits", str(tmp_path / "new"): b"fits", str(tmp_path / "large"): b"x" * 5000})
+    done = child(
+        LIMITED
+        % {
+            str(out): b"fits",
+            str(tmp_path / "new"): b"fits",
+            str(tmp_path / "large"): b"x" * 5000,
+        }
+    )
     assert done.returncode == 2
     assert out.read_bytes() == OLD
     assert os.listdir(tmp_path) == ["out"]
@@ -76,7 +86,9 @@ def test_of_several_files_one_that_does_not_fit_keeps_all(tmp_path: Path, out: P
 
 def test_a_killed_writer_never_leaves_a_torn_file(tmp_path: Path, out: Path) -> None:
     for pause in (0.001, 0.005, 0.013, 0.02, 0.031):
-        with subprocess.Popen([sys.executable, "-c", ENDLESS, str(out)], stdout=subprocess.PIPE) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, str(out)], stdout=subprocess.PIPE
+        ) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == b"up\n"
             time.sleep(pause)
@@ -87,7 +99,9 @@ def test_a_killed_writer_never_leaves_a_torn_file(tmp_path: Path, out: Path) -> 
 
 def test_a_reader_sees_whole_files_only(out: Path) -> None:
     seen = set()
-    with subprocess.Popen([sys.executable, "-c", ENDLESS, str(out)], stdout=subprocess.PIPE) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(out)], stdout=subprocess.PIPE
+    ) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
         end = time.monotonic() + 20
@@ -100,9 +114,12 @@ def test_a_reader_sees_whole_files_only(out: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_leaves_nothing_beside(tmp_path: Path, out: Path, number: int) -> None:
+def test_an_interrupted_command_leaves_nothing_beside(
+    tmp_path: Path, out: Path, number: int
+) -> None:
     code = (
-        "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
+        # a background job ignores it
+        "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import colltool.base.files as f; __file__ = 'bin/colltool'\nimport colltool.cli.app\n"
         f"f.os.replace = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         f"f.write_file(f.Path({str(out)!r}), b'new')\nprint('went on')"
@@ -113,7 +130,9 @@ def test_an_interrupted_command_leaves_nothing_beside(tmp_path: Path, out: Path,
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_one_that_cannot_be_moved_puts_the_others_back(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_be_moved_puts_the_others_back(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, moved = os.replace, []
 
     def replace(source: str, target: str) -> None:
@@ -130,7 +149,9 @@ def test_one_that_cannot_be_moved_puts_the_others_back(tmp_path: Path, out: Path
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_file_system_without_hard_links_loses_nothing(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_hard_links_loses_nothing(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.replace
 
     def no_link(*_: str) -> None:

@@ -1,12 +1,14 @@
-"""How far prices are off on rows that no fit has seen: each source of ``tests/data/measured`` left out in turn.
+"""How far prices are off on rows that no fit has seen: each source of ``tests/data/measured`` left
+out in turn.
 
     python tests/benchmarks/bench_accuracy.py [--sources] [--write]
 
-A source's rows are priced on its machine made without them (:func:`left_out.left_out`), as what NCCL picks; rows of
-role ``check``, and of machines whose numbers are another's, on the fabric that ships. A table inside a node is judged where
-another one of its machine is left. Rows on wires that no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node),
-and of processes that drive eight GPUs, are printed apart. The control is the same machine's datasheet. ``--write``: the table
-that ships, ``colltool/analysis/accuracy.csv``.
+A source's rows are priced on its machine made without them (:func:`left_out.left_out`), as what
+NCCL picks; rows of role ``check``, and of machines whose numbers are another's, on the fabric that
+ships. A table inside a node is judged where another one of its machine is left. Rows on wires that
+no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node), and of processes that
+drive eight GPUs, are printed apart. The control is the same machine's datasheet. ``--write``: the
+table that ships, ``colltool/analysis/accuracy.csv``.
 """
 
 from __future__ import annotations
@@ -36,15 +38,26 @@ GUIDE = Path(colltool.__file__).parent / "guides" / "accuracy.md"
 TABLE = Path(colltool.__file__).parent / "analysis" / "accuracy.csv"
 BARS = (0.15, 0.15, 0.12, 0.07)
 """Asked of the medians, smallest sizes first."""
-OTHER_WIRES = frozenset({"dstack-3961", "alcf-polaris-nccl", "nccl-1801", "nccl-1801-2", "nccl-tests-119", "nccl-1368"})
-SEEN = frozenset({"a3mega-2-nodes", "dstack-a3mega", "aws-p5-efa"})  # fitted by hand, and nothing else of their wires is left
+OTHER_WIRES = frozenset(
+    {"dstack-3961", "alcf-polaris-nccl", "nccl-1801", "nccl-1801-2", "nccl-tests-119", "nccl-1368"}
+)
+# fitted by hand, and nothing else of their wires is left
+SEEN = frozenset({"a3mega-2-nodes", "dstack-a3mega", "aws-p5-efa"})
 ONE_PROCESS = frozenset({"superbench-a100", "rocm-doc-mi300x"})
-SHORT = {"all": "all", "all_reduce": "ar", "all_gather": "ag", "reduce_scatter": "rs", "all_to_all": "a2a", "broadcast": "bcast"}
+SHORT = {
+    "all": "all",
+    "all_reduce": "ar",
+    "all_gather": "ag",
+    "reduce_scatter": "rs",
+    "all_to_all": "a2a",
+    "broadcast": "bcast",
+}
 SMALL, FEWEST = 64 * 2**10, 8  # a table has small messages on several counts of ranks
 
 
 class Judged(NamedTuple):
-    """A row's errors, priced / measured - 1: by the fabric that has not seen its source, and by the datasheet."""
+    """A row's errors, priced / measured - 1: by the fabric that has not seen its source, and by the
+    datasheet."""
 
     row: Row
     error: float
@@ -60,10 +73,12 @@ def node_of(row: Row) -> int:
 
 
 def is_judged(row: Row) -> bool:
-    """Whether there is something to judge by: another table of the machine inside a node, any other row across nodes."""
+    """Whether there is something to judge by: another table of the machine inside a node, any other
+    row across nodes."""
     if row.algorithm or row.source.fabric not in shipped_fabrics() or row.collective == "p2p":
         return False
-    if row.source.fabric not in fit_fabrics.INSIDE:  # no row of its own was used, where the numbers are another machine's
+    # no row of its own was used, where the numbers are another machine's
+    if row.source.fabric not in fit_fabrics.INSIDE:
         return colltool.load_fabric(row.source.fabric).measured_on is not None
     left = fit_fabrics.inside_rows(row.source.fabric, {row.source.source_id})
     if not left:
@@ -97,12 +112,17 @@ def medians(several: Iterable[Judged], *, control: bool = False) -> list[float |
 
 
 def table(found: list[Judged]) -> list[dict[str, Any]]:
-    """The rows that ship: by device, wire, collective and size class; ``all`` stands for the headline's."""
+    """The rows that ship: by device, wire, collective and size class; ``all`` stands for the
+    headline's."""
     cells: dict[tuple[str, str, str, int], list[Judged]] = defaultdict(list)
     for one in found:
         device = colltool.load_fabric(one.row.source.fabric).device or ""
         at = size_class(one.row.bytes)
-        for key in ((device, one.wire, one.row.collective), ("all", one.wire, "all"), ("all", "all", "all")):
+        for key in (
+            (device, one.wire, one.row.collective),
+            ("all", one.wire, "all"),
+            ("all", "all", "all"),
+        ):
             cells[*key, at].append(one)
     return [
         {"device": key[0], "wire": key[1], "collective": key[2], "size": key[3]}
@@ -120,7 +140,9 @@ def _p90(errors: list[float]) -> float:
 def _line(title: str, several: list[Judged]) -> str:
     shown = ["-" if one is None else f"{one:.1%}" for one in medians(several)]
     plain = ["-" if one is None else f"{one:.0%}" for one in medians(several, control=True)]
-    return f"{title:44} {len(several):5} rows  " + "  ".join(f"{a:>6} ({b:>4})" for a, b in zip(shown, plain, strict=True))
+    return f"{title:44} {len(several):5} rows  " + "  ".join(
+        f"{a:>6} ({b:>4})" for a, b in zip(shown, plain, strict=True)
+    )
 
 
 def main() -> int:
@@ -129,7 +151,10 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the table that ships")
     given = parser.parse_args()
     found = judged()
-    print(f"{'median |error|, the datasheet in brackets':44} {'':10}  " + "  ".join(f"{name:>13}" for name in CLASSES))
+    print(
+        f"{'median |error|, the datasheet in brackets':44} {'':10}  "
+        + "  ".join(f"{name:>13}" for name in CLASSES)
+    )
     print(_line("all", found))
     for wire in ("inside", "across"):
         print(_line(wire, [one for one in found if one.wire == wire]))
@@ -137,9 +162,13 @@ def main() -> int:
         print(_line(name, [one for one in found if one.row.source.fabric == name]))
     if given.sources:
         for source in dict.fromkeys(one.row.source.source_id for one in found):
-            print(_line(f"  {source}", [one for one in found if one.row.source.source_id == source]))
+            print(
+                _line(f"  {source}", [one for one in found if one.row.source.source_id == source])
+            )
     apart = [
-        judge(row) for row in rows() if row.source.source_id in OTHER_WIRES | ONE_PROCESS and not row.algorithm and _runs(row)
+        judge(row)
+        for row in rows()
+        if row.source.source_id in OTHER_WIRES | ONE_PROCESS and not row.algorithm and _runs(row)
     ]
     print(_line("other wires, one process for eight GPUs", apart))
     if given.write:
@@ -150,7 +179,11 @@ def main() -> int:
             writer.writerows(made)
         accuracy.table.cache_clear()
         write_guide()
-    over = [name for name, bar, one in zip(CLASSES, BARS, medians(found), strict=True) if one is not None and one > bar]
+    over = [
+        name
+        for name, bar, one in zip(CLASSES, BARS, medians(found), strict=True)
+        if one is not None and one > bar
+    ]
     print(f"over the bar: {', '.join(over) or 'none'}")
     return int(bool(over))
 
@@ -159,7 +192,9 @@ def guide_table() -> str:
     """The shipped table as the guide shows it: a line a device, wire and collective."""
     lines: dict[tuple[str, str, str], list[str]] = {}
     for cell in accuracy.table():
-        line = lines.setdefault((cell.device, cell.wire, SHORT[cell.collective]), ["-"] * len(CLASSES))
+        line = lines.setdefault(
+            (cell.device, cell.wire, SHORT[cell.collective]), ["-"] * len(CLASSES)
+        )
         line[cell.size] = f"{cell.median:.1%} ({cell.rows})"
     headline = sorted(lines.items(), key=lambda one: one[0][0] != accuracy.ALL)
     return "".join(f"| {' | '.join((*key, *line))} |\n" for key, line in headline)

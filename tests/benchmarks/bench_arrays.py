@@ -1,4 +1,5 @@
-"""Pricing one algorithm at many sizes in one call, against numpy's own ``a + b*M``: ``python tests/benchmarks/bench_arrays.py``.
+"""Pricing one algorithm at many sizes in one call, against numpy's own ``a + b*M``:
+``python tests/benchmarks/bench_arrays.py``.
 
 Both take turns in every round; medians, and the median of the ratios within a round.
 """
@@ -34,11 +35,17 @@ def compare(algorithm: str, ranks: int, sizes: Array, rounds: int) -> None:
     fabric = colltool.load_fabric("nvl72")
 
     def priced() -> Array:
-        total = colltool.price(fabric, "all_reduce", ranks=ranks, size=sizes, algorithms=algorithm).results[0].total_s
+        total = (
+            colltool.price(fabric, "all_reduce", ranks=ranks, size=sizes, algorithms=algorithm)
+            .results[0]
+            .total_s
+        )
         assert isinstance(total, np.ndarray)
         return total
 
-    row = colltool.price(fabric, "all_reduce", ranks=ranks, size=1e9, algorithms=algorithm).results[0]
+    row = colltool.price(fabric, "all_reduce", ranks=ranks, size=1e9, algorithms=algorithm).results[
+        0
+    ]
     a, b = float(row.alpha_s + row.overhead_s), float(row.bandwidth_s) / 1e9
 
     def plain() -> Array:
@@ -61,7 +68,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, default=10_000_000)
     arguments = parser.parse_args()
     sizes = np.geomspace(1e3, 1e9, arguments.sizes)
-    print(f"all-reduce on nvl72, {arguments.sizes:,} sizes in one call, median of {arguments.rounds} rounds")
+    print(
+        f"all-reduce on nvl72, {arguments.sizes:,} sizes in one call, median of {arguments.rounds}"
+        " rounds"
+    )
     print(f"{'algorithm':<24}{'ranks':>6}{'colltool ms':>12}{'numpy ms':>12}{'ratio':>8}")
     for algorithm, ranks in CASES:
         compare(algorithm, ranks, sizes, arguments.rounds)

@@ -1,8 +1,10 @@
-"""``contention`` of half a million pairs on a Clos of a million ranks, against the arrays that it cannot do without:
+"""``contention`` of half a million pairs on a Clos of a million ranks, against the arrays that it
+cannot do without:
 ``python tests/benchmarks/bench_contention.py``.
 
-Each run is a process of its own, in turn with one that only makes a few arrays of the same lengths with numpy (a sort and a count
-for each of the lines that are loaded): the peak of memory and the seconds of both, and their ratios.
+Each run is a process of its own, in turn with one that only makes a few arrays of the same lengths
+with numpy (a sort and a count for each of the lines that are loaded): the peak of memory and the
+seconds of both, and their ratios.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ tiers:
       - {{name: spine, group: {ranks}, alpha: 8us, oversubscription: 4}}
 """
 CASES = (("block", 2), ("cyclic", 2), ("random", 2))
-LINES = {"block": 2, "cyclic": 6, "random": 6}  # ports, and the uplinks and downlinks of leaves and pods
+# ports, and the uplinks and downlinks of leaves and pods
+LINES = {"block": 2, "cyclic": 6, "random": 6}
 
 
 def contention(kind: str, group: int, ranks: int) -> object:
@@ -64,16 +67,23 @@ def measured(what: str, kind: str, group: int, ranks: int) -> None:
 def process(*arguments: object) -> tuple[float, float]:
     """Seconds and MiB of one run."""
     command = [sys.executable, __file__, "--one", *map(str, arguments)]
-    seconds, peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    seconds, peak = json.loads(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    )
     return seconds, peak
 
 
 def compare(kind: str, group: int, ranks: int, rounds: int) -> None:
     """Medians of both, and the medians of the ratios within a round."""
-    runs = [(process("colltool", kind, group, ranks), process("arrays", kind, group, ranks)) for _ in range(rounds)]
+    runs = [
+        (process("colltool", kind, group, ranks), process("arrays", kind, group, ranks))
+        for _ in range(rounds)
+    ]
     columns = [median(ours[i] for ours, _ in runs) for i in (0, 1)]
     ratios = [median(ours[i] / theirs[i] for ours, theirs in runs) for i in (0, 1)]
-    print(f"{kind:<10}{group:>6}{columns[0]:>10.2f}{ratios[0]:>8.1f}{columns[1]:>10.0f}{ratios[1]:>8.1f}")
+    print(
+        f"{kind:<10}{group:>6}{columns[0]:>10.2f}{ratios[0]:>8.1f}{columns[1]:>10.0f}{ratios[1]:>8.1f}"
+    )
 
 
 def main() -> None:
@@ -87,7 +97,10 @@ def main() -> None:
         what, kind, group, ranks = arguments.one
         measured(what, kind, int(group), int(ranks))
         return
-    print(f"contention on a Clos of {arguments.ranks:,} ranks, median of {arguments.rounds} rounds; ratios to bare arrays")
+    print(
+        f"contention on a Clos of {arguments.ranks:,} ranks, median of {arguments.rounds} rounds;"
+        " ratios to bare arrays"
+    )
     print(f"{'pattern':<10}{'group':>6}{'seconds':>10}{'ratio':>8}{'MiB':>10}{'ratio':>8}")
     for kind, group in CASES:
         compare(kind, group, arguments.ranks, arguments.rounds)

@@ -1,9 +1,11 @@
-"""How long ``doctor`` thinks about machines that ail: the ratio to ``validate`` of the same log, in one process.
+"""How long ``doctor`` thinks about machines that ail: the ratio to ``validate`` of the same log, in
+one process.
 
     python tests/benchmarks/bench_doctor.py
 
-Five series of 23 sizes on 1, 2, 8 and 32 hosts of eight, with links, NICs or both at a share of their rate. ``validate`` prices
-every series once; a diagnosis prices it in every world that may explain it. Priced worlds are forgotten between the rounds.
+Five series of 23 sizes on 1, 2, 8 and 32 hosts of eight, with links, NICs or both at a share of
+their rate. ``validate`` prices every series once; a diagnosis prices it in every world that may
+explain it. Priced worlds are forgotten between the rounds.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ def main() -> None:
                     between = perf_counter()
                     colltool.doctor(path)
                     runs.append((perf_counter() - between, between - begun))
-                took, ratio = median(run[0] for run in runs), median(run[0] / run[1] for run in runs)
+                took, ratio = (
+                    median(run[0] for run in runs),
+                    median(run[0] / run[1] for run in runs),
+                )
                 print(f"{hosts:3} hosts, {name:26} {took:5.2f} s, {ratio:5.1f} x validate")
 
 

@@ -1,8 +1,10 @@
-"""The gates of prices over thousands of generated fabrics: ``python tests/benchmarks/bench_gates.py [FABRICS]`` (default 2,000).
+"""The gates of prices over thousands of generated fabrics:
+``python tests/benchmarks/bench_gates.py [FABRICS]`` (default 2,000).
 
-Each fabric of ``tests/gated.py`` with some of its groups, every primitive at a size and under a reading of its own; then, one
-primitive a fabric, more ranks, more bytes, more bandwidth, less latency, an even spine, any library. What breaks a gate is
-printed with its seed; the exit status is 1 then.
+Each fabric of ``tests/gated.py`` with some of its groups, every primitive at a size and under a
+reading of its own; then, one primitive a fabric, more ranks, more bytes, more bandwidth, less
+latency, an even spine, any library. What breaks a gate is printed with its seed; the exit status is
+1 then.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ def cut_bound(fabrics: int) -> int:
             seen["reach it"] += bool(row.bandwidth_s < bound * (1 + 1e-6))
             if row.total_s < bound * (1 - _DUST):
                 seen["below"] += 1
-                print(f"seed {seed}: {row.title} of {primitive}, {who}, {size:g} B, {readings}: {row.total_s / bound:.4g}")
+                print(
+                    f"seed {seed}: {row.title} of {primitive}, {who}, {size:g} B, {readings}:"
+                    f" {row.total_s / bound:.4g}"
+                )
     counts = ", ".join(f"{count:,} {what}" for what, count in seen.items())
     print(f"cut bound: {fabrics:,} fabrics, {counts}, {time.perf_counter() - start:.0f} s")
     return seen["below"]
@@ -57,8 +62,13 @@ def never_faster(fabrics: int) -> int:
             print(f"seed {seed}: {line}, {readings}")
         seen.update(excused)
         seen["broken"] += len(broken)
-    excuses = "".join(f"\n  {count:,} times: {reason}" for reason, count in seen.items() if reason != "broken")
-    print(f"never faster: {fabrics:,} fabrics, {seen['broken']} broken, {time.perf_counter() - start:.0f} s{excuses}")
+    excuses = "".join(
+        f"\n  {count:,} times: {reason}" for reason, count in seen.items() if reason != "broken"
+    )
+    print(
+        f"never faster: {fabrics:,} fabrics, {seen['broken']} broken,"
+        f" {time.perf_counter() - start:.0f} s{excuses}"
+    )
     return seen["broken"]
 
 

@@ -1,10 +1,12 @@
-"""How far off the kernels of engines and experts are on rows that their numbers were not taken from.
+"""How far off the kernels of engines and experts are on rows that their numbers were not taken
+from.
 
     python tests/benchmarks/bench_kernels.py [ROWS.csv]
 
-Without a file, of the development rows: each engine's law with one rank count left out, and one GPU's numbers asked of the next.
-With a file of the same columns (``gpu`` by colltool's names), every row of it against the shipped files. Prints the median of
-|predicted / measured - 1| of each group.
+Without a file, of the development rows: each engine's law with one rank count left out, and one
+GPU's numbers asked of the next.
+With a file of the same columns (``gpu`` by colltool's names), every row of it against the shipped
+files. Prints the median of |predicted / measured - 1| of each group.
 """
 
 from __future__ import annotations
@@ -24,9 +26,23 @@ from colltool.fabric.load import load_fabric
 from colltool.kernels.files import find_library
 from colltool.kernels.price import price_experts, price_kernels
 
-FABRICS = {"a100-80gb": "dgx-a100", "h100": "dgx-h100", "h200": "hgx-h200", "b200": "dgx-b200", "b300": "dgx-b300",
-           "gb200": "nvl72", "gb300": "gb300-nvl72", "mi300x": "mi300x-cluster"}  # fmt: skip
-EXPERTS = {"deepep": "deepep", "mori-ep": "mori", "nccl-ep": "nccl-ep", "trtllm": "trtllm", "pplx": "pplx"}
+FABRICS = {
+    "a100-80gb": "dgx-a100",
+    "h100": "dgx-h100",
+    "h200": "hgx-h200",
+    "b200": "dgx-b200",
+    "b300": "dgx-b300",
+    "gb200": "nvl72",
+    "gb300": "gb300-nvl72",
+    "mi300x": "mi300x-cluster",
+}
+EXPERTS = {
+    "deepep": "deepep",
+    "mori-ep": "mori",
+    "nccl-ep": "nccl-ep",
+    "trtllm": "trtllm",
+    "pplx": "pplx",
+}
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 
 
@@ -41,7 +57,9 @@ def predicted(row: Row) -> float | None:
             asked = find_library(f"{ENGINES[name]}@{version}")
             if asked.unknown and row.gpu != "a100-80gb":
                 return None
-            return price_kernels(asked, fabric, "all_reduce", row.bytes, row.ranks).best.total_s * 1e6
+            return (
+                price_kernels(asked, fabric, "all_reduce", row.bytes, row.ranks).best.total_s * 1e6
+            )
         library = EXPERTS[row.kernel.split()[0]]
         operation, what = row.operation.removeprefix("moe-"), fit.tokens_of(row)
         if library == "trtllm" and operation == "combine":
@@ -55,10 +73,15 @@ def predicted(row: Row) -> float | None:
 def line(title: str, errors: Iterable[float]) -> None:
     found = sorted(errors)
     if found:
-        print(f"  {title:58} {median(found):6.1%} median, {found[int(0.9 * (len(found) - 1))]:6.1%} p90, {len(found)} rows")
+        print(
+            f"  {title:58} {median(found):6.1%} median, {found[int(0.9 * (len(found) - 1))]:6.1%}"
+            f" p90, {len(found)} rows"
+        )
 
 
-def grouped(several: Iterable[Row], key: Callable[[Row], str], of: Callable[[Row], float | None] = predicted) -> None:
+def grouped(
+    several: Iterable[Row], key: Callable[[Row], str], of: Callable[[Row], float | None] = predicted
+) -> None:
     errors: dict[str, list[float]] = defaultdict(list)
     for row in several:
         if (us := of(row)) is not None:
@@ -69,58 +92,102 @@ def grouped(several: Iterable[Row], key: Callable[[Row], str], of: Callable[[Row
 
 def against(path: Path) -> None:
     fit.ROWS = path
-    every = [row for row in rows() if row.operation != "all-reduce" or 1024 <= row.bytes <= 4 * fit.MIB]
-    grouped(every, lambda row: f"{row.operation}, {row.kernel}, {row.version}, {row.gpu}, {row.ranks} ranks")
+    every = [
+        row for row in rows() if row.operation != "all-reduce" or 1024 <= row.bytes <= 4 * fit.MIB
+    ]
+    grouped(
+        every,
+        lambda row: f"{row.operation}, {row.kernel}, {row.version}, {row.gpu}, {row.ranks} ranks",
+    )
 
 
 def engines_left_out() -> None:
-    print("engines' all-reduce, 1 KiB to 4 MiB, one rank count left out (2 or 8; the files interpolate between both):")
+    print(
+        "engines' all-reduce, 1 KiB to 4 MiB, one rank count left out (2 or 8; the files"
+        " interpolate between both):"
+    )
     for version in ("vllm 0.24.0", "sglang 0.5.10", "sglang 0.5.14", "trtllm 1.3.0rc20"):
         for gpu in ("a100-80gb", "h100", "b200"):
             own = engine_rows(version, gpu)
             for left in sorted({row.ranks for row in own}):
-                seen, unseen = ([row for row in own if (row.ranks == left) is out] for out in (False, True))
+                seen, unseen = (
+                    [row for row in own if (row.ranks == left) is out] for out in (False, True)
+                )
                 if len({row.ranks for row in own}) > 1:
                     law = two_branches(seen)
-                    line(f"{version}, {gpu}, {left} ranks", (abs(_of(law, row) / row.us - 1) for row in unseen))
-    print("4 ranks, which no fit had seen: vLLM's pull request 24532, one-shot, by each GPU's law (it says H100 or B200):")
+                    line(
+                        f"{version}, {gpu}, {left} ranks",
+                        (abs(_of(law, row) / row.us - 1) for row in unseen),
+                    )
+    print(
+        "4 ranks, which no fit had seen: vLLM's pull request 24532, one-shot, by each GPU's law (it"
+        " says H100 or B200):"
+    )
     for gpu in ("h100", "b200"):
         own = [row for row in rows(source="vllm PR 24532") if row.kernel == "vllm custom one-shot"]
         fabric = load_fabric(FABRICS[gpu])
         off = []
         for row in own:
-            found = {one.kernel: one for one in price_kernels(find_library("vllm"), fabric, "all_reduce", row.bytes, 4).results}
+            found = {
+                one.kernel: one
+                for one in price_kernels(
+                    find_library("vllm"), fabric, "all_reduce", row.bytes, 4
+                ).results
+            }
             off.append(abs(found["custom one-shot"].total_s * 1e6 / row.us - 1))
         line(f"vllm 0.24.0, {gpu}", off)
     print("one GPU's numbers asked of the next:")
     for version in ("vllm 0.24.0", "sglang 0.5.10", "sglang 0.5.14", "trtllm 1.3.0rc20"):
         law = laws(version, "b200")
-        line(f"{version}, B200's on GB200, 2 ranks", [abs(_of(law, row) / row.us - 1) for row in engine_rows(version, "gb200")])
+        line(
+            f"{version}, B200's on GB200, 2 ranks",
+            [abs(_of(law, row) / row.us - 1) for row in engine_rows(version, "gb200")],
+        )
 
 
 def _of(law: tuple[fit.Law, fit.Law], row: Row) -> float:
-    return float(min(fit.one_shot([row])[0] @ law[0].numbers, fit.two_shot([row])[0] @ law[1].numbers))
+    return float(
+        min(fit.one_shot([row])[0] @ law[0].numbers, fit.two_shot([row])[0] @ law[1].numbers)
+    )
 
 
 def experts_left_out() -> None:
     print("DeepEP low latency across nodes, EP 64 of H100 (the law is of EP 16 to 64):")
     grouped(rows(kernel="deepep low-latency", ranks=64), lambda row: row.operation)
     print("NCCL EP on 2 to 8 nodes, which DeepEP's law had not seen:")
-    grouped([row for row in rows(kernel="nccl-ep low-latency") if row.ranks > 8], lambda row: row.operation)
+    grouped(
+        [row for row in rows(kernel="nccl-ep low-latency") if row.ranks > 8],
+        lambda row: row.operation,
+    )
     print("NVL72, TensorRT-LLM, a number of ranks left out:")
     for operation, sent in (("moe-dispatch", ""), ("moe-combine", "bf16")):
         for kernel in ("trtllm NVLinkOneSided", "trtllm NVLinkTwoSided"):
-            one = kernel.endswith("OneSided")  # the other's combine holds two kernels under nvfp4, not told apart
-            own = [row for row in rows(kernel=kernel, operation=operation) if one or not sent or row.dtype != "nvfp4"]
+            # the other's combine holds two kernels under nvfp4, not told apart
+            one = kernel.endswith("OneSided")
+            own = [
+                row
+                for row in rows(kernel=kernel, operation=operation)
+                if one or not sent or row.dtype != "nvfp4"
+            ]
             for left in sorted({row.ranks for row in own}):
                 seen = [row for row in own if row.ranks != left]
-                law = fit.exchanged(seen, "ranks", dtype=sent, terms="br") if one else fit.copied(seen, sent)
-                line(f"{kernel}, {operation}, EP {left}", [_exchange(law, row, sent) for row in own if row.ranks == left])
+                law = (
+                    fit.exchanged(seen, "ranks", dtype=sent, terms="br")
+                    if one
+                    else fit.copied(seen, sent)
+                )
+                line(
+                    f"{kernel}, {operation}, EP {left}",
+                    [_exchange(law, row, sent) for row in own if row.ranks == left],
+                )
 
 
 def _exchange(law: dict[str, float], row: Row, dtype: str) -> float:
     what = fit.tokens_of(row)._replace(dtype=dtype or fit.tokens_of(row).dtype)
-    sent, own = fit.bytes_sent("ranks", what, row.ranks, 1), what.tokens * what.hidden * fit.width(what.dtype)
+    sent, own = (
+        fit.bytes_sent("ranks", what, row.ranks, 1),
+        what.tokens * what.hidden * fit.width(what.dtype),
+    )
     beside = law.get("per_rank_us", 0) * row.ranks + own / law.get("own_GBps", float("inf")) / 1e3
     return abs((law["base_us"] + beside + sent / law["GBps"] / 1e3) / row.us - 1)
 
@@ -132,7 +199,10 @@ def main() -> None:
     engines_left_out()
     experts_left_out()
     print("the rows that the files were fitted to:")
-    grouped(small(rows(operation="all-reduce", source="aiconfigurator")), lambda row: f"{row.version}, {row.gpu}")
+    grouped(
+        small(rows(operation="all-reduce", source="aiconfigurator")),
+        lambda row: f"{row.version}, {row.gpu}",
+    )
     experts = rows(source="aiconfigurator", operation=("moe-dispatch", "moe-combine"))
     grouped(experts, lambda row: f"{row.kernel}, {row.operation}, {row.gpu}, EP {row.ranks}")
 

@@ -1,4 +1,5 @@
-"""What a library costs beside a price: the same call ranked for NCCL, with its pick, against all; and a table of picks.
+"""What a library costs beside a price: the same call ranked for NCCL, with its pick, against all;
+and a table of picks.
 
 python tests/benchmarks/bench_library.py
 """
@@ -31,7 +32,10 @@ def main() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     every = least(lambda: colltool.price(fabric, "ar", size=1e6, ranks=64, library="all"))
     nccl = least(lambda: colltool.price(fabric, "ar", size=1e6, ranks=64, library="nccl"))
-    print(f"price --library nccl over price: {nccl / every:.2f} ({nccl * 1e6:.0f} against {every * 1e6:.0f} us); bar 1.2")
+    print(
+        f"price --library nccl over price: {nccl / every:.2f} ({nccl * 1e6:.0f} against"
+        f" {every * 1e6:.0f} us); bar 1.2"
+    )
     start = perf_counter()
     colltool.price_list(fabric, "ar", sizes=SIZES, ranks=64, library="nccl")
     print(f"{len(SIZES)} picks in one call: {perf_counter() - start:.2f} s; bar 0.5")

@@ -1,7 +1,8 @@
-"""Real logs with known causes, as they were pasted: what doctor says first of each, and how often that is right.
+"""Real logs with known causes, as they were pasted: what doctor says first of each, and how often
+that is right.
 
-``python tests/benchmarks/bench_logs.py FOLDER``: FOLDER/cases.csv has a row a log or a pattern of logs, with columns file,
-true_cause and options; a cause that begins with "healthy" is no cause.
+``python tests/benchmarks/bench_logs.py FOLDER``: FOLDER/cases.csv has a row a log or a pattern of
+logs, with columns file, true_cause and options; a cause that begins with "healthy" is no cause.
 """
 
 from __future__ import annotations
@@ -45,7 +46,16 @@ def meant(words: str) -> str:
 def said(files: list[str], options: str) -> tuple[str, float]:
     """``healthy``, the first cause, ``unknown`` or ``refused``, and the seconds that it took."""
     start = time.perf_counter()
-    line = [sys.executable, "-m", "colltool", "doctor", *files, *shlex.split(options), "--format", "json"]
+    line = [
+        sys.executable,
+        "-m",
+        "colltool",
+        "doctor",
+        *files,
+        *shlex.split(options),
+        "--format",
+        "json",
+    ]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     spent = time.perf_counter() - start
     if done.returncode not in (0, 1):
@@ -75,7 +85,9 @@ def cases(folder: Path, *, stated: bool) -> Iterator[tuple[str, str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--stated", action="store_true", help="with the options that the case gives")
+    parser.add_argument(
+        "--stated", action="store_true", help="with the options that the case gives"
+    )
     asked = parser.parse_args()
     count: Counter[tuple[str, str]] = Counter()
     for file, words, options in cases(asked.folder, stated=asked.stated):
@@ -85,11 +97,17 @@ def main() -> None:
         kind = "a format" if truth == "a format" else "healthy" if truth == "healthy" else "sick"
         count[kind, "right" if right else "refused" if found == "refused" else "wrong"] += 1
         if not right:
-            print(f"{Path(file).parent.name}/{Path(file).name[:60]:60}  true: {truth or words[:40]:28} said: {found}")
+            print(
+                f"{Path(file).parent.name}/{Path(file).name[:60]:60}  true:"
+                f" {truth or words[:40]:28} said: {found}"
+            )
     for kind in ("sick", "healthy", "a format"):
         all_ = sum(n for (of, _), n in count.items() if of == kind)
         right, refused = count[kind, "right"], count[kind, "refused"]
-        print(f"{kind:8} {all_:4} logs: right {right:4} ({right / max(all_, 1):.0%}), refused {refused}")
+        print(
+            f"{kind:8} {all_:4} logs: right {right:4} ({right / max(all_, 1):.0%}), refused"
+            f" {refused}"
+        )
 
 
 if __name__ == "__main__":

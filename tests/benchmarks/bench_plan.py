@@ -1,10 +1,13 @@
-"""Steps and memory of measured training runs beside what plan makes of them, by source, device and stack, dense and MoE apart.
+"""Steps and memory of measured training runs beside what plan makes of them, by source, device and
+stack, dense and MoE apart.
 
     python tests/benchmarks/bench_plan.py [RUNS.csv] [SOURCE] [--each]
 
-Without a file the runs of ``tests/data/training_runs.csv``; ``SOURCES`` says where they are published. Every run is planned from
-its own layout. Regret: of the runs of one job on one number of devices, how much longer the one took that plan calls the fastest.
-Growth: of runs that differ in their replicas alone, how much faster or slower steps grow, a doubling of devices.
+Without a file the runs of ``tests/data/training_runs.csv``; ``SOURCES`` says where they are
+published. Every run is planned from its own layout. Regret: of the runs of one job on one number of
+devices, how much longer the one took that plan calls the fastest.
+Growth: of runs that differ in their replicas alone, how much faster or slower steps grow, a
+    doubling of devices.
 """
 
 from __future__ import annotations
@@ -30,23 +33,55 @@ Row = dict[str, str]
 RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
 BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
 SOURCES = {
-    "dgxc": "https://github.com/NVIDIA/dgxc-benchmarking (README of nemotron, llama3.1, nemo_megatron, grok1, deepseek_v3)",
-    "nemo-24.07": "https://github.com/NVIDIA/NeMo/blob/070a0bb/docs/source/performance/performance_summary.md",
-    "megatron-lm": "https://github.com/NVIDIA/Megatron-LM/blob/core_r0.12.0/examples/llama/README.md",
+    "dgxc": (
+        "https://github.com/NVIDIA/dgxc-benchmarking (README of nemotron, llama3.1, nemo_megatron,"
+        " grok1, deepseek_v3)"
+    ),
+    "nemo-24.07": (
+        "https://github.com/NVIDIA/NeMo/blob/070a0bb/docs/source/performance/performance_summary.md"
+    ),
+    "megatron-lm": (
+        "https://github.com/NVIDIA/Megatron-LM/blob/core_r0.12.0/examples/llama/README.md"
+    ),
     "mbridge-blackwell": f"{BRIDGE}, 25.11",
-    "mbridge-moe": f"{BRIDGE}, 25.09, 25.11, 26.02; DeepEP and overlap as scripts/performance/configs has them",
-    "mbridge-26.02": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.02.01 NeMo Container",
-    "mbridge-26.04": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.04.01 NeMo Container",
-    "automodel": "https://github.com/NVIDIA-NeMo/Automodel/blob/01926a5/docs/performance-summary.md",
-    "torchtitan": "https://github.com/pytorch/torchtitan (docs/performance.md, benchmarks/llama3_h100_202412_torchtitan.md)",
+    "mbridge-moe": (
+        f"{BRIDGE}, 25.09, 25.11, 26.02; DeepEP and overlap as scripts/performance/configs has them"
+    ),
+    "mbridge-26.02": (
+        "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.02.01 NeMo"
+        " Container"
+    ),
+    "mbridge-26.04": (
+        "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.04.01 NeMo"
+        " Container"
+    ),
+    "automodel": (
+        "https://github.com/NVIDIA-NeMo/Automodel/blob/01926a5/docs/performance-summary.md"
+    ),
+    "torchtitan": (
+        "https://github.com/pytorch/torchtitan (docs/performance.md,"
+        " benchmarks/llama3_h100_202412_torchtitan.md)"
+    ),
     "mosaic": "https://github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md",
     "vtrain-multi": "https://github.com/VIA-Research/vTrain, data/ground_truth_multi.csv",
-    "korthikanti": "https://arxiv.org/abs/2205.05198 table 5, as https://github.com/calculon-ai/calculon has it",
-    "mbridge": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md",
-    "simumax-b200": "https://github.com/MooreThreads/SimuMax, docs/b200/b200_release_v1.2_summary.json",
-    "maxtext-v5e": "https://github.com/AI-Hypercomputer/maxtext, src/maxtext/configs/tpu/v5e/README.md",
+    "korthikanti": (
+        "https://arxiv.org/abs/2205.05198 table 5, as https://github.com/calculon-ai/calculon"
+        " has it"
+    ),
+    "mbridge": (
+        "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md"
+    ),
+    "simumax-b200": (
+        "https://github.com/MooreThreads/SimuMax, docs/b200/b200_release_v1.2_summary.json"
+    ),
+    "maxtext-v5e": (
+        "https://github.com/AI-Hypercomputer/maxtext, src/maxtext/configs/tpu/v5e/README.md"
+    ),
     "tpu-trillium": "https://github.com/AI-Hypercomputer/tpu-recipes, training/trillium",
-    "narayanan": "https://arxiv.org/abs/2104.04473 table 1; micro-batches from Megatron-LM examples/sc21/run_table_1.sh",
+    "narayanan": (
+        "https://arxiv.org/abs/2104.04473 table 1; micro-batches from Megatron-LM"
+        " examples/sc21/run_table_1.sh"
+    ),
 }
 """Where the shipped runs are published."""
 
@@ -84,17 +119,36 @@ STACKS = dict.fromkeys(OLD, "megatron-2021") | {
 }
 RACK = 64  # of an NVL72 as jobs use it
 POD = 256  # chips of a slice of v5e and v6e
-DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}  # a chip's share of its host's NICs: 100G of four chips, 4 x 200G of eight
-LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
+# a chip's share of its host's NICs: 100G of four chips, 4 x 200G of eight
+DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}
+# nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
+LARGEST, LEAVES = 128, 160
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
-ON_THE_HOST = ("custom", "qkv_proj_offloaded")  # MaxText's policies with a layer's input, or q, k and v on the host
+# MaxText's policies with a layer's input, or q, k and v on the host
+ON_THE_HOST = ("custom", "qkv_proj_offloaded")
 RECOMPUTED |= {word: {"modules": ["core_attn", "mlp"]} for word in ON_THE_HOST}
-SERIES = ("source", "model", "layers", "seq", "mbs", "tp", "pp", "vpp", "cp", "ep", "zero", "recompute", "precision", "device")
+SERIES = (
+    "source",
+    "model",
+    "layers",
+    "seq",
+    "mbs",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "zero",
+    "recompute",
+    "precision",
+    "device",
+)
 
 
 class Judged(NamedTuple):
-    """A run and its plan: step / measured - 1, the same of the control, and of memory where that was published."""
+    """A run and its plan: step / measured - 1, the same of the control, and of memory where that
+    was published."""
 
     row: Row
     step_s: float
@@ -105,7 +159,8 @@ class Judged(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """dense; moe with its tokens dealt out evenly by force; or "moe routed", where the router decides."""
+        """dense; moe with its tokens dealt out evenly by force; or "moe routed", where the router
+        decides."""
         if not whole(self.row, "experts", 0):
             return "dense"
         return "moe" if self.row.get("balanced") else "moe routed"
@@ -123,9 +178,14 @@ def stack_of(row: Row) -> str:
 
 @cache
 def fused_loss() -> dict[str, Any]:
-    """The fsdp stack of llm-foundry: its loss is flash-attention's kernel, which writes the gradient over the logits."""
-    text = (Path(colltool.__file__).parent / "training" / "data" / "stacks" / "fsdp.yaml").read_text(encoding="utf-8")
-    return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {"loss_bytes": 1}
+    """The fsdp stack of llm-foundry: its loss is flash-attention's kernel, which writes the
+    gradient over the logits."""
+    text = (
+        Path(colltool.__file__).parent / "training" / "data" / "stacks" / "fsdp.yaml"
+    ).read_text(encoding="utf-8")
+    return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {
+        "loss_bytes": 1
+    }
 
 
 def rows(path: Path | str = RUNS, source: str = "") -> list[Row]:
@@ -143,9 +203,14 @@ def rows(path: Path | str = RUNS, source: str = "") -> list[Row]:
 
 def model_of(row: Row) -> dict[str, Any]:
     model: dict[str, Any] = {
-        key: whole(row, key) for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
+        key: whole(row, key)
+        for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     }
-    model |= {"ffn": model["ffn"] or whole(row, "moe_ffn"), "gated": row["gated"] == "1", "tied": row["tied"] == "1"}
+    model |= {
+        "ffn": model["ffn"] or whole(row, "moe_ffn"),
+        "gated": row["gated"] == "1",
+        "tied": row["tied"] == "1",
+    }
     if whole(row, "experts", 0):
         named = {
             "experts": "experts",
@@ -182,7 +247,11 @@ def layout_of(row: Row) -> dict[str, Any]:
 def job_of(row: Row) -> dict[str, Any]:
     named, stack = row["precision"].lower(), stack_of(row)
     fsdp = row["zero"].startswith("fsdp")
-    mode = "fsdp" if fsdp else next((known for known in ("zero1", "hsdp") if row["zero"].startswith(known)), "ddp")
+    mode = (
+        "fsdp"
+        if fsdp
+        else next((known for known in ("zero1", "hsdp") if row["zero"].startswith(known)), "ddp")
+    )
     group = {"group": int(row["zero"].split("-")[1])} if mode == "hsdp" else {}
     if mode == "fsdp" and row["device"].startswith("TPU") and whole(row, "devices") > POD:
         mode, group = "hsdp", {"group": POD // whole(row, "tp")}
@@ -201,18 +270,24 @@ def job_of(row: Row) -> dict[str, Any]:
         "layout": layout_of(row),
         "shard": {"mode": mode} | group | ({"grad_bytes": 2} if halves else {}),
         "recompute": RECOMPUTED.get(row["recompute"], "none"),
-        "precision": {"compute": next((known for known in ("fp8", "fp4", "fp16") if known in named), "bf16")},
+        "precision": {
+            "compute": next((known for known in ("fp8", "fp4", "fp16") if known in named), "bf16")
+        },
         "offload": {"activations": 1 if row["recompute"] in ON_THE_HOST else 0},
         "device": MACHINES[row["device"]][1],
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
-        "overlap": {"dp": None if whole(row, "dp") > 1 and not plain else False}
-        | ({"tp": "bulk" if plain else True} if new and dense and row.get("sp") == "1" else {})
-        | ({"ep": True} if row.get("ep_hides") == "batch" else {}),
+        "overlap": (
+            {"dp": None if whole(row, "dp") > 1 and not plain else False}
+            | ({"tp": "bulk" if plain else True} if new and dense and row.get("sp") == "1" else {})
+            | ({"ep": True} if row.get("ep_hides") == "batch" else {})
+        ),
     }
 
 
 def fabric_of(row: Row) -> Any:
-    return fabric(MACHINES[row["device"]][0], whole(row, "devices"), row.get("outer_GBps_dev") or "")
+    return fabric(
+        MACHINES[row["device"]][0], whole(row, "devices"), row.get("outer_GBps_dev") or ""
+    )
 
 
 @cache
@@ -220,11 +295,24 @@ def fabric(name: str, ranks: int, rate: str) -> Any:
     """A shipped fabric for so many ranks, with NICs of another rate where the run had them."""
     if name.startswith("tpu"):
         slices = ranks // POD
-        more = {"name": "dcn", "topology": "star", "size": slices, "alpha": "10us", "bandwidth": DCN[name]}
-        return colltool.load_fabric({"name": "slices", "like": name, "tiers": [more]} if slices > 1 else name)
-    nodes, outer = max(2, -(-ranks // (RACK if name == "nvl72" else 8))), "roce" if name == "hgx-h200" else "ib"
+        more = {
+            "name": "dcn",
+            "topology": "star",
+            "size": slices,
+            "alpha": "10us",
+            "bandwidth": DCN[name],
+        }
+        return colltool.load_fabric(
+            {"name": "slices", "like": name, "tiers": [more]} if slices > 1 else name
+        )
+    nodes, outer = (
+        max(2, -(-ranks // (RACK if name == "nvl72" else 8))),
+        "roce" if name == "hgx-h200" else "ib",
+    )
     changes = [f"{outer}.size={nodes}"]
-    changes += [f"{outer}.levels.spine.group={-(-nodes // LEAVES) * LEAVES}"] if nodes > LARGEST else []
+    changes += (
+        [f"{outer}.levels.spine.group={-(-nodes // LEAVES) * LEAVES}"] if nodes > LARGEST else []
+    )
     changes += [f"nvlink.size={RACK}"] if name == "nvl72" else []
     return colltool.load_fabric(name, changes + ([f"{outer}.bandwidth={rate}GB/s"] if rate else []))
 
@@ -235,10 +323,15 @@ def judge(row: Row) -> Judged:
     Raises:
         ColltoolError: the plan refuses it.
     """
-    setup, real = colltool.load_job(job_of(row)).setup(whole(row, "devices")), float(row["t_step_s"])
+    setup, real = (
+        colltool.load_job(job_of(row)).setup(whole(row, "devices")),
+        float(row["t_step_s"]),
+    )
     step, kept = step_time(setup, CollectiveCostCache(fabric_of(row))), memory(setup)
     off = kept.bytes / (float(row["mem_GB"]) * 1e9) - 1 if row["mem_GB"] else None
-    return Judged(row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off)
+    return Judged(
+        row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off
+    )
 
 
 def judged(table: Iterable[Row]) -> tuple[list[Judged], list[str]]:
@@ -253,11 +346,17 @@ def judged(table: Iterable[Row]) -> tuple[list[Judged], list[str]]:
 
 
 def regret(found: Iterable[Judged]) -> list[float]:
-    """What the layout of the least plan lost to the fastest, where one stack ran one job in several; a layout at its best run."""
+    """What the layout of the least plan lost to the fastest, where one stack ran one job in
+    several; a layout at its best run."""
     groups: dict[tuple[str, ...], dict[tuple[str, ...], tuple[float, float]]] = defaultdict(dict)
     for one in found:
-        key = tuple(one.row[name] for name in ("source", "model", "seq", "gbs", "devices", "device", "precision"))
-        layout = tuple(one.row[name] for name in ("tp", "pp", "vpp", "ep", "cp", "mbs", "zero", "recompute"))
+        key = tuple(
+            one.row[name]
+            for name in ("source", "model", "seq", "gbs", "devices", "device", "precision")
+        )
+        layout = tuple(
+            one.row[name] for name in ("tp", "pp", "vpp", "ep", "cp", "mbs", "zero", "recompute")
+        )
         runs, real = groups[(stack_of(one.row), *key)], float(one.row["t_step_s"])
         if layout not in runs or real < runs[layout][1]:
             runs[layout] = one.step_s, real
@@ -284,8 +383,11 @@ def growth(found: Iterable[Judged]) -> dict[str, float]:
 
 def said(name: str, errors: list[float], control: list[float]) -> str:
     off, free = list(map(abs, errors)), list(map(abs, control))
-    return (f"{name:40} {len(errors):4} runs  median |e| {median(off):6.1%}  mean |e| {mean(off):6.1%}  "
-            f"bias {mean(errors):+6.1%}  control: median |e| {median(free):6.1%}, bias {mean(control):+6.1%}")  # fmt: skip
+    return (
+        f"{name:40} {len(errors):4} runs  median |e| {median(off):6.1%}  mean |e| {mean(off):6.1%} "
+        f" bias {mean(errors):+6.1%}  control: median |e| {median(free):6.1%}, bias"
+        f" {mean(control):+6.1%}"
+    )
 
 
 def main(path: str = str(RUNS), source: str = "", each: bool = False) -> None:
@@ -295,23 +397,39 @@ def main(path: str = str(RUNS), source: str = "", each: bool = False) -> None:
     for one in found:
         if each:
             memory = "" if one.memory is None else f"  memory {one.memory:+.1%}"
-            print(f"{one.row['source']:18} {one.row['device']:10} {one.row['run']:32} {one.error:+7.1%}{memory}")
+            print(
+                f"{one.row['source']:18} {one.row['device']:10} {one.row['run']:32}"
+                f" {one.error:+7.1%}{memory}"
+            )
         groups[f"{one.row['source']} {one.row['device']} {one.kind}"].append(one)
         groups[f"stack {stack_of(one.row)} {one.kind}"].append(one)
     for name, runs in sorted(groups.items()):
         print(said(name, [one.error for one in runs], [one.control for one in runs]))
     if grown := growth(found):
         size = [abs(off) for off in grown.values()]
-        print(f"growth, {len(grown)} series: median {median(size):.2%} a doubling, worst {max(size):.2%}")
+        print(
+            f"growth, {len(grown)} series: median {median(size):.2%} a doubling, worst"
+            f" {max(size):.2%}"
+        )
         if each:
             print(*(f"  {name}: {off:+.2%}" for name, off in grown.items()), sep="\n")
     if lost := regret(found):
-        print(f"regret of the chosen layout, {len(lost)} jobs: median {median(lost):.1%}, mean {mean(lost):.1%}")
+        print(
+            f"regret of the chosen layout, {len(lost)} jobs: median {median(lost):.1%}, mean"
+            f" {mean(lost):.1%}"
+        )
     if kept := [one for one in found if one.memory is not None]:
         off = [one.memory for one in kept if one.memory is not None]
-        print(f"memory, {len(kept)} runs: median |e| {median(map(abs, off)):.1%}, bias {mean(off):+.1%}")
+        print(
+            f"memory, {len(kept)} runs: median |e| {median(map(abs, off)):.1%}, bias"
+            f" {mean(off):+.1%}"
+        )
     wrong = [f"{one.row['source']} {one.row['run']}" for one in found if not one.fits]
-    print(f"{len(found) - len(wrong)} of {len(found)} are said to fit, and all ran", *wrong * each, sep="\n  ")
+    print(
+        f"{len(found) - len(wrong)} of {len(found)} are said to fit, and all ran",
+        *wrong * each,
+        sep="\n  ",
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""How well a calibration predicts what it has not seen, on a CSV of measurements: four medians over series.
+"""How well a calibration predicts what it has not seen, on a CSV of measurements: four medians over
+series.
 
     python tests/benchmarks/bench_quality.py MEASURED.CSV [--fabric PART=FABRIC]... [--each]
 
-Columns: source_id, hardware, nodes, ranks, collective, bytes, time_us. Each source is fitted on its own, on the fabric whose
+Columns: source_id, hardware, nodes, ranks, collective, bytes, time_us. Each source is fitted on its
+    own, on the fabric whose
 PART its hardware contains: a generic one of a few machines unless given, never a calibrated one.
 
 - one node, unseen sizes: a series fitted to every other size, judged on the rest, both ways round;
-- across nodes, unseen sizes: the same, on the sizes before the first cliff (a message that is 15% faster than a smaller one, or
-  35% slower than in proportion);
+- across nodes, unseen sizes: the same, on the sizes before the first cliff (a message that is 15%
+  faster than a smaller one, or 35% slower than in proportion);
 - more ranks: a collective fitted on 2 and 4 ranks of one node, judged on 8;
 - more nodes: fitted on 2 nodes, judged on 8, at the sizes before the cliffs of both.
 """
@@ -35,21 +37,41 @@ FEWEST = 6
 WORST_DROP, WORST_RISE = 0.85, 1.35
 
 
-def _pod(name: str, link: str, alpha: str, nic: str, launch: str, library: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Nodes of four accelerators, each with a share of a NIC, behind one network: datasheet numbers alone."""
+def _pod(
+    name: str, link: str, alpha: str, nic: str, launch: str, library: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Nodes of four accelerators, each with a share of a NIC, behind one network: datasheet numbers
+    alone."""
     inside = {"name": "nvlink", "topology": "star", "size": 4, "alpha": alpha, "bandwidth": link}
     outside = {"name": "net", "topology": "clos", "size": 512, "bandwidth": nic}
     levels = [{"name": "leaf", "group": 512, "alpha": "5us"}]
     tiers = [inside, outside | {"levels": levels}]
-    return {"schema": "colltool.fabric/1", "name": name, "tiers": tiers, "launch_overhead": launch} | (
-        {"library": dict(library)} if library else {}
-    )
+    return {
+        "schema": "colltool.fabric/1",
+        "name": name,
+        "tiers": tiers,
+        "launch_overhead": launch,
+    } | ({"library": dict(library)} if library else {})
 
 
 FABRICS: dict[str, Any] = {
     "Cray MPICH": _pod("polaris-hosts", "5GB/s", "0.5us", "12.5GB/s", "0us", None),
-    "A100-40G 4/node": _pod("polaris", "300GB/s", "1.03us", "12.5GB/s", "7.9us", {"name": "nccl", "gpu": "ampere", "cpu": "amd"}),
-    "GH200 4/node": _pod("alps", "450GB/s", "0.8us", "25GB/s", "4.6us", {"name": "nccl", "gpu": "hopper", "cpu": "arm"}),
+    "A100-40G 4/node": _pod(
+        "polaris",
+        "300GB/s",
+        "1.03us",
+        "12.5GB/s",
+        "7.9us",
+        {"name": "nccl", "gpu": "ampere", "cpu": "amd"},
+    ),
+    "GH200 4/node": _pod(
+        "alps",
+        "450GB/s",
+        "0.8us",
+        "25GB/s",
+        "4.6us",
+        {"name": "nccl", "gpu": "hopper", "cpu": "arm"},
+    ),
     "A100": "dgx-a100",
     "H100": "dgx-h100",
     "B200": "dgx-b200",
@@ -101,7 +123,10 @@ def _text(rows: Sequence[Mapping[str, str]], library: str) -> str:
 def before_cliff(series: Series) -> Series:
     """The sizes up to the first step that no rising curve of falling time per byte takes."""
     for index, (a, b) in enumerate(pairwise(series.points), start=1):
-        if b.seconds < WORST_DROP * a.seconds or b.seconds > WORST_RISE * a.seconds * b.bytes / a.bytes:
+        if (
+            b.seconds < WORST_DROP * a.seconds
+            or b.seconds > WORST_RISE * a.seconds * b.bytes / a.bytes
+        ):
             return series._replace(points=series.points[:index])
     return series
 
@@ -109,7 +134,10 @@ def before_cliff(series: Series) -> Series:
 def error(fabric: Any, seen: Sequence[Series], unseen: Series) -> list[float]:
     """The relative errors of one series by a fit to others."""
     found = colltool.calibrate(fabric, Measurements(tuple(seen), ())).fabric
-    return [abs(point.relative_error) for point in colltool.validate(found, Measurements((unseen,), ())).series[0].points]
+    return [
+        abs(point.relative_error)
+        for point in colltool.validate(found, Measurements((unseen,), ())).series[0].points
+    ]
 
 
 def unseen_sizes(source: Source, series: Sequence[Series]) -> Iterator[Judged]:
@@ -117,7 +145,9 @@ def unseen_sizes(source: Source, series: Sequence[Series]) -> Iterator[Judged]:
     for one in series:
         if len(one.points) >= FEWEST:
             halves = [_part(one, one.points[start::2]) for start in (0, 1)]
-            errors = [e for fit, rest in (halves, halves[::-1]) for e in error(source.fabric, [fit], rest)]
+            errors = [
+                e for fit, rest in (halves, halves[::-1]) for e in error(source.fabric, [fit], rest)
+            ]
             yield Judged(f"{source.name} {one.title}", fmean(errors))
 
 
@@ -128,7 +158,9 @@ def _part(series: Series, points: tuple[Point, ...]) -> Series:
 def from_fewer(source: Source, few: Sequence[Series], many: Iterable[Series]) -> Iterator[Judged]:
     """Each series on many ranks by a fit to those of the same collective on fewer."""
     for one in many:
-        seen = [other for other in few if other.primitive is one.primitive and len(other.points) >= 2]
+        seen = [
+            other for other in few if other.primitive is one.primitive and len(other.points) >= 2
+        ]
         if seen:
             most = max(other.points[-1].bytes for other in seen)
             one = _part(one, tuple(point for point in one.points if point.bytes <= most))
@@ -138,13 +170,25 @@ def from_fewer(source: Source, few: Sequence[Series], many: Iterable[Series]) ->
 
 def judgements(path: Path, fabrics: Mapping[str, Any]) -> dict[str, list[Judged]]:
     """All predictions, by what they are of."""
-    found: dict[str, list[Judged]] = {name: [] for name in ("one node, unseen sizes", "across nodes, unseen sizes",
-                                                            "2 and 4 to 8 ranks of a node", "2 to 8 nodes")}  # fmt: skip
+    found: dict[str, list[Judged]] = {
+        name: []
+        for name in (
+            "one node, unseen sizes",
+            "across nodes, unseen sizes",
+            "2 and 4 to 8 ranks of a node",
+            "2 to 8 nodes",
+        )
+    }
     for source in sources(path, fabrics):
         inside = [one for one in source.series if one.nodes == 1]
         across = [before_cliff(one) for one in source.series if one.nodes != 1]
-        few, many = [one for one in inside if one.ranks in (2, 4)], [one for one in inside if one.ranks == 8]
-        both = {one.primitive for one in few if one.ranks == 2} & {one.primitive for one in few if one.ranks == 4}
+        few, many = (
+            [one for one in inside if one.ranks in (2, 4)],
+            [one for one in inside if one.ranks == 8],
+        )
+        both = {one.primitive for one in few if one.ranks == 2} & {
+            one.primitive for one in few if one.ranks == 4
+        }
         two, eight = ([one for one in across if one.nodes == nodes] for nodes in (2, 8))
         parts = (
             unseen_sizes(source, inside),
@@ -158,10 +202,14 @@ def judgements(path: Path, fabrics: Mapping[str, Any]) -> dict[str, list[Judged]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("measured", type=Path)
     parser.add_argument("--fabric", action="append", default=[], metavar="PART=FABRIC")
-    parser.add_argument("--each", action="store_true", help="every prediction, not only the medians")
+    parser.add_argument(
+        "--each", action="store_true", help="every prediction, not only the medians"
+    )
     asked = parser.parse_args()
     own = dict(one.split("=", 1) for one in asked.fabric)
     try:
@@ -171,7 +219,11 @@ def main() -> None:
     for name, listed in found.items():
         for one in sorted(listed, key=lambda one: one.error) if asked.each else ():
             print(f"  {one.error:7.1%}  {one.title}")
-        said = f"median {median(one.error for one in listed):.2%} of {len(listed)} series" if listed else "no such series"
+        said = (
+            f"median {median(one.error for one in listed):.2%} of {len(listed)} series"
+            if listed
+            else "no such series"
+        )
         print(f"{name}: {said}")
 
 

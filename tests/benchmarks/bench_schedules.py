@@ -1,4 +1,5 @@
-"""Seconds and peak memory of executing schedules: ``python tests/benchmarks/bench_schedules.py``."""
+"""Seconds and peak memory of executing schedules:
+``python tests/benchmarks/bench_schedules.py``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""plan --search: layouts a second on one core, seconds and peak memory; each search in a process of its own.
+"""plan --search: layouts a second on one core, seconds and peak memory; each search in a process of
+its own.
 
     python tests/benchmarks/bench_search.py [JOB FABRIC RANKS [KEY=VALUE of the fabric ...]]
 
-``held`` layouts fill the ranks and fit together; each is weighed against the memory. ``fit`` are those that fit it; each has a
-step of its own, but ZeRO-2 takes ZeRO-1's. Rates are by processor time, which says what one core does on a busy machine too.
+``held`` layouts fill the ranks and fit together; each is weighed against the memory. ``fit`` are
+those that fit it; each has a step of its own, but ZeRO-2 takes ZeRO-1's. Rates are by processor
+time, which says what one core does on a busy machine too.
 Loading is not timed.
 """
 
@@ -31,16 +33,21 @@ def one(job: str, fabric: str, ranks: str, *values: str) -> None:
     found = colltool.search_layouts(loaded, on, int(ranks), top=10)
     took, worked = time.perf_counter() - start, time.process_time() - worked
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{job:>14} {ranks:>6} {found.held:>8} {found.fit:>8} {found.priced:>8} {took:>7.1f} {worked:>7.1f} "
-          f"{found.held / worked:>9,.0f} {found.priced / worked:>9,.0f} {peak:>9.0f}")  # fmt: skip
+    print(
+        f"{job:>14} {ranks:>6} {found.held:>8} {found.fit:>8} {found.priced:>8} {took:>7.1f}"
+        f" {worked:>7.1f} {found.held / worked:>9,.0f} {found.priced / worked:>9,.0f} {peak:>9.0f}"
+    )
 
 
 def main() -> None:
     if len(sys.argv) > 3:
         one(*sys.argv[1:])
         return
-    print(f"{'job':>14} {'ranks':>6} {'held':>8} {'fit':>8} {'priced':>8} {'seconds':>7} {'of CPU':>7} {'held/s':>9} "
-          f"{'priced/s':>9} {'peak MiB':>9}", flush=True)  # fmt: skip
+    print(
+        f"{'job':>14} {'ranks':>6} {'held':>8} {'fit':>8} {'priced':>8} {'seconds':>7}"
+        f" {'of CPU':>7} {'held/s':>9} {'priced/s':>9} {'peak MiB':>9}",
+        flush=True,
+    )
     for case in CASES:
         subprocess.run([sys.executable, __file__, *case], check=True)
 

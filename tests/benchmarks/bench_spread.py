@@ -1,14 +1,16 @@
-"""Whether nine of ten measurements lie inside the printed interval, on rows whose source no fit has seen.
+"""Whether nine of ten measurements lie inside the printed interval, on rows whose source no fit has
+seen.
 
     python tests/benchmarks/bench_spread.py [--write] [--again]
 
-Each source is left out in turn: its rows are priced on its machine's fabric made without them (:func:`left_out`), their distance
-is to rows of other sources, and the law is fitted without them. Printed: rows and sources inside, and the median half-width, by
-size class, scope, shipped or own machine, vendor and collective. Exit 1 below 87% of rows or 83% by source, above 95%, or where a
+Each source is left out in turn: its rows are priced on its machine's fabric made without them
+(:func:`left_out`), their distance is to rows of other sources, and the law is fitted without them.
+Printed: rows and sources inside, and the median half-width, by size class, scope, shipped or own
+    machine, vendor and collective. Exit 1 below 87% of rows or 83% by source, above 95%, or where a
 class of at least eight sources is below 82%.
 
-``--write``: the law and the index that ship, ``colltool/estimate/spread.csv`` and ``rows.csv``, and README's table,
-``tests/data/unseen.csv``. ``--again``: prices anew; they
+``--write``: the law and the index that ship, ``colltool/estimate/spread.csv`` and ``rows.csv``, and
+README's table, ``tests/data/unseen.csv``. ``--again``: prices anew; they
 are kept in ``.pytest_cache`` until what makes them changes.
 """
 
@@ -54,14 +56,15 @@ SPREAD, INDEX = (Path(spread.__file__).parent / name for name in ("spread.csv", 
 KEPT = Path(__file__).parent.parent.parent / ".pytest_cache" / "bench_spread.json"
 CPU_ONLY = frozenset({"clariden-osu-a2a", "alcf-polaris-osu"})
 APART = frozenset({"alcf-polaris-nccl"})
-"""Printed apart, and in no fit: four A100 that share two NICs of Slingshot, which no shipped fabric with ``--set`` is; an
-all-to-all of 128 B takes 13 times as long as priced."""
+"""Printed apart, and in no fit: four A100 that share two NICs of Slingshot, which no shipped fabric
+with ``--set`` is; an all-to-all of 128 B takes 13 times as long as priced."""
 FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.82
 LEAST_ROWS, LEAST_SOURCES, MOST_ROWS = 0.87, 0.83, 0.95
 
 
 def where_of(row: Row) -> spread.ErrorQuestion:
-    """The row as the law asks for it; the medium is the machine's own, where its fabric is of another one."""
+    """The row as the law asks for it; the medium is the machine's own, where its fabric is of
+    another one."""
     fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
     primitive = parse_primitive(row.collective)
     placed = place(fabric, group_of(row))
@@ -81,11 +84,19 @@ def index_rows(several: Iterable[Row]) -> list[dict[str, str]]:
     for row in several:
         asked = where_of(row)
         scope = "across" if asked.place.across else "inside"
-        key = (asked.place.generation, asked.place.medium, scope, row.collective, str(row.ranks), row.source.source_id)
+        key = (
+            asked.place.generation,
+            asked.place.medium,
+            scope,
+            row.collective,
+            str(row.ranks),
+            row.source.source_id,
+        )
         found[key].add(row.bytes)
     names = ("generation", "medium", "scope", "collective", "ranks", "source")
     return [
-        dict(zip(names, key, strict=True)) | {"bytes": " ".join(map(str, sorted(sizes)))} for key, sizes in sorted(found.items())
+        dict(zip(names, key, strict=True)) | {"bytes": " ".join(map(str, sorted(sizes)))}
+        for key, sizes in sorted(found.items())
     ]
 
 
@@ -97,12 +108,14 @@ def write_index(lines: Sequence[dict[str, str]]) -> None:
 
 
 def speaks(row: Row) -> bool:
-    """Whether a row is near others of its kind: forced algorithms, hosts without GPUs and single messages are not."""
+    """Whether a row is near others of its kind: forced algorithms, hosts without GPUs and single
+    messages are not."""
     return not row.algorithm and row.source.source_id not in CPU_ONLY and row.collective != "p2p"
 
 
 class Judged(NamedTuple):
-    """A row, the question it answers, and seconds of the price that has not seen its source, and of the datasheet."""
+    """A row, the question it answers, and seconds of the price that has not seen its source, and of
+    the datasheet."""
 
     row: Row
     asked: spread.ErrorQuestion
@@ -137,7 +150,11 @@ def is_judged(row: Row) -> bool:
     """Rows whose price can be made without them, and was not fitted to them by hand."""
     if not speaks(row) or row.source.source_id in bench_accuracy.SEEN:
         return False
-    return row.role == "check" or row.source.fabric not in fit_fabrics.INSIDE or bench_accuracy.is_judged(row)
+    return (
+        row.role == "check"
+        or row.source.fabric not in fit_fabrics.INSIDE
+        or bench_accuracy.is_judged(row)
+    )
 
 
 def some(several: Sequence[Row]) -> Iterable[Row]:
@@ -159,18 +176,36 @@ def judge(row: Row) -> Judged | None:
         found, plain = left_out(row), seconds(fabric, row, "datasheet")
     except ColltoolError:
         return None
-    ground = ground_of(fabric, parse_primitive(row.collective), place(fabric, group_of(row)), float(row.bytes), Readings())
+    ground = ground_of(
+        fabric,
+        parse_primitive(row.collective),
+        place(fabric, group_of(row)),
+        float(row.bytes),
+        Readings(),
+    )
     before = before_dials(fabric)
     moved = 0.0 if before is None else abs(log(seconds(fabric, row) / seconds(before, row)))
     asked = where_of(row)._replace(moved=moved)
-    return Judged(row, asked, found.seconds, plain, ground.basis is None, None if asked.foreign else found.posterior)
+    return Judged(
+        row,
+        asked,
+        found.seconds,
+        plain,
+        ground.basis is None,
+        None if asked.foreign else found.posterior,
+    )
 
 
 def state() -> str:
     """Of the package, the fabrics, the rows and what prices them."""
     top = Path(colltool.__file__).parent.parent
-    files = [*top.glob("colltool/**/*.py"), *top.glob("colltool/**/*.toml"), *top.glob("fabrics/*.yaml"),
-             *measured_rows.FOLDER.glob("*.csv"), *Path(__file__).parent.glob("fit_*.py")]  # fmt: skip
+    files = [
+        *top.glob("colltool/**/*.py"),
+        *top.glob("colltool/**/*.toml"),
+        *top.glob("fabrics/*.yaml"),
+        *measured_rows.FOLDER.glob("*.csv"),
+        *Path(__file__).parent.glob("fit_*.py"),
+    ]
     others = ("render", "views", "cli", "plot", "drawing", "analysis", "training", "kernels")
     law = ("interval.py", "spread.py")
     prices = [file for file in files if file.parent.name not in others and file.name not in law]
@@ -178,7 +213,8 @@ def state() -> str:
 
 
 def judged(*, again: bool = False) -> list[Judged]:
-    """Every row that can be judged; what its price took minutes to find is kept, source by source."""
+    """Every row that can be judged; what its price took minutes to find is kept, source by
+    source."""
     several = list(some([row for row in rows() if is_judged(row)]))
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() and not again else {}
     now, found = state(), []
@@ -188,32 +224,52 @@ def judged(*, again: bool = False) -> list[Judged]:
         mine = [row for row in several if row.source.source_id == source]
         if source not in kept["prices"]:
             kept["prices"][source] = [
-                one and [one.asked.moved, one.price_s, one.datasheet_s, one.fitted, one.posterior] for one in map(judge, mine)
+                one and [one.asked.moved, one.price_s, one.datasheet_s, one.fitted, one.posterior]
+                for one in map(judge, mine)
             ]
             KEPT.parent.mkdir(exist_ok=True)
             KEPT.write_text(json.dumps(kept), encoding="utf-8")
         for row, known in zip(mine, kept["prices"][source], strict=True):
-            found += [Judged(row, where_of(row)._replace(moved=known[0]), *known[1:])] if known else []
+            found += (
+                [Judged(row, where_of(row)._replace(moved=known[0]), *known[1:])] if known else []
+            )
     return found
 
 
-# The fit: the t likelihood of the residuals about 0, sigma by the law, priors about what was measured in earlier versions.
+# The fit: the t likelihood of the residuals about 0, sigma by the law, priors about what was
+# measured in earlier versions.
 
 PRIORS = {
-    "base_inside_1KB": 0.06, "base_inside_1MB": 0.07, "base_inside_128MB": 0.05, "base_inside_4GB": 0.04,
-    "base_across_1KB": 0.12, "base_across_1MB": 0.15, "base_across_128MB": 0.15, "base_across_4GB": 0.07,
-    "unmeasured_inside_1MB": 0.37, "unmeasured_inside_1GB": 0.15,
-    "unmeasured_across_1MB": 0.37, "unmeasured_across_1GB": 0.20,
-    "collective": 0.25, "ranks": 0.15, "size": 0.04, "amd": 0.30, "racks": 0.15, "launch": 0.45,
-    "dials_inside": 0.15, "dials_across": 0.40,
-}  # fmt: skip
+    "base_inside_1KB": 0.06,
+    "base_inside_1MB": 0.07,
+    "base_inside_128MB": 0.05,
+    "base_inside_4GB": 0.04,
+    "base_across_1KB": 0.12,
+    "base_across_1MB": 0.15,
+    "base_across_128MB": 0.15,
+    "base_across_4GB": 0.07,
+    "unmeasured_inside_1MB": 0.37,
+    "unmeasured_inside_1GB": 0.15,
+    "unmeasured_across_1MB": 0.37,
+    "unmeasured_across_1GB": 0.20,
+    "collective": 0.25,
+    "ranks": 0.15,
+    "size": 0.04,
+    "amd": 0.30,
+    "racks": 0.15,
+    "launch": 0.45,
+    "dials_inside": 0.15,
+    "dials_across": 0.40,
+}
 """The middle of each part's lognormal prior, whose standard deviation is :data:`PRIOR_SD`."""
 PRIOR_SD = 0.5
 CHOSEN = {"kappa": 3.0, "nu": 4.0, "p2p": 0.85}
-"""kappa: where nine of ten left-out rows lie inside. p2p: boxes on PCIe reach 1.5 to 20 GB/s, a factor of 13 = exp(kappa p2p)."""
+"""kappa: where nine of ten left-out rows lie inside. p2p: boxes on PCIe reach 1.5 to 20 GB/s, a
+factor of 13 = exp(kappa p2p)."""
 KNOTS = ("1KB", "1MB", "128MB", "4GB")
 POWER = -0.7
-"""Of the number of rows of a source, size class and scope, for the weight of each: most of their error is the source's own."""
+"""Of the number of rows of a source, size class and scope, for the weight of each: most of their
+error is the source's own."""
 ROUNDS = 3
 
 
@@ -225,7 +281,8 @@ def weights(found: Sequence[Judged]) -> np.ndarray:
 
 
 def terms(one: Judged, law: spread.Law, index: spread.Index) -> dict[str, float]:
-    """What each part's square counts in the row's sigma squared, the nearest row being that of the law."""
+    """What each part's square counts in the row's sigma squared, the nearest row being that of the
+    law."""
     unit = dict.fromkeys((*PRIORS, *CHOSEN), 1.0)
     at, asked = log2(one.row.bytes), one.asked
     found = _knots(f"base_{one.scope}", at)
@@ -242,7 +299,9 @@ def terms(one: Judged, law: spread.Law, index: spread.Index) -> dict[str, float]
 
 
 def _unit_distance(nearest: spread.Distance, law: spread.Law) -> dict[str, float]:
-    return {name: (getattr(nearest, name) / law[name]) ** 2 for name in ("collective", "ranks", "size")}
+    return {
+        name: (getattr(nearest, name) / law[name]) ** 2 for name in ("collective", "ranks", "size")
+    }
 
 
 def _knots(name: str, at: float) -> dict[str, float]:
@@ -254,10 +313,17 @@ def _knots(name: str, at: float) -> dict[str, float]:
     return found
 
 
-def fitted_law(found: Sequence[Judged], indexes: Callable[[str], spread.Index], start: spread.Law) -> dict[str, float]:
-    """The parts that make the left-out residuals likeliest; nearest rows and parts are found in turn."""
+def fitted_law(
+    found: Sequence[Judged], indexes: Callable[[str], spread.Index], start: spread.Law
+) -> dict[str, float]:
+    """The parts that make the left-out residuals likeliest; nearest rows and parts are found in
+    turn."""
     law = dict(start)
-    names, residuals, weight = list(PRIORS), np.array([one.residual for one in found]), weights(found)
+    names, residuals, weight = (
+        list(PRIORS),
+        np.array([one.residual for one in found]),
+        weights(found),
+    )
     middle = np.log([PRIORS[name] for name in names])
     for _ in range(ROUNDS):
         rows_ = [terms(one, law, indexes(one.group)) for one in found]
@@ -286,22 +352,36 @@ def fitted_datasheet(found: Sequence[Judged]) -> dict[str, float]:
         shares = np.array([list(_knots("x", log2(one.row.bytes)).values()) for one in mine])
         residuals, weight = np.array([one.by_datasheet for one in mine]), weights(mine)
 
-        def loss(values: np.ndarray, shares: np.ndarray = shares, residuals: np.ndarray = residuals,
-                 weight: np.ndarray = weight) -> float:  # fmt: skip
+        def loss(
+            values: np.ndarray,
+            shares: np.ndarray = shares,
+            residuals: np.ndarray = residuals,
+            weight: np.ndarray = weight,
+        ) -> float:
             mean, variance = shares @ values[:4], shares @ np.exp(2 * values[4:])
-            each = students.logpdf((residuals - mean) / np.sqrt(variance), CHOSEN["nu"]) - 0.5 * np.log(variance)
+            each = students.logpdf(
+                (residuals - mean) / np.sqrt(variance), CHOSEN["nu"]
+            ) - 0.5 * np.log(variance)
             prior = np.concatenate([(values[:4] - 0.3) / 0.5, (values[4:] - log(0.4)) / PRIOR_SD])
             return float(-weight @ each + 0.5 * prior @ prior)
 
         best = minimize(loss, np.array([0.3] * 4 + [log(0.4)] * 4), method="L-BFGS-B").x
-        law |= {f"datasheet_mean_{scope}_{knot}": float(value) for knot, value in zip(KNOTS, best[:4], strict=True)}
-        law |= {f"datasheet_{scope}_{knot}": float(exp(value)) for knot, value in zip(KNOTS, best[4:], strict=True)}
+        law |= {
+            f"datasheet_mean_{scope}_{knot}": float(value)
+            for knot, value in zip(KNOTS, best[:4], strict=True)
+        }
+        law |= {
+            f"datasheet_{scope}_{knot}": float(exp(value))
+            for knot, value in zip(KNOTS, best[4:], strict=True)
+        }
     return law
 
 
 def fitted(every: Sequence[Judged]) -> dict[str, float]:
     """The law that ships: of prices with a library's numbers, and of those by datasheets alone."""
-    return fitted_law(seen_by_the_law(every), index_without, CHOSEN | PRIORS) | fitted_datasheet(every)
+    return fitted_law(seen_by_the_law(every), index_without, CHOSEN | PRIORS) | fitted_datasheet(
+        every
+    )
 
 
 def seen_by_the_law(every: Sequence[Judged]) -> list[Judged]:
@@ -329,7 +409,8 @@ class Verdict(NamedTuple):
         return abs(self.one.residual) <= kappa * self.sigma
 
     def half_width(self, kappa: float) -> float:
-        """The larger side is exp(kappa sigma) - 1, the smaller 1 - exp(-kappa sigma): their mean."""
+        """The larger side is exp(kappa sigma) - 1, the smaller 1 - exp(-kappa sigma): their
+        mean."""
         return (exp(kappa * self.sigma) - exp(-kappa * self.sigma)) / 2
 
 
@@ -340,7 +421,12 @@ def verdicts(found: Sequence[Judged], law: spread.Law) -> list[Verdict]:
         others = [one for one in found if one.group != group]
         without = fitted_law(others, index_without, law)
         mine = (one for one in found if one.group == group)
-        made += [Verdict(one, spread.spread_of(one.asked, without, index_without(group), one.posterior).sigma) for one in mine]
+        made += [
+            Verdict(
+                one, spread.spread_of(one.asked, without, index_without(group), one.posterior).sigma
+            )
+            for one in mine
+        ]
     return made
 
 
@@ -360,10 +446,18 @@ def line(title: str, several: Sequence[Verdict], kappa: float) -> str:
     if not several:
         return f"{title:44} none"
     count = len({one.one.group for one in several})
-    width, error = (median(values) for values in ([one.half_width(kappa) for one in several],
-                                                  [abs(one.one.residual) for one in several]))  # fmt: skip
+    width, error = (
+        median(values)
+        for values in (
+            [one.half_width(kappa) for one in several],
+            [abs(one.one.residual) for one in several],
+        )
+    )
     shares = f"{by_row(several, kappa):5.0%} ({by_source(several, kappa):4.0%})"
-    return f"{title:44} {len(several):5} rows {count:3} sources  inside {shares}  half-width {width:5.0%}  |r| {error:.3f}"
+    return (
+        f"{title:44} {len(several):5} rows {count:3} sources  inside {shares}  half-width"
+        f" {width:5.0%}  |r| {error:.3f}"
+    )
 
 
 def is_own(one: Judged) -> bool:
@@ -381,13 +475,29 @@ def classes(found: Sequence[Verdict]) -> Iterable[tuple[str, list[Verdict]]]:
         yield name, [one for one in found if size_class(one.one.row.bytes) == at]
     for scope in ("inside", "across"):
         for at, name in enumerate(CLASSES):
-            yield f"{scope} {name}", [one for one in found if one.one.scope == scope and size_class(one.one.row.bytes) == at]
+            yield (
+                f"{scope} {name}",
+                [
+                    one
+                    for one in found
+                    if one.one.scope == scope and size_class(one.one.row.bytes) == at
+                ],
+            )
     for scope in ("inside", "across"):
         for own, name in ((False, "shipped"), (True, "own")):
-            yield f"{name} {scope}", [one for one in found if one.one.scope == scope and is_own(one.one) == own]
+            yield (
+                f"{name} {scope}",
+                [one for one in found if one.one.scope == scope and is_own(one.one) == own],
+            )
     yield (
         "shipped across >=128 MiB",
-        [one for one in found if one.one.scope == "across" and not is_own(one.one) and size_class(one.one.row.bytes) == 3],
+        [
+            one
+            for one in found
+            if one.one.scope == "across"
+            and not is_own(one.one)
+            and size_class(one.one.row.bytes) == 3
+        ],
     )
     for amd, name in ((False, "NVIDIA"), (True, "AMD")):
         yield name, [one for one in found if one.one.asked.amd == amd]
@@ -426,7 +536,8 @@ TOLD = ("all", *CLASSES, "shipped inside", "shipped across", "own inside", "own 
 
 
 def write_unseen(found: Sequence[Verdict], kappa: float) -> None:
-    """Of unseen rows by class: their number, the median error of the price, the share inside, the median half-width."""
+    """Of unseen rows by class: their number, the median error of the price, the share inside, the
+    median half-width."""
     with UNSEEN.open("w", encoding="utf-8", newline="") as file:
         written = csv.writer(file, lineterminator="\n")
         written.writerow(("class", "rows", "sources", "median_error", "inside", "half_width"))
@@ -442,7 +553,9 @@ def write_unseen(found: Sequence[Verdict], kappa: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--write", action="store_true", help="write the law and the index that ship")
+    parser.add_argument(
+        "--write", action="store_true", help="write the law and the index that ship"
+    )
     parser.add_argument("--again", action="store_true", help="price every row anew")
     parser.add_argument("--sources", action="store_true", help="a line for each source")
     given = parser.parse_args()
@@ -455,10 +568,18 @@ def main() -> int:
         for group in dict.fromkeys(one.one.group for one in seen):
             print(line(f"  {group}", [one for one in seen if one.one.group == group], kappa))
     apart = [one for one in every if one.fitted and one.group in APART]
-    told = [Verdict(one, spread.spread_of(one.asked, law, index_without(one.group), one.posterior).sigma) for one in apart]
+    told = [
+        Verdict(
+            one, spread.spread_of(one.asked, law, index_without(one.group), one.posterior).sigma
+        )
+        for one in apart
+    ]
     print(line(f"apart: {', '.join(APART)}", told, kappa))
     print(datasheet_line(every, law))
-    print(f"90% of rows inside at kappa {np.quantile([abs(one.one.residual) / one.sigma for one in seen], 0.9):.2f}")
+    print(
+        "90% of rows inside at kappa"
+        f" {np.quantile([abs(one.one.residual) / one.sigma for one in seen], 0.9):.2f}"
+    )
     if given.write:
         write_law(law)
         write_index(lines())

@@ -1,10 +1,13 @@
-"""Start-up against what the five core packages cost to import, and a call: ``python tests/benchmarks/bench_startup.py``.
+"""Start-up against what the five core packages cost to import, and a call:
+``python tests/benchmarks/bench_startup.py``.
 
-Goals: ``price --format json`` 1.15 of the bare import of the five, ``--version`` 5 of ``python -c pass``, a call 60 us.
+Goals: ``price --format json`` 1.15 of the bare import of the five, ``--version`` 5 of
+    ``python -c pass``, a call 60 us.
 
-Modules are compiled before the first round, as pip leaves those that it installs. Every round runs each command once, in turn, so
-that a busy machine slows all of them alike. Wall clock and CPU seconds
-(user and system, of the children) as medians; ratios are medians of the ratios within a round.
+Modules are compiled before the first round, as pip leaves those that it installs. Every round runs
+each command once, in turn, so that a busy machine slows all of them alike. Wall clock and CPU
+seconds (user and system, of the children) as medians; ratios are medians of the ratios within a
+round.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from statistics import median
 from typing import NamedTuple
 
 BARE = "import typer, rich, yaml, numpy, pydantic"
-USED = "import typer; import yaml; import numpy; from rich.table import Table; from pydantic import BaseModel, Field"
+USED = (
+    "import typer; import yaml; import numpy; from rich.table import Table; from pydantic import"
+    " BaseModel, Field"
+)
 PRICE = ("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
 
 
@@ -59,7 +65,11 @@ RATIOS = (
 
 def once(command: list[str]) -> Cost:
     """Seconds of one run; a command that fails ends the benchmark."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLLTOOL_DEBUG", "PYTHONDONTWRITEBYTECODE")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLLTOOL_DEBUG", "PYTHONDONTWRITEBYTECODE")
+    }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
@@ -81,7 +91,8 @@ def measure(rounds: int) -> dict[str, list[Cost]]:
 
 
 def one_price() -> float:
-    """CPU seconds of ``colltool.price`` for one schedule on a fabric that is loaded, the least of many rounds."""
+    """CPU seconds of ``colltool.price`` for one schedule on a fabric that is loaded, the least of
+    many rounds."""
     import colltool
 
     fabric = colltool.load_fabric("nvl72")
@@ -95,7 +106,8 @@ def one_price() -> float:
 
 
 def plugin_lookup() -> tuple[float, float]:
-    """CPU seconds of a look for plugins where there are none, the least of many: as colltool does it, and importlib.metadata."""
+    """CPU seconds of a look for plugins where there are none, the least of many: as colltool does
+    it, and importlib.metadata."""
     from importlib.metadata import entry_points
 
     from colltool.base.entry_points import entry_points_of
@@ -118,7 +130,9 @@ def main() -> None:
     costs = measure(parser.parse_args().rounds)
     print(f"{'median of':<24}{'wall ms':>9}{'CPU ms':>9}")
     for name, runs in costs.items():
-        print(f"{name:<24}{1e3 * median(run.wall for run in runs):>9.1f}{1e3 * median(run.cpu for run in runs):>9.1f}")
+        print(
+            f"{name:<24}{1e3 * median(run.wall for run in runs):>9.1f}{1e3 * median(run.cpu for run in runs):>9.1f}"
+        )
     print(f"\n{'ratio':<48}{'wall':>7}{'CPU':>7}")
     for name, against in RATIOS:
         pairs = list(zip(costs[name], costs[against], strict=True))
@@ -126,7 +140,10 @@ def main() -> None:
         print(f"{f'{name} / {against}':<48}{wall:>7.2f}{cpu:>7.2f}")
     print(f"\ncolltool.price of one schedule: {1e6 * one_price():.0f} us")
     quick, full = plugin_lookup()
-    print(f"a look for plugins: {1e3 * quick:.2f} ms, {quick / full:.2f} of importlib.metadata's {1e3 * full:.1f} ms")
+    print(
+        f"a look for plugins: {1e3 * quick:.2f} ms, {quick / full:.2f} of importlib.metadata's"
+        f" {1e3 * full:.1f} ms"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""How reading and validating grow with a log: ratios of CPU time in one run, and the peak memory of the largest.
+"""How reading and validating grow with a log: ratios of CPU time in one run, and the peak memory of
+the largest.
 
     python tests/benchmarks/bench_validate.py
 
@@ -30,7 +31,9 @@ def csv_log(path: Path, sizes: int) -> None:
     rows = ["collective,ranks,bytes,time_us"]
     for at in range(sizes):
         size = int(1024 * 2 ** (20 * at / sizes)) + at
-        rows.append(f"all_reduce,8,{size},{(29 + 1.75 * size / 360e3) * (1 + 0.01 * chance.gauss(0, 1)):.4f}")
+        rows.append(
+            f"all_reduce,8,{size},{(29 + 1.75 * size / 360e3) * (1 + 0.01 * chance.gauss(0, 1)):.4f}"
+        )
     path.write_text("\n".join([*rows, ""]))
 
 
@@ -54,7 +57,9 @@ def wide_log(path: Path, lines: int) -> None:
 
 def measure(path: Path, command: str) -> tuple[float, float]:
     """CPU seconds and MB of one command in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, command, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, command, str(path)], capture_output=True, text=True, check=True
+    )
     seconds, memory = json.loads(done.stdout)
     return seconds, memory
 
@@ -67,7 +72,11 @@ def alone(command: str, path: str) -> None:
     work = {"validate": colltool.validate, "calibrate": colltool.calibrate}[command]
     start = process_time()
     work(FABRIC, [path])
-    print(json.dumps([process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+    print(
+        json.dumps(
+            [process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]
+        )
+    )
 
 
 def main() -> None:
@@ -85,7 +94,10 @@ def main() -> None:
                     write(path, count)
                     took[count] = measure(path, command)
                 (first, _), (last, memory) = took[few], took[many]
-                print(f"{command} {many} {name}: {last:.2f} s, {memory:.0f} MB; {last / first:.1f} times {few}")
+                print(
+                    f"{command} {many} {name}: {last:.2f} s, {memory:.0f} MB; {last / first:.1f}"
+                    f" times {few}"
+                )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""How NCCL's and RCCL's numbers (layer 3) are made: ``colltool/libraries/*.toml`` from ``tests/data/measured``.
+"""How NCCL's and RCCL's numbers (layer 3) are made: ``colltool/libraries/*.toml`` from
+``tests/data/measured``.
 
     python tests/benchmarks/fit_fabrics.py [--check]
 
-``colltool calibrate`` fits the rows of one node, :mod:`fit_across` the hop between nodes; both in numbers of a fabric, which
-are then written as what they add to the wires and contention of ``fabrics/``. Run again it gives the same files. ``--check``:
-write nothing, exit 1 if a file would change. What is left between these prices and the rows is :mod:`fit_machines`'.
+``colltool calibrate`` fits the rows of one node, :mod:`fit_across` the hop between nodes; both in
+numbers of a fabric, which are then written as what they add to the wires and contention of
+``fabrics/``. Run again it gives the same files. ``--check``:
+write nothing, exit 1 if a file would change. What is left between these prices and the rows is
+:mod:`fit_machines`'.
 """
 
 from __future__ import annotations
@@ -40,10 +43,11 @@ Data = dict[str, Any]
 class Machine(NamedTuple):
     """A machine whose rows of one node make a library's numbers, and where these hold.
 
-    ``step_us``: of a ring of small messages, near which calibrate keeps what sizes do not tell apart. ``nvls``: start (us) and
-    bandwidth (GB/s) of an all-reduce in the switches, and busbw over line rate of other collectives there; ``ran``: an
-    all-reduce's algorithms; ``alike``: other collectives of the same steps that were not measured and take the all-reduce's
-    numbers; ``media``, ``gpus``: what the numbers are of; ``names``: protocols that fitted segments are.
+    ``step_us``: of a ring of small messages, near which calibrate keeps what sizes do not tell
+    apart. ``nvls``: start (us) and bandwidth (GB/s) of an all-reduce in the switches, and busbw
+    over line rate of other collectives there; ``ran``: an all-reduce's algorithms; ``alike``: other
+    collectives of the same steps that were not measured and take the all-reduce's numbers;
+    ``media``, ``gpus``: what the numbers are of; ``names``: protocols that fitted segments are.
     """
 
     name: str
@@ -58,12 +62,27 @@ class Machine(NamedTuple):
 
 
 _NVLS_300 = (("all_gather", 0.67), ("reduce_scatter", 0.67))
-"""NVLS on 8 H100: busbw 300 of 450 GB/s in all-gather and reduce-scatter, where a ring has 350 (nccl-tests)."""
+"""NVLS on 8 H100: busbw 300 of 450 GB/s in all-gather and reduce-scatter, where a ring has 350
+(nccl-tests)."""
 MACHINES = (
     Machine("dgx-a100", 1.03, ("nvlink3",), ("ampere",)),
-    Machine("gh200", 0.8, ("nvlink4",), ("gh200",), ran=("ring",), alike=("all_gather", "reduce_scatter")),
+    Machine(
+        "gh200",
+        0.8,
+        ("nvlink4",),
+        ("gh200",),
+        ran=("ring",),
+        alike=("all_gather", "reduce_scatter"),
+    ),
     Machine("dgx-h100", 0.80, ("nvlink4",), ("hopper",), nvls=(36, 275), nvls_shares=_NVLS_300),
-    Machine("nvl72", 1.24, ("nvlink5", "nvlink6"), ("gb200", "gb300", "vr200"), nvls=(58, 472), ran=("ring",)),
+    Machine(
+        "nvl72",
+        1.24,
+        ("nvlink5", "nvlink6"),
+        ("gb200", "gb300", "vr200"),
+        nvls=(58, 472),
+        ran=("ring",),
+    ),
     Machine("dgx-b200", 1.24, ("nvlink5",), ("blackwell",), nvls=(58, 432)),
     Machine(
         "mi300x",
@@ -85,7 +104,10 @@ _ALGORITHMS = {
     "all_to_all": ("pairwise",),
 }
 _TAKEN_OVER = {"all_gather": "broadcast", "reduce_scatter": "reduce", "all_to_all": "p2p"}
-_LL128_SAID = "LL128, which one node seldom shows, is Simple with 0.92 of its bandwidth: 120 of 128 bytes are data"
+_LL128_SAID = (
+    "LL128, which one node seldom shows, is Simple with 0.92 of its bandwidth: 120 of 128 bytes are"
+    " data"
+)
 _LL128 = 0.92  # of Simple's bandwidth: 120 of 128 bytes are data, NCCL's own model takes 0.92
 
 
@@ -111,9 +133,12 @@ def shipped(name: str) -> Data:
 
 
 def bare(name: str) -> Data:
-    """A shipped fabric in the form that may list protocols of its own, without what its library adds."""
+    """A shipped fabric in the form that may list protocols of its own, without what its library
+    adds."""
     data = shipped(name) | {"schema": "colltool.fabric/1"}
-    tiers = [{key: value for key, value in tier.items() if key != "medium"} for tier in data["tiers"]]
+    tiers = [
+        {key: value for key, value in tier.items() if key != "medium"} for tier in data["tiers"]
+    ]
     library = data.get("library")
     named = {"library": dict(library)} if isinstance(library, dict) else {}
     return data | {"tiers": tiers, **named}
@@ -130,16 +155,24 @@ def _calibrated(name: str, several: list[Row]) -> Data:
     """The innermost tier as ``colltool calibrate`` has it, one run a collective."""
     data, machine = bare(name), KNOWN[name]
     tier = deepcopy(data["tiers"][0]) | {"alpha": f"{machine.step_us}us"}
-    if machine.nvls is not None:  # a rough start, for calibrate to tell calls in the switches from rings
+    # a rough start, for calibrate to tell calls in the switches from rings
+    if machine.nvls is not None:
         begins_us, rate_GBps = machine.nvls
-        eta_beta = {"all_reduce": rate_GBps / library_file.gigabytes(tier["bandwidth"]), **dict(machine.nvls_shares)}
+        eta_beta = {
+            "all_reduce": rate_GBps / library_file.gigabytes(tier["bandwidth"]),
+            **dict(machine.nvls_shares),
+        }
         tier["in_network"] |= {"alpha_switch": f"{begins_us / 4}us", "eta_beta": eta_beta}
     start = {"schema": data["schema"], "name": name, "numbers": "datasheet", "tiers": [tier]}
     if isinstance(data.get("library"), dict):
         start["library"] = data["library"]
     found: list[Data] = []
     for collective, points in _series(several).items():
-        known = _ALGORITHMS[collective] if collective != "all_reduce" else machine.ran or _ALGORITHMS[collective]
+        known = (
+            _ALGORITHMS[collective]
+            if collective != "all_reduce"
+            else machine.ran or _ALGORITHMS[collective]
+        )
         names = [one for one in known if one != "in-network" or "in_network" in tier]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.csv"
@@ -148,7 +181,9 @@ def _calibrated(name: str, several: list[Row]) -> Data:
                 table.writerow(("collective", "ranks", "nodes", "bytes", "time_us"))
                 for (ranks, size), times in sorted(points.items()):
                     table.writerow((collective, ranks, 1, size, geometric_mean(times) * 1e6))
-            result = yaml.safe_load(colltool.calibrate(start, [path], tier=tier["name"], algorithms=names).text)
+            result = yaml.safe_load(
+                colltool.calibrate(start, [path], tier=tier["name"], algorithms=names).text
+            )
         found += result["tiers"][0]["protocols"]
     return tier | {"protocols": found}
 
@@ -156,7 +191,8 @@ def _calibrated(name: str, several: list[Row]) -> Data:
 def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[Data]:
     """Bandwidths as shares of the line rate, so that another rate is felt under all of them.
 
-    LL128, which one node seldom shows, is Simple with fewer data bytes; other collectives of the same steps use the same wires.
+    LL128, which one node seldom shows, is Simple with fewer data bytes; other collectives of the
+    same steps use the same wires.
     """
     found: list[Data] = []
     longer = {one["primitives"][0] for one in fitted if one["name"] == "short-Simple"}
@@ -165,15 +201,22 @@ def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[D
         (collective,) = one["primitives"]
         line = OneLine({key: one[key] for key in ("name", "launch_overhead", "alpha")})
         line["name"] = renamed.get(line["name"], line["name"])
-        if collective in longer:  # what runs across nodes is the shorter one, whose launch is that of one call
-            line["name"] = {"short-Simple": "Simple", "Simple": "long-Simple"}.get(one["name"], one["name"])
+        # what runs across nodes is the shorter one, whose launch is that of one call
+        if collective in longer:
+            line["name"] = {"short-Simple": "Simple", "Simple": "long-Simple"}.get(
+                one["name"], one["name"]
+            )
         share = library_file.gigabytes(one["bandwidth"]) / line_GBps
         line["eta"] = _share(share)
         if "local_copy" in one:
             line["local_copy"] = one["local_copy"]
-        line["primitives"] = [collective, *(machine.alike if collective == "all_reduce" else (_TAKEN_OVER[collective],))]
+        line["primitives"] = [
+            collective,
+            *(machine.alike if collective == "all_reduce" else (_TAKEN_OVER[collective],)),
+        ]
         found.append(OneLine(line | {"measured": OneLine(one["measured"])}))
-        if machine.names and line["name"] == "LL":  # one node shows two lines: what is not Simple's counts for both
+        # one node shows two lines: what is not Simple's counts for both
+        if machine.names and line["name"] == "LL":
             found.append(OneLine(line | {"name": "LL128"}))
         elif line["name"] == "Simple" and not machine.names:
             found.append(OneLine(line | {"name": "LL128", "eta": _share(share * _LL128)}))
@@ -185,16 +228,27 @@ def _share(beta: float) -> OneLine:
 
 
 def _switch(tier: Data, protocols: list[Data], machine: Machine) -> Data:
-    """What an all-reduce in the switches takes: start and bandwidth under Simple, whose launch and own copy it pays as well."""
+    """What an all-reduce in the switches takes: start and bandwidth under Simple, whose launch and
+    own copy it pays as well."""
     switch: Data = dict(tier["in_network"])
-    simple = next(one for one in protocols if one["name"] == "Simple" and "all_reduce" in one["primitives"])
+    simple = next(
+        one for one in protocols if one["name"] == "Simple" and "all_reduce" in one["primitives"]
+    )
     assert machine.nvls is not None
     start, rate = machine.nvls
-    copied = 1 / (tier["size"] * library_file.gigabytes(simple["local_copy"])) if "local_copy" in simple else 0.0
+    copied = (
+        1 / (tier["size"] * library_file.gigabytes(simple["local_copy"]))
+        if "local_copy" in simple
+        else 0.0
+    )
     share = 1 / (1 / rate - copied) / library_file.gigabytes(tier["bandwidth"])
     begins_us = max(start - library_file.microseconds(simple["launch_overhead"]), 0.2) / 2
     shares = {"all_reduce": round(share, 4), **dict(machine.nvls_shares)}
-    return switch | {"alpha_switch": f"{begins_us:.4g}us", "eta_beta": shares, "protocols": ["Simple"]}
+    return switch | {
+        "alpha_switch": f"{begins_us:.4g}us",
+        "eta_beta": shares,
+        "protocols": ["Simple"],
+    }
 
 
 def sources_text(several: list[Row]) -> str:
@@ -204,7 +258,8 @@ def sources_text(several: list[Row]) -> str:
 
 @cache
 def fitted_inside(name: str, without: frozenset[str] = frozenset()) -> Data:
-    """Protocols, switch and algorithms of the innermost tier, in numbers of its own; ``name``: of :data:`KNOWN`."""
+    """Protocols, switch and algorithms of the innermost tier, in numbers of its own; ``name``: of
+    :data:`KNOWN`."""
     machine, tier = KNOWN[name], bare(name)["tiers"][0]
     several = inside_rows(name, without)
     line_GBps = library_file.gigabytes(tier["bandwidth"])
@@ -212,8 +267,13 @@ def fitted_inside(name: str, without: frozenset[str] = frozenset()) -> Data:
     found: Data = {"protocols": protocols}
     if machine.nvls is not None:
         found["in_network"] = _switch(tier, protocols, machine)
-    known = _ALGORITHMS | ({"all_reduce": machine.ran} if "ring" not in (machine.ran or ("ring",)) else {})
-    ran = {key: [one for one in names if one != "in-network" or "in_network" in tier] for key, names in known.items()}
+    known = _ALGORITHMS | (
+        {"all_reduce": machine.ran} if "ring" not in (machine.ran or ("ring",)) else {}
+    )
+    ran = {
+        key: [one for one in names if one != "in-network" or "in_network" in tier]
+        for key, names in known.items()
+    }
     seen = {key: names for key, names in ran.items() if key in _series(several)}
     return found | {"algorithms": seen | {name: ["direct"] for name in machine.alike}}
 
@@ -258,7 +318,9 @@ def fill_of(without: frozenset[str] = frozenset()) -> fit_fills.Fill:
 @cache
 def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
     """What a tree takes to fill over Slingshot."""
-    return fit_fills.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
+    return fit_fills.tree_filling(
+        based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without
+    )
 
 
 @cache
@@ -277,7 +339,8 @@ def efa_fill() -> fit_fills.Fill:
 
 
 def fitted(name: str, without: Collection[str] = ()) -> Data:
-    """Layers 1 to 3 of a machine as data of a fabric file, made without the rows of some sources."""
+    """Layers 1 to 3 of a machine as data of a fabric file, made without the rows of some
+    sources."""
     left_out = frozenset(without)
     if name not in fit_across.KINDS:
         return with_inside(name, left_out)
@@ -295,7 +358,9 @@ def inside_table(machine: Machine) -> str:
     said = f"{sources_text(inside_rows(machine.name))}, by colltool calibrate"
     entry: Data = {"media": machine.media, "gpus": machine.gpus}
     entry["source"] = f"{said}. {_LL128_SAID}" if "in_network" in found else said
-    entry["protocols"] = library_file.protocols_of(found["protocols"], tier, alpha_us, every=bool(machine.alike))
+    entry["protocols"] = library_file.protocols_of(
+        found["protocols"], tier, alpha_us, every=bool(machine.alike)
+    )
     if "in_network" in found:
         entry["switch"] = library_file.switch_of(found["in_network"], tier)
     entry["runs"] = {**found["algorithms"], **ACROSS_TOO.get(machine.name, {})}
@@ -310,7 +375,8 @@ ACROSS_TOO = {
         "all_to_all": ["direct", "pairwise"],
     }
 }
-"""What RCCL runs: MSCCL's two-shot and all links at once inside a node, rings over all links across nodes."""
+"""What RCCL runs: MSCCL's two-shot and all links at once inside a node, rings over all links across
+nodes."""
 
 
 def texts() -> dict[Path, str]:
@@ -322,7 +388,9 @@ def texts() -> dict[Path, str]:
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
     others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
     fills = fit_fills.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
-    nccl += fit_across.tables(*hops, filled=fills.entries(), ll_rates=fit_media.ll_rates(), others=others)
+    nccl += fit_across.tables(
+        *hops, filled=fills.entries(), ll_rates=fit_media.ll_rates(), others=others
+    )
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
     amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]

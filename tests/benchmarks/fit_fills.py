@@ -1,7 +1,9 @@
-"""What NCCL's trees take to fill between nodes: time beside bytes and steps that rises with the chunks, up to full ones.
+"""What NCCL's trees take to fill between nodes: time beside bytes and steps that rises with the
+chunks, up to full ones.
 
-A chunk grows with the call until it is as large as NCCL's buffers allow; the first must have passed the whole tree before bytes
-flow at full rate. So what is missing rises with the size and then stays, on every network that was measured.
+A chunk grows with the call until it is as large as NCCL's buffers allow; the first must have passed
+the whole tree before bytes flow at full rate. So what is missing rises with the size and then
+stays, on every network that was measured.
 """
 
 from __future__ import annotations
@@ -25,28 +27,49 @@ FILLED = {"dgx-h100": ("nccl-tests-309a", "nccl-tests-309b"), "dgx-b200": ("lamb
 _NVLS_TREE_SHARE = ((2, 0.88), (4, 1.0))
 _FILL_SIZES = tuple(2**power for power in range(20, 29))
 _FILLED_SAID = (
-    "What NVLSTree takes beside its bytes while chunks fill the tree: the median of %s (tests/data/measured), never falling; two"
-    " nodes of Hopper keep 0.88 of the NICs (NVIDIA/nccl-tests issue 309)"
+    "What NVLSTree takes beside its bytes while chunks fill the tree: the median of %s"
+    " (tests/data/measured), never falling; two nodes of Hopper keep 0.88 of the NICs"
+    " (NVIDIA/nccl-tests issue 309)"
 )
 Fill = Sequence[tuple[int, float]]
 """Bytes and seconds."""
 
 
-def filling(bases: dict[str, Data], sources: Collection[str], without: Collection[str] = (), hop: Hop | None = None) -> Fill:
+def filling(
+    bases: dict[str, Data],
+    sources: Collection[str],
+    without: Collection[str] = (),
+    hop: Hop | None = None,
+) -> Fill:
     """What NVLSTree takes beside its bytes, by size: it rises with the chunks, up to full ones."""
     missing: dict[int, list[float]] = {size: [] for size in _FILL_SIZES}
     for name, data in bases.items():
         nvls = [_nvls_tree(name)]
         fabric = fit_across.loaded(
-            fit_across.with_hop(data | {"library": data["library"] | {"reached": nvls}}, hop or Hop()), []
+            fit_across.with_hop(
+                data | {"library": data["library"] | {"reached": nvls}}, hop or Hop()
+            ),
+            [],
         )[""]
         for row in fit_across.fit_rows([name], without):
             if row.source.source_id in sources and row.bytes in missing:
-                priced = colltool.price(fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE).best
+                priced = colltool.price(
+                    fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE
+                ).best
                 missing[row.bytes].append(row.time_s - float(priced.total_s))
     # what is left below 4 MiB is another protocol's
-    found = [(size, max(median(times), 0.0) if size >= 4 * 2**20 else 0.0) for size, times in missing.items() if times]
-    return list(zip((size for size, _ in found), accumulate((seconds for _, seconds in found), max), strict=True))
+    found = [
+        (size, max(median(times), 0.0) if size >= 4 * 2**20 else 0.0)
+        for size, times in missing.items()
+        if times
+    ]
+    return list(
+        zip(
+            (size for size, _ in found),
+            accumulate((seconds for _, seconds in found), max),
+            strict=True,
+        )
+    )
 
 
 def _nvls_tree(name: str) -> Data:
@@ -56,14 +79,17 @@ def _nvls_tree(name: str) -> Data:
 
 def filled(name: str, fill: Fill) -> Data:
     """What NVLSTree reaches, as a fabric file has it."""
-    took = [OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in fill]
+    took = [
+        OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in fill
+    ]
     return _nvls_tree(name) | {"software": took, "source": {"software": "see the library's file"}}
 
 
 _TREE = "hierarchical:ring/double-binary-tree"
 _TREE_FILL_SAID = (
-    "What a tree takes beside its bytes while chunks fill it, the median of alps-gh200 and cscs-gh200 (tests/data/measured): of"
-    " each rank count no more than at any larger size, so that a hump of one machine does not stand"
+    "What a tree takes beside its bytes while chunks fill it, the median of alps-gh200 and"
+    " cscs-gh200 (tests/data/measured): of each rank count no more than at any larger size, so that"
+    " a hump of one machine does not stand"
 )
 _TREE_SIZES = tuple(2**power for power in range(18, 28))
 TreeFill = Sequence[tuple[int, int, float]]
@@ -78,10 +104,13 @@ def tree_filling(data: Data, hop: Hop, without: Collection[str] = ()) -> TreeFil
         if row.bytes in _TREE_SIZES and row.ranks > data["tiers"][0]["size"]:
             priced = fit_across.picked(fabric, row)
             if priced.spec == _TREE:
-                missing.setdefault(row.ranks, {}).setdefault(row.bytes, []).append(row.time_s - float(priced.total_s))
+                missing.setdefault(row.ranks, {}).setdefault(row.bytes, []).append(
+                    row.time_s - float(priced.total_s)
+                )
     found = []
     for ranks, by_size in sorted(missing.items()):
-        if max(by_size) < 4 * 2**20:  # a ring from there on: nothing larger tells a hump from the tree
+        # a ring from there on: nothing larger tells a hump from the tree
+        if max(by_size) < 4 * 2**20:
             continue
         times = [(size, max(median(several), 0.0)) for size, several in sorted(by_size.items())]
         least = list(accumulate((seconds for _, seconds in reversed(times)), min))[::-1]
@@ -91,22 +120,39 @@ def tree_filling(data: Data, hop: Hop, without: Collection[str] = ()) -> TreeFil
 
 
 def tree_filled(fill: TreeFill) -> Data:
-    took = [OneLine(ranks=ranks, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for ranks, size, seconds in fill]
-    return {"algorithm": _TREE, "primitives": ["all_reduce"], "software": took, "source": {"software": _TREE_FILL_SAID}}
+    took = [
+        OneLine(ranks=ranks, size=f"{size}B", time=f"{seconds * 1e6:.4g}us")
+        for ranks, size, seconds in fill
+    ]
+    return {
+        "algorithm": _TREE,
+        "primitives": ["all_reduce"],
+        "software": took,
+        "source": {"software": _TREE_FILL_SAID},
+    }
 
 
 def _tree_table(fill: TreeFill) -> Data:
-    took = [{"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")} for ranks, size, seconds in fill]
-    entry = {"media": ("slingshot",), "gpus": ("hopper", "ampere"), "algorithm": [_TREE], "primitives": ["all_reduce"]}
+    took = [
+        {"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")}
+        for ranks, size, seconds in fill
+    ]
+    entry = {
+        "media": ("slingshot",),
+        "gpus": ("hopper", "ampere"),
+        "algorithm": [_TREE],
+        "primitives": ["all_reduce"],
+    }
     return entry | {"software": took, "source": _TREE_FILL_SAID}
 
 
 _RACK_SHARES = ((2, 0.88), (20, 0.45))
 RACK_SOURCES = ("oke-gb200-2racks", "coreweave-2racks", "oci-gb200-2")
 _RACK_FILL_SAID = (
-    "What NVLSTree takes beside its bytes over racks of NVL72, the median of oke-gb200-2racks, coreweave-2racks and oci-gb200-2"
-    " (tests/data/measured), never falling; 20 racks (coreweave/nccl-tests pull request 48) take 4.67 ms + M / 213 GB/s, of which"
-    " smaller sizes are given the same part as on two racks"
+    "What NVLSTree takes beside its bytes over racks of NVL72, the median of oke-gb200-2racks,"
+    " coreweave-2racks and oci-gb200-2 (tests/data/measured), never falling; 20 racks"
+    " (coreweave/nccl-tests pull request 48) take 4.67 ms + M / 213 GB/s, of which smaller sizes"
+    " are given the same part as on two racks"
 )
 _RACK_SIZES = (2**10, 2**16, 2**20, 2**23, 2**25, 2**27, 2**29)
 _RACKS_START_S = 4.5e-3
@@ -115,13 +161,23 @@ _RACKS_START_S = 4.5e-3
 
 def racks_filling(data: Data, without: Collection[str] = ()) -> TreeFill:
     """What NVLSTree takes beside its bytes over racks, by ranks and size."""
-    way = {"algorithm": NVLS_TREE, "primitives": ["all_reduce"], "share": fit_across.by_nodes(*_RACK_SHARES)}
+    way = {
+        "algorithm": NVLS_TREE,
+        "primitives": ["all_reduce"],
+        "share": fit_across.by_nodes(*_RACK_SHARES),
+    }
     reached = data | {"library": data["library"] | {"reached": [way]}}
     missing: dict[int, list[float]] = {}
     for row in fit_across.fit_rows(["nvl72"], without):
-        if row.source.source_id in RACK_SOURCES and row.collective == "all_reduce" and row.ranks == 128:
+        if (
+            row.source.source_id in RACK_SOURCES
+            and row.collective == "all_reduce"
+            and row.ranks == 128
+        ):
             fabric = fit_across.loaded(fit_across.with_hop(reached, Hop()), [row])[row.source.set]
-            priced = colltool.price(fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE).best
+            priced = colltool.price(
+                fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE
+            ).best
             missing.setdefault(row.bytes, []).append(row.time_s - float(priced.total_s))
     sizes = [size for size in _RACK_SIZES if size in missing]
     least = accumulate((max(median(missing[size]), 0.0) for size in sizes), max)
@@ -147,12 +203,16 @@ def _racks_table(fill: TreeFill) -> Data:
         "primitives": ["all_reduce"],
         "share": shares,
     }
-    took = [{"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")} for ranks, size, seconds in fill]
+    took = [
+        {"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")}
+        for ranks, size, seconds in fill
+    ]
     return entry | {"software": took, "source": _RACK_FILL_SAID}
 
 
 class Fills(NamedTuple):
-    """What schedules take to fill: NVLSTree on InfiniBand and RoCE, on EFA and over racks; a tree on Slingshot."""
+    """What schedules take to fill: NVLSTree on InfiniBand and RoCE, on EFA and over racks; a tree
+    on Slingshot."""
 
     network: Fill
     efa: Fill
@@ -173,7 +233,12 @@ class Fills(NamedTuple):
 def _filled_tables(media: tuple[str, ...], fill: Fill, sources: str) -> list[Data]:
     took = [{"ranks": 16, "size": size, "time": float(f"{seconds:.4g}")} for size, seconds in fill]
     shares = [{"nodes": nodes, "share": share} for nodes, share in _NVLS_TREE_SHARE]
-    entry = {"algorithm": [NVLS_TREE], "primitives": ["all_reduce"], "software": took, "source": _FILLED_SAID % sources}
+    entry = {
+        "algorithm": [NVLS_TREE],
+        "primitives": ["all_reduce"],
+        "software": took,
+        "source": _FILLED_SAID % sources,
+    }
     return [
         {"media": media, "gpus": ("hopper",), **entry, "share": shares},
         {"media": media, "gpus": ("b200", "b300"), **entry},

@@ -1,10 +1,13 @@
-"""How ``colltool/kernels/data/*.toml`` are made: each kernel's two to six numbers, from rows of tests/data/inference/kernels.csv.
+"""How ``colltool/kernels/data/*.toml`` are made: each kernel's two to six numbers, from rows of
+tests/data/inference/kernels.csv.
 
     python tests/benchmarks/fit_kernels.py [--check]
 
-Least squares of relative errors with numbers of at least 0, weighted so that a few outliers do not pull (towards least absolute
-errors). Which branch of a one-shot/two-shot law a row belongs to is what fits best, or what the engine's own table says.
-``--check``: write nothing, exit 1 if a file would change. tests/benchmarks/bench_kernels.py prints the errors of unseen rows.
+Least squares of relative errors with numbers of at least 0, weighted so that a few outliers do not
+pull (towards least absolute errors). Which branch of a one-shot/two-shot law a row belongs to is
+what fits best, or what the engine's own table says.
+``--check``: write nothing, exit 1 if a file would change. tests/benchmarks/bench_kernels.py prints
+the errors of unseen rows.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ AIC = "ai-dynamo/aiconfigurator, commit 095f58a51 (Apache-2.0), read 2026-08"
 SMALL = (1024, 4 * MIB)
 
 LIKE_ERRORS = {"h200": 0.049, "b300": 0.088, "gb300": 0.077}
-"""The largest median of an engine's law asked of the next GPU: H100's of H200 3.4 to 4.9%, B200's of B300 4.9 to 8.8%, GB200's of
-GB300 4.1 to 7.7%."""
+"""The largest median of an engine's law asked of the next GPU: H100's of H200 3.4 to 4.9%, B200's
+of B300 4.9 to 8.8%, GB200's of GB300 4.1 to 7.7%."""
 
 Array = Any
 
@@ -54,12 +57,20 @@ def rows(**wanted: Any) -> list[Row]:
     """The rows whose fields are these, or among these."""
     with ROWS.open(encoding="utf-8") as file:
         every = [_row(one) for one in csv.DictReader(file)]
-    return [row for row in every if all(_is(getattr(row, name), value) for name, value in wanted.items())]
+    return [
+        row
+        for row in every
+        if all(_is(getattr(row, name), value) for name, value in wanted.items())
+    ]
 
 
 def _row(one: dict[str, str]) -> Row:
-    whole = {name: int(one[name] or 0) for name in ("ranks", "tokens", "hidden", "top_k", "experts")}
-    words = {name: one[name] for name in ("source", "gpu", "operation", "kernel", "version", "dtype")}
+    whole = {
+        name: int(one[name] or 0) for name in ("ranks", "tokens", "hidden", "top_k", "experts")
+    }
+    words = {
+        name: one[name] for name in ("source", "gpu", "operation", "kernel", "version", "dtype")
+    }
     return Row(**words, **whole, bytes=float(one["bytes"] or 0), us=float(one["time_us"]))  # type: ignore[arg-type]
 
 
@@ -101,7 +112,9 @@ def one_shot(several: Sequence[Row]) -> Array:
 
 
 def two_shot(several: Sequence[Row]) -> Array:
-    return np.array([[1.0, row.ranks - 1, 2 * (row.ranks - 1) / row.ranks * row.bytes / 1e3] for row in several])
+    return np.array(
+        [[1.0, row.ranks - 1, 2 * (row.ranks - 1) / row.ranks * row.bytes / 1e3] for row in several]
+    )
 
 
 class Law(NamedTuple):
@@ -122,7 +135,8 @@ class Law(NamedTuple):
 
 
 def two_branches(several: Sequence[Row]) -> tuple[Law, Law]:
-    """Both branches, each row on the faster one; the best over all sizes at which each rank count may change over."""
+    """Both branches, each row on the faster one; the best over all sizes at which each rank count
+    may change over."""
     us = np.array([row.us for row in several])
     ones, twos = one_shot(several), two_shot(several)
     sizes = sorted({row.bytes for row in several})
@@ -132,9 +146,15 @@ def two_branches(several: Sequence[Row]) -> tuple[Law, Law]:
         first = np.array([row.bytes < starts[counts.index(row.ranks)] for row in several])
         if 0 < first.sum() < 3 or 0 < (~first).sum() < 3:
             continue
-        first_law = not_negative(ones[first] / us[first, None], np.ones(first.sum())) if first.any() else np.array([1e6, 0, 0])
+        first_law = (
+            not_negative(ones[first] / us[first, None], np.ones(first.sum()))
+            if first.any()
+            else np.array([1e6, 0, 0])
+        )
         second = (
-            not_negative(twos[~first] / us[~first, None], np.ones((~first).sum())) if (~first).any() else np.array([1e6, 0, 0])
+            not_negative(twos[~first] / us[~first, None], np.ones((~first).sum()))
+            if (~first).any()
+            else np.array([1e6, 0, 0])
         )
         off = float(np.abs(np.minimum(ones @ first_law, twos @ second) / us - 1).mean())
         if off < least:
@@ -142,40 +162,74 @@ def two_branches(several: Sequence[Row]) -> tuple[Law, Law]:
     assert best is not None
     laws = []
     for features, chosen in ((ones, best), (twos, ~best)):
-        laws.append(Law.of(fitted(features[chosen], us[chosen]), int(chosen.sum())) if chosen.any() else Law(1e6, 0, 1e6))
+        laws.append(
+            Law.of(fitted(features[chosen], us[chosen]), int(chosen.sum()))
+            if chosen.any()
+            else Law(1e6, 0, 1e6)
+        )
     return laws[0], laws[1]
 
 
 def scaled(laws: tuple[Law, Law], several: Sequence[Row]) -> tuple[Law, Law]:
-    """Another GPU's two branches, with a factor for latencies and one for rates: all that a single rank count shows."""
+    """Another GPU's two branches, with a factor for latencies and one for rates: all that a single
+    rank count shows."""
     us = np.array([row.us for row in several])
     ones, twos = one_shot(several), two_shot(several)
     best, least = laws, np.inf
     for slower, faster in product(np.geomspace(0.5, 2, 57), np.geomspace(0.4, 2.5, 75)):
-        own = tuple(Law(law.base * slower, law.per_rank * slower, law.GBps * faster) for law in laws)
-        off = float(np.abs(np.minimum(ones @ own[0].numbers, twos @ own[1].numbers) / us - 1).mean())
+        own = tuple(
+            Law(law.base * slower, law.per_rank * slower, law.GBps * faster) for law in laws
+        )
+        off = float(
+            np.abs(np.minimum(ones @ own[0].numbers, twos @ own[1].numbers) / us - 1).mean()
+        )
         if off < least:
             best, least = (own[0], own[1]), off
     return best
 
 
 def tokens_of(row: Row) -> Tokens:
-    return Tokens(row.tokens, row.top_k, row.hidden, row.experts, row.dtype.replace("bfloat16", "bf16"))
+    return Tokens(
+        row.tokens, row.top_k, row.hidden, row.experts, row.dtype.replace("bfloat16", "bf16")
+    )
 
 
 def exchanged(
-    several: Sequence[Row], copies: Any, *, dtype: str = "", gpus_a_node: int = 0, terms: str = "bre"
+    several: Sequence[Row],
+    copies: Any,
+    *,
+    dtype: str = "",
+    gpus_a_node: int = 0,
+    terms: str = "bre",
 ) -> dict[str, float]:
-    """base_us, per_rank_us, per_expert_us and GBps of dispatch or combine; ``terms``: those of the first three to fit."""
+    """base_us, per_rank_us, per_expert_us and GBps of dispatch or combine; ``terms``: those of the
+    first three to fit."""
     us = np.array([row.us for row in several])
-    sent = [bytes_sent(copies, tokens_of(row)._replace(dtype=dtype or tokens_of(row).dtype), row.ranks,
-                       max(1, row.ranks // gpus_a_node) if gpus_a_node else 1) for row in several]  # fmt: skip
-    columns = {"b": [1.0] * len(us), "r": [row.ranks for row in several], "e": [row.experts for row in several]}
-    features = np.array([*(columns[term] for term in terms), [one / 1e3 for one in sent]], dtype=float).T
+    sent = [
+        bytes_sent(
+            copies,
+            tokens_of(row)._replace(dtype=dtype or tokens_of(row).dtype),
+            row.ranks,
+            max(1, row.ranks // gpus_a_node) if gpus_a_node else 1,
+        )
+        for row in several
+    ]
+    columns = {
+        "b": [1.0] * len(us),
+        "r": [row.ranks for row in several],
+        "e": [row.experts for row in several],
+    }
+    features = np.array(
+        [*(columns[term] for term in terms), [one / 1e3 for one in sent]], dtype=float
+    ).T
     own = fitted(features, us)
     found = dict(zip(terms, own, strict=False))
-    return {"base_us": found.get("b", 0.0), "per_rank_us": found.get("r", 0.0), "per_expert_us": found.get("e", 0.0),
-            "GBps": 1 / own[-1]}  # fmt: skip
+    return {
+        "base_us": found.get("b", 0.0),
+        "per_rank_us": found.get("r", 0.0),
+        "per_expert_us": found.get("e", 0.0),
+        "GBps": 1 / own[-1],
+    }
 
 
 def copied(several: Sequence[Row], dtype: str = "") -> dict[str, float]:
@@ -183,7 +237,11 @@ def copied(several: Sequence[Row], dtype: str = "") -> dict[str, float]:
     us = np.array([row.us for row in several])
     whats = [tokens_of(row)._replace(dtype=dtype or tokens_of(row).dtype) for row in several]
     features = [
-        [1.0, bytes_sent("ranks", what, row.ranks, 1) / 1e3, what.tokens * what.hidden * width(what.dtype) / 1e3]
+        [
+            1.0,
+            bytes_sent("ranks", what, row.ranks, 1) / 1e3,
+            what.tokens * what.hidden * width(what.dtype) / 1e3,
+        ]
         for what, row in zip(whats, several, strict=True)
     ]
     base, rate, own = fitted(np.array(features), us)
@@ -191,7 +249,11 @@ def copied(several: Sequence[Row], dtype: str = "") -> dict[str, float]:
 
 
 def numbers(own: dict[str, float]) -> str:
-    return "{ " + ", ".join(f"{name} = {float(f'{value:.4g}')!r}" for name, value in own.items()) + " }"
+    return (
+        "{ "
+        + ", ".join(f"{name} = {float(f'{value:.4g}')!r}" for name, value in own.items())
+        + " }"
+    )
 
 
 class Kernel(NamedTuple):
@@ -214,13 +276,27 @@ class Kernel(NamedTuple):
     said: str = ""
 
     def text(self) -> str:
-        lines = ["[[kernels]]", f'name = "{self.name}"', f'operation = "{self.operation}"', f'formula = "{self.formula}"']
-        lines += [f"parameters = {numbers(self.own)}", f"gpus = {_list(self.gpus)}", f"ranks = {list(self.ranks)}"]
+        lines = [
+            "[[kernels]]",
+            f'name = "{self.name}"',
+            f'operation = "{self.operation}"',
+            f'formula = "{self.formula}"',
+        ]
+        lines += [
+            f"parameters = {numbers(self.own)}",
+            f"gpus = {_list(self.gpus)}",
+            f"ranks = {list(self.ranks)}",
+        ]
         lines += [f"sizes = {_list(self.sizes)}"] if self.sizes else []
         lines += [f"tokens = {list(self.tokens)}"] if self.tokens else []
         lines += [f'copies = "{self.copies}"'] if self.copies else []
         lines += ["across = true"] if self.across else []
-        words = (("network", self.network), ("error_of", self.error_of), ("said", self.said), ("source", self.source))
+        words = (
+            ("network", self.network),
+            ("error_of", self.error_of),
+            ("said", self.said),
+            ("source", self.source),
+        )
         lines += [f"error = {float(f'{self.error:.2g}')!r}"] if self.error is not None else []
         return "\n".join([*lines, *(f'{key} = "{value}"' for key, value in words if value)]) + "\n"
 
@@ -229,15 +305,37 @@ def _list(words: Sequence[str]) -> str:
     return "[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
-def library(name: str, version: str, spoken: str, kernels: Sequence[Kernel], like: dict[str, str], notes: str, more: str = "",
-            most_ranks: int = 0) -> str:  # fmt: skip
+def library(
+    name: str,
+    version: str,
+    spoken: str,
+    kernels: Sequence[Kernel],
+    like: dict[str, str],
+    notes: str,
+    more: str = "",
+    most_ranks: int = 0,
+) -> str:
     """The text of a file."""
-    head = f"# Fitted by tests/benchmarks/fit_kernels.py from tests/data/inference/kernels.csv.\n# {notes}\n"
-    head += f'schema = "colltool.library/1"\nname = "{name}"\nversion = "{version}"\nspoken = "{spoken}"\n'
+    head = (
+        "# Fitted by tests/benchmarks/fit_kernels.py from tests/data/inference/kernels.csv.\n#"
+        f" {notes}\n"
+    )
+    head += (
+        f'schema = "colltool.library/1"\nname = "{name}"\nversion = "{version}"\nspoken ='
+        f' "{spoken}"\n'
+    )
     head += f"most_ranks = {most_ranks}\n" if most_ranks else ""
-    head += "like = { " + ", ".join(f'{one} = "{other}"' for one, other in like.items()) + " }\n" if like else ""
+    head += (
+        "like = { " + ", ".join(f'{one} = "{other}"' for one, other in like.items()) + " }\n"
+        if like
+        else ""
+    )
     if any(gpu in LIKE_ERRORS for gpu in like) and most_ranks:
-        head += "like_error = { " + ", ".join(f"{gpu} = {LIKE_ERRORS[gpu]}" for gpu in like if gpu in LIKE_ERRORS) + " }\n"
+        head += (
+            "like_error = { "
+            + ", ".join(f"{gpu} = {LIKE_ERRORS[gpu]}" for gpu in like if gpu in LIKE_ERRORS)
+            + " }\n"
+        )
     return "\n".join([head, *(kernel.text() for kernel in kernels), *([more] if more else [])])
 
 

@@ -1,11 +1,13 @@
-"""The shipped machines' factors, ``colltool/machines/data``: from the rows of ``tests/data/measured``, over layers 1 to 3.
+"""The shipped machines' factors, ``colltool/machines/data``: from the rows of
+``tests/data/measured``, over layers 1 to 3.
 
     python tests/benchmarks/fit_machines.py [--check] [--accuracy]
 
-r = ln(measured / price of wires, contention and library) of each row of role ``fit`` goes through a Gaussian process over size
-and ranks (:mod:`colltool.machines.smoother`; a time above that of a larger message is first levelled with it), and its mean
-through :mod:`colltool.machines.shape`. ``--check``: write nothing, exit 1 if a file would change. ``--accuracy``: errors with
-each source left out of layers 3 and 4, beside those of the library alone.
+r = ln(measured / price of wires, contention and library) of each row of role ``fit`` goes through a
+Gaussian process over size and ranks (:mod:`colltool.machines.smoother`; a time above that of a
+larger message is first levelled with it), and its mean through :mod:`colltool.machines.shape`.
+``--check``: write nothing, exit 1 if a file would change. ``--accuracy``: errors with each source
+left out of layers 3 and 4, beside those of the library alone.
 """
 
 from __future__ import annotations
@@ -36,7 +38,13 @@ from colltool.estimate.results import Price  # noqa: E402
 from colltool.fabric.load import fabric_data  # noqa: E402
 from colltool.fabric.model import Fabric  # noqa: E402
 from colltool.machines import shipped  # noqa: E402
-from colltool.machines.factor import INSIDE, SIZES, Borrowed, MachineFactor, MeasuredMachine  # noqa: E402
+from colltool.machines.factor import (  # noqa: E402
+    INSIDE,
+    SIZES,
+    Borrowed,
+    MachineFactor,
+    MeasuredMachine,
+)
 from colltool.machines.shape import MOST_FALL, allowing, room_of, shaped  # noqa: E402
 from colltool.machines.smoother import (  # noqa: E402
     Observation,
@@ -55,11 +63,16 @@ PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CORRELATIONS = (
     ("all_reduce", "all_gather", 0.6),
     ("all_reduce", "reduce_scatter", 0.6),
-    ("all_gather", "reduce_scatter", 0.95),  # the same steps in the other order: where one is not measured it takes the other's d
+    # the same steps in the other order: where one is not measured it takes the other's d
+    ("all_gather", "reduce_scatter", 0.95),
 )
 SMOOTHERS = {
     INSIDE: Smoother(
-        parts=(Smooth(0.1, 1.5, 1.0),), source=Smooth(0.05, 3.0, 1.0), noise=0.03, other_primitive=0.3, other_machine=0.9
+        parts=(Smooth(0.1, 1.5, 1.0),),
+        source=Smooth(0.05, 3.0, 1.0),
+        noise=0.03,
+        other_primitive=0.3,
+        other_machine=0.9,
     ),
     "across": Smoother(
         parts=(Smooth(0.7, 8.0, 5.0), Smooth(0.2, 4.0, 2.0), Smooth(0.2, 2.0, 1.0)),
@@ -71,9 +84,16 @@ SMOOTHERS = {
         other_machine=0.9,
     ),
 }
-"""Chosen by the errors of sources left out (inside also of sizes left out) over all machines: one set a scope."""
+"""Chosen by the errors of sources left out (inside also of sizes left out) over all machines: one
+set a scope."""
 BORROWED = {"broadcast": Borrowed("all_gather", 0.5), "reduce": Borrowed("reduce_scatter", 0.5)}
-MEDIA = {"RoCE": "roce", "InfiniBand": "ib", "EFA": "efa", "TCPXO": "tcpx", "Slingshot": "slingshot"}
+MEDIA = {
+    "RoCE": "roce",
+    "InfiniBand": "ib",
+    "EFA": "efa",
+    "TCPXO": "tcpx",
+    "Slingshot": "slingshot",
+}
 """Words of a source's hardware, and the medium they mean."""
 
 
@@ -85,7 +105,8 @@ class Shipped(NamedTuple):
         board: the fabric of the innermost domain.
         fabrics: whose rows are its own.
         lenders: other machines whose rows across nodes count for it as well.
-        domains: ranks of a domain, the usual first; rows of racks that are filled in part need another.
+        domains: ranks of a domain, the usual first; rows of racks that are filled in part need
+            another.
     """
 
     name: str
@@ -101,29 +122,83 @@ class Shipped(NamedTuple):
 
 MACHINES = (
     Shipped(
-        "dgx-h100", ("h100", "h200", "h800", "h20"), "hopper", "nvlink4", {"ib": "dgx-h100", "roce": "hgx-h200"}, "dgx-h100",
-        ("dgx-h100", "hgx-h200", "hgx-h800"), ("dgx-b200",),
+        "dgx-h100",
+        ("h100", "h200", "h800", "h20"),
+        "hopper",
+        "nvlink4",
+        {"ib": "dgx-h100", "roce": "hgx-h200"},
+        "dgx-h100",
+        ("dgx-h100", "hgx-h200", "hgx-h800"),
+        ("dgx-b200",),
     ),
-    Shipped("aws-p5", ("h100", "h200"), "hopper", "nvlink4", {"efa": "aws-p5"}, "", ("aws-p5",), ("dgx-h100",)),
-    Shipped("gcp-a3-mega", ("h100",), "hopper", "nvlink4", {"tcpx": "gcp-a3-mega"}, "", ("gcp-a3-mega",), ("dgx-h100",)),
     Shipped(
-        "dgx-a100", ("a100-80gb", "a100-40gb", "a800"), "ampere", "nvlink3", {"ib": "dgx-a100", "roce": "dgx-a100"}, "dgx-a100",
+        "aws-p5",
+        ("h100", "h200"),
+        "hopper",
+        "nvlink4",
+        {"efa": "aws-p5"},
+        "",
+        ("aws-p5",),
+        ("dgx-h100",),
+    ),
+    Shipped(
+        "gcp-a3-mega",
+        ("h100",),
+        "hopper",
+        "nvlink4",
+        {"tcpx": "gcp-a3-mega"},
+        "",
+        ("gcp-a3-mega",),
+        ("dgx-h100",),
+    ),
+    Shipped(
+        "dgx-a100",
+        ("a100-80gb", "a100-40gb", "a800"),
+        "ampere",
+        "nvlink3",
+        {"ib": "dgx-a100", "roce": "dgx-a100"},
+        "dgx-a100",
         ("dgx-a100",),
     ),
-    Shipped("dgx-b200", ("b200", "b300"), "blackwell", "nvlink5", {"ib": "dgx-b200"}, "dgx-b200", ("dgx-b200",), ("dgx-h100",)),
     Shipped(
-        "nvl72", ("gb200", "gb300"), "blackwell", "nvlink5", {"ib": "nvl72", "roce": "nvl72"}, "nvl72", ("nvl72", "gb300-nvl72"),
+        "dgx-b200",
+        ("b200", "b300"),
+        "blackwell",
+        "nvlink5",
+        {"ib": "dgx-b200"},
+        "dgx-b200",
+        ("dgx-b200",),
+        ("dgx-h100",),
+    ),
+    Shipped(
+        "nvl72",
+        ("gb200", "gb300"),
+        "blackwell",
+        "nvlink5",
+        {"ib": "nvl72", "roce": "nvl72"},
+        "nvl72",
+        ("nvl72", "gb300-nvl72"),
         domains=(72, 64),
     ),
-    Shipped("gh200", ("gh200",), "hopper", "nvlink4", {"slingshot": "gh200"}, "gh200", ("gh200",), domains=(4,)),
+    Shipped(
+        "gh200",
+        ("gh200",),
+        "hopper",
+        "nvlink4",
+        {"slingshot": "gh200"},
+        "gh200",
+        ("gh200",),
+        domains=(4,),
+    ),
     Shipped("mi300x", ("mi300x",), "cdna3", "xgmi", {}, "mi300x", ("mi300x",)),
-)  # fmt: skip
+)
 """Of two with the same device and inner medium the first one's board counts."""
 KNOWN = {machine.name: machine for machine in MACHINES}
 OF_FABRIC = {fabric: machine for machine in MACHINES for fabric in machine.fabrics}
 
 
-# Layers 1 to 3 as they can be had today. ------------------------------------------------------------------------------------
+# Layers 1 to 3 as they can be had today.
+# ------------------------------------------------------------------------------------
 
 
 @cache
@@ -156,7 +231,8 @@ def library_ways(fabric: str, change: str, primitive: str, ranks: int, size: int
     return found
 
 
-# Rows. ----------------------------------------------------------------------------------------------------------------------
+# Rows.
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -170,15 +246,19 @@ def scope_of(row: Row) -> str:
         return INSIDE
     named = next((medium for word, medium in MEDIA.items() if word in row.source.hardware), "")
     scopes = OF_FABRIC[row.source.fabric].scopes
-    of_fabric = [medium for medium, fabric in scopes.items() if fabric == row.source.fabric] or list(scopes)
+    of_fabric = [
+        medium for medium, fabric in scopes.items() if fabric == row.source.fabric
+    ] or list(scopes)
     return named if named in scopes else of_fabric[0]
 
 
-_LAUNCHER_SHOWS = 8 * 2**20  # below it a call from Python takes twice what nccl-tests measures, and that is not the machine's
+# below it a call from Python takes twice what nccl-tests measures, and that is not the machine's
+_LAUNCHER_SHOWS = 8 * 2**20
 
 
 def own_rows(machine: str, *, inside: bool) -> list[Row]:
-    """Rows that a machine's factor is made of: nothing forced but the switches, which NCCL takes by itself there."""
+    """Rows that a machine's factor is made of: nothing forced but the switches, which NCCL takes by
+    itself there."""
     return [
         row
         for row in rows()
@@ -191,14 +271,28 @@ def own_rows(machine: str, *, inside: bool) -> list[Row]:
     ]
 
 
-def observations(machine: str, without: Collection[str], refit: bool, *, inside: bool) -> list[Observation]:
-    """What a machine's and its lenders' rows say; ``refit``: layers 1 to 3 as well have not seen what is left out."""
+def observations(
+    machine: str, without: Collection[str], refit: bool, *, inside: bool
+) -> list[Observation]:
+    """What a machine's and its lenders' rows say; ``refit``: layers 1 to 3 as well have not seen
+    what is left out."""
     names = (machine,) if inside else (machine, *KNOWN[machine].lenders)
-    kept = [(name, row) for name in names for row in own_rows(name, inside=inside) if row.source.source_id not in without]
+    kept = [
+        (name, row)
+        for name in names
+        for row in own_rows(name, inside=inside)
+        if row.source.source_id not in without
+    ]
     series: dict[tuple[str, ...], list[tuple[str, Row]]] = defaultdict(list)
     for name, row in kept:
-        series[row.source.source_id, row.collective, str(row.ranks), row.algorithm].append((name, row))
-    return [found for several in series.values() for found in _observed(several, without if refit else ())]
+        series[row.source.source_id, row.collective, str(row.ranks), row.algorithm].append(
+            (name, row)
+        )
+    return [
+        found
+        for several in series.values()
+        for found in _observed(several, without if refit else ())
+    ]
 
 
 def _observed(series: list[tuple[str, Row]], without: Collection[str]) -> Iterator[Observation]:
@@ -217,20 +311,22 @@ def _observed(series: list[tuple[str, Row]], without: Collection[str]) -> Iterat
             )
 
 
-# Grids. ---------------------------------------------------------------------------------------------------------------------
+# Grids.
+# ---------------------------------------------------------------------------------------------------------------------
 
 _BEYOND = 8  # doublings past the last measured rank count
 _BEYOND_INSIDE = 3  # where the process has forgotten
 
 
 def grid_ranks(machine: Shipped, measured: Collection[int], *, inside: bool) -> tuple[int, ...]:
-    """Measured counts; doublings of the usual domain and half-way between them (inside one, of 2), every second doubling from two
-    past the last measured on, and below the first.
+    """Measured counts; doublings of the usual domain and half-way between them (inside one, of 2),
+    every second doubling from two past the last measured on, and below the first.
     """
     first, last = min(measured), max(measured)
     unit = 2 if inside else 2 * machine.domains[0]
     doublings = [unit * 2**at for at in range(24) if first <= unit * 2**at <= 4 * last]
-    near = {*doublings, *(count * 3 // 2 for count in doublings[:-1] if not inside)}  # between them prices rise unevenly
+    # between them prices rise unevenly
+    near = {*doublings, *(count * 3 // 2 for count in doublings[:-1] if not inside)}
     below = {2 * 4**at for at in range(12) if 2 * 4**at < first}
     beyond = _BEYOND_INSIDE if inside else _BEYOND
     far = {last * 2**at for at in range(4 if not inside else beyond, beyond + 1, 2)}
@@ -238,7 +334,8 @@ def grid_ranks(machine: Shipped, measured: Collection[int], *, inside: bool) -> 
 
 
 class Priced(NamedTuple):
-    """ln t of layers 1 to 3 on a grid: of what runs, its name, and of the ways that run anywhere on a line."""
+    """ln t of layers 1 to 3 on a grid: of what runs, its name, and of the ways that run anywhere on
+    a line."""
 
     best: Floats
     runs: list[list[str]]
@@ -256,7 +353,9 @@ def priced_grid(machine: str, primitive: str, scope: str, ranks: tuple[int, ...]
         for change in [_grown(shipped_as, fabric, count, inside=scope == INSIDE)]
     ]
     runs = [[_runs(price).spec if price else "" for price in line] for line in found]
-    best = np.array([[log(_runs(price).total_s) if price else nan for price in line] for line in found])
+    best = np.array(
+        [[log(_runs(price).total_s) if price else nan for price in line] for line in found]
+    )
     names = sorted({name for line in runs for name in line if name})
     ways = [_way(name, found, runs) for name in names]
     return Priced(best, runs, ways)
@@ -281,10 +380,19 @@ def _way(name: str, found: list[list[Price | None]], runs: list[list[str]]) -> F
 
 
 def _grown(machine: Shipped, fabric: str, ranks: int, *, inside: bool) -> str:
-    """Overrides under which a fabric has so many ranks: full domains, one leaf and spine layer as wide as needed."""
-    inner, *outer = fit_fabrics.shipped(machine.board or fabric)["tiers"] if inside else fabric_data(fabric)["tiers"]
+    """Overrides under which a fabric has so many ranks: full domains, one leaf and spine layer as
+    wide as needed."""
+    inner, *outer = (
+        fit_fabrics.shipped(machine.board or fabric)["tiers"]
+        if inside
+        else fabric_data(fabric)["tiers"]
+    )
     if inside:
-        return f"{inner['name']}.size={ranks}" if ranks > inner["size"] and ranks <= inner.get("max_size", ranks) else ""
+        return (
+            f"{inner['name']}.size={ranks}"
+            if ranks > inner["size"] and ranks <= inner.get("max_size", ranks)
+            else ""
+        )
     domain = next((size for size in machine.domains if ranks % size == 0), 0)
     if not domain or not outer:
         return ""
@@ -293,12 +401,15 @@ def _grown(machine: Shipped, fabric: str, ranks: int, *, inside: bool) -> str:
     if nodes > tier["size"]:
         last = tier["levels"][-1]
         changes.append(f"{tier['name']}.size={nodes}")
-        changes += [f"{tier['name']}.levels.{last['name']}.group={nodes}"] if last["group"] < nodes else []
+        changes += (
+            [f"{tier['name']}.levels.{last['name']}.group={nodes}"] if last["group"] < nodes else []
+        )
     return " ".join(changes)
 
 
 def shown_falls(machine: str, primitive: str, scope: str) -> list[tuple[Row, Row]]:
-    """Neighbouring rows of one series between which the bus bandwidth falls by more than a tenth a doubling."""
+    """Neighbouring rows of one series between which the bus bandwidth falls by more than a tenth a
+    doubling."""
     series: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in own_rows(machine, inside=scope == INSIDE):
         if row.collective == primitive and scope_of(row) == scope:
@@ -314,20 +425,33 @@ def shown_falls(machine: str, primitive: str, scope: str) -> list[tuple[Row, Row
     return found
 
 
-def _shown_steps(falls: list[tuple[Row, Row]], ranks: tuple[int, ...]) -> dict[tuple[int, int], tuple[Row, Row]]:
+def _shown_steps(
+    falls: list[tuple[Row, Row]], ranks: tuple[int, ...]
+) -> dict[tuple[int, int], tuple[Row, Row]]:
     """Steps of the grid that such a pair of rows overlaps, within twice its ranks."""
     return {
         (line, column): pair
         for pair in falls
         for line, count in enumerate(ranks)
         for column in range(len(SIZES) - 1)
-        if 0.5 <= count / pair[0].ranks <= 2 and SIZES[column] < pair[1].bytes and SIZES[column + 1] > pair[0].bytes
+        if 0.5 <= count / pair[0].ranks <= 2
+        and SIZES[column] < pair[1].bytes
+        and SIZES[column + 1] > pair[0].bytes
     }
 
 
-def _factor(machine: str, primitive: str, scope: str, ranks: tuple[int, ...], rows: list[Observation], keep_order: bool) -> Any:
+def _factor(
+    machine: str,
+    primitive: str,
+    scope: str,
+    ranks: tuple[int, ...],
+    rows: list[Observation],
+    keep_order: bool,
+) -> Any:
     smoother = SMOOTHERS[INSIDE if scope == INSIDE else "across"]
-    found = posterior(smoother, rows, Observation(primitive, scope, 1, 1.0, 0.0, "", machine), ranks)
+    found = posterior(
+        smoother, rows, Observation(primitive, scope, 1, 1.0, 0.0, "", machine), ranks
+    )
     if not keep_order:
         return MachineFactor(primitive, scope, rank_lines(found, ranks)), []
     priced = priced_grid(machine, primitive, scope, ranks)
@@ -338,13 +462,25 @@ def _factor(machine: str, primitive: str, scope: str, ranks: tuple[int, ...], ro
 
 
 def _exceptions(
-    primitive: str, scope: str, ranks: tuple[int, ...], times: Floats, shown: dict[tuple[int, int], tuple[Row, Row]]
+    primitive: str,
+    scope: str,
+    ranks: tuple[int, ...],
+    times: Floats,
+    shown: dict[tuple[int, int], tuple[Row, Row]],
 ) -> Iterator[dict[str, Any]]:
     for (line, column), pair in sorted(shown.items()):
         falls = times[line, column + 1] - times[line, column] - log(2)
         if falls > -log(1 - MOST_FALL):
-            ids = [f"{row.source.source_id}:{row.collective}:{row.ranks}:{row.bytes}" for row in pair]
-            yield {"primitive": primitive, "scope": scope, "ranks": ranks[line], "bytes": SIZES[column], "rows": ids}
+            ids = [
+                f"{row.source.source_id}:{row.collective}:{row.ranks}:{row.bytes}" for row in pair
+            ]
+            yield {
+                "primitive": primitive,
+                "scope": scope,
+                "ranks": ranks[line],
+                "bytes": SIZES[column],
+                "rows": ids,
+            }
 
 
 Key = tuple[str, str]  # primitive and scope
@@ -360,8 +496,8 @@ def made(
 ) -> MeasuredMachine:
     """A machine's factors, made without some sources.
 
-    ``refit``: layers 1 to 3 too are made without them; ``keep_order``: as :mod:`colltool.machines.shape` has it; ``only``: these
-    factors, None for all.
+    ``refit``: layers 1 to 3 too are made without them; ``keep_order``: as
+    :mod:`colltool.machines.shape` has it; ``only``: these factors, None for all.
     """
     machine = KNOWN[name]
     factors: dict[tuple[str, str], MachineFactor] = {}
@@ -371,13 +507,17 @@ def made(
         observed = observations(name, without, refit, inside=inside)
         if not observed:
             continue
-        used += [row for row in own_rows(name, inside=inside) if row.source.source_id not in without]
+        used += [
+            row for row in own_rows(name, inside=inside) if row.source.source_id not in without
+        ]
         ranks = grid_ranks(machine, {row.ranks for row in observed}, inside=inside)
         for scope in (INSIDE,) if inside else machine.scopes:
             for primitive in PRIMITIVES:
                 if only is not None and (primitive, scope) not in only:
                     continue
-                factors[primitive, scope], told = _factor(name, primitive, scope, ranks, observed, keep_order)
+                factors[primitive, scope], told = _factor(
+                    name, primitive, scope, ranks, observed, keep_order
+                )
                 exceptions += told
     counted = [row.source.source_id for row in used]
     return MeasuredMachine(
@@ -388,17 +528,22 @@ def made(
         outside=tuple(machine.scopes),
         factors=factors,
         borrowed=BORROWED,
-        prior={scope: round(SMOOTHERS[INSIDE if scope == INSIDE else "across"].prior, 4) for _, scope in factors},
+        prior={
+            scope: round(SMOOTHERS[INSIDE if scope == INSIDE else "across"].prior, 4)
+            for _, scope in factors
+        },
         sources={source: counted.count(source) for source in dict.fromkeys(counted)},
         exceptions=tuple(exceptions),
     )
 
 
-# Accuracy. ------------------------------------------------------------------------------------------------------------------
+# Accuracy.
+# ------------------------------------------------------------------------------------------------------------------
 
 
 class Judged(NamedTuple):
-    """ln(price / measured) of a row whose source was left out: layers 1 to 3 alone, and with the machine's factor."""
+    """ln(price / measured) of a row whose source was left out: layers 1 to 3 alone, and with the
+    machine's factor."""
 
     row: Row
     library: float
@@ -414,7 +559,9 @@ def left_out(name: str, *, refit: bool, keep_order: bool) -> list[Judged]:
         several = [row for row in own if row.source.source_id == source]
         asked = {(row.collective, scope_of(row)) for row in several}
         machine = made(name, {source}, refit=refit, keep_order=keep_order, only=asked)
-        found += [judged for row in several if (judged := judge(row, machine, {source} if refit else ()))]
+        found += [
+            judged for row in several if (judged := judge(row, machine, {source} if refit else ()))
+        ]
     return found
 
 
@@ -445,11 +592,22 @@ def by_class(several: Iterable[Judged]) -> dict[tuple[str, str, int], list[Judge
 
 
 def print_accuracy() -> None:
-    print(f"{'mean |ln(price/measured)|, sources left out':46} {'rows':>5} {'library':>8} {'machine':>8}")
+    print(
+        f"{'mean |ln(price/measured)|, sources left out':46} {'rows':>5} {'library':>8}"
+        f" {'machine':>8}"
+    )
     for machine in MACHINES:
-        for (fabric, wire, at), several in by_class(left_out(machine.name, refit=True, keep_order=True)).items():
-            errors = [fmean(abs(getattr(one, layer)) for one in several) for layer in ("library", "machine")]
-            print(f"{fabric:14} {wire:8} {NAMES[at]:22} {len(several):5} {errors[0]:8.1%} {errors[1]:8.1%}")
+        for (fabric, wire, at), several in by_class(
+            left_out(machine.name, refit=True, keep_order=True)
+        ).items():
+            errors = [
+                fmean(abs(getattr(one, layer)) for one in several)
+                for layer in ("library", "machine")
+            ]
+            print(
+                f"{fabric:14} {wire:8} {NAMES[at]:22} {len(several):5} {errors[0]:8.1%}"
+                f" {errors[1]:8.1%}"
+            )
 
 
 def main() -> int:
@@ -472,20 +630,30 @@ def main() -> int:
 
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?")
 _LAST_DIGIT = 1.1e-3
-"""By how much d or sigma may differ between two libraries of linear algebra: in the third decimal."""
+"""By how much d or sigma may differ between two libraries of linear algebra: in the third
+decimal."""
 
 
 def is_same(text: str, other: str) -> bool:
     """Whether two files hold the same words, and numbers that differ in the last digit at most."""
     if _NUMBER.sub("", text) != _NUMBER.sub("", other):
         return False
-    numbers = zip(map(float, _NUMBER.findall(text)), map(float, _NUMBER.findall(other)), strict=True)
+    numbers = zip(
+        map(float, _NUMBER.findall(text)), map(float, _NUMBER.findall(other)), strict=True
+    )
     return all(abs(first - second) <= _LAST_DIGIT for first, second in numbers)
 
 
 def index_text() -> str:
     lines = [
-        json.dumps({"name": machine.name, "devices": machine.devices, "inside": machine.inside, "outside": list(machine.scopes)})
+        json.dumps(
+            {
+                "name": machine.name,
+                "devices": machine.devices,
+                "inside": machine.inside,
+                "outside": list(machine.scopes),
+            }
+        )
         for machine in MACHINES
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"

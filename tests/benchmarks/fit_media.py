@@ -1,10 +1,12 @@
-"""A library's hop on media that have one or two tables: EFA by generation, RoCE under RCCL, TCP sockets.
+"""A library's hop on media that have one or two tables: EFA by generation, RoCE under RCCL, TCP
+sockets.
 
     python tests/benchmarks/fit_media.py
 
-prints what each hop makes of sources that it was not fitted to. :mod:`fit_fabrics` writes the hops into ``colltool/libraries``.
-Latencies, LL's rate and the shares of LL128 and Simple are fitted by coordinate descent on ln(price / measured): no machine's
-factor stands on these media, so that too slow counts as too fast.
+prints what each hop makes of sources that it was not fitted to. :mod:`fit_fabrics` writes the hops
+into ``colltool/libraries``.
+Latencies, LL's rate and the shares of LL128 and Simple are fitted by coordinate descent on ln(price
+/ measured): no machine's factor stands on these media, so that too slow counts as too fast.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ Data = dict[str, Any]
 class Network(NamedTuple):
     """A medium under a library, for some GPUs.
 
-    ``inside``: the fabric of :data:`fit_fabrics.KNOWN` whose nodes these are, with its outer tier changed by ``outer``;
-    ``alpha_us``: of a leaf, η included; ``sources``: whose rows the hop is fitted to, ``held``: whose it is only shown on;
-    ``fields``: of the hop, that are fitted, from ``start`` on.
+    ``inside``: the fabric of :data:`fit_fabrics.KNOWN` whose nodes these are, with its outer tier
+    changed by ``outer``; ``alpha_us``: of a leaf, η included; ``sources``: whose rows the hop is
+    fitted to, ``held``: whose it is only shown on; ``fields``: of the hop, that are fitted, from
+    ``start`` on.
     """
 
     library: str
@@ -124,7 +127,9 @@ def descended(start: Any, fields: Collection[str], loss: Callable[[Any], float])
             for sign in (1, -1):
                 while True:
                     value = getattr(best, field) * (1 + step) ** sign
-                    other = best._replace(**{field: min(value, 1.0) if field.endswith("share") else value})
+                    other = best._replace(
+                        **{field: min(value, 1.0) if field.endswith("share") else value}
+                    )
                     tried = loss(other) if other != best else least
                     if tried >= least:
                         break
@@ -136,8 +141,8 @@ RCCL_SOURCES = ("mi308x-2n", "mi350x-2n", "rocm-9442")
 _RCCL_WAYS = ("multi-rail-ring", "hierarchical:multi-link-ring/double-binary-tree")
 _RCCL_SIZES = tuple(2**power for power in range(23, 29))
 _RCCL_SAID = (
-    "What RCCL's own choice of protocol and channels takes beside the fastest of them, the median of %s (tests/data/measured);"
-    " from 512 MiB on, and up to 4 MiB, nothing is missing"
+    "What RCCL's own choice of protocol and channels takes beside the fastest of them, the median"
+    " of %s (tests/data/measured); from 512 MiB on, and up to 4 MiB, nothing is missing"
 )
 
 
@@ -158,15 +163,23 @@ def rccl_tables() -> list[str]:
         "gpus": NETWORKS["roce-rccl"].gpus,
         "algorithm": _RCCL_WAYS,
         "primitives": ["all_reduce"],
-        "software": [{"ranks": 16, "size": size, "time": float(f"{seconds:.3g}")} for size, seconds in rccl_missing()],
+        "software": [
+            {"ranks": 16, "size": size, "time": float(f"{seconds:.3g}")}
+            for size, seconds in rccl_missing()
+        ],
         "source": _RCCL_SAID % ", ".join(RCCL_SOURCES),
     }
     return [library_file.table("reached", entry)]
 
 
 def _with_missing(data: Data, missing: fit_fills.Fill) -> Data:
-    took = [OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in missing]
-    ways = [{"algorithm": way, "primitives": ["all_reduce"], "software": took} for way in _RCCL_WAYS]
+    took = [
+        OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us")
+        for size, seconds in missing
+    ]
+    ways = [
+        {"algorithm": way, "primitives": ["all_reduce"], "software": took} for way in _RCCL_WAYS
+    ]
     return data | {"library": data["library"] | {"reached": ways}}
 
 
@@ -175,8 +188,15 @@ def tables(library: str) -> list[str]:
     found = []
     for name, network in NETWORKS.items():
         if network.library == library:
-            said = f"Fitted to {', '.join(network.sources)} (tests/benchmarks/fit_media.py){network.told}"
-            found.append(fit_across.hop_table(network.media, network.gpus, said, hop_of(name), network.alpha_us))
+            said = (
+                f"Fitted to {', '.join(network.sources)}"
+                f" (tests/benchmarks/fit_media.py){network.told}"
+            )
+            found.append(
+                fit_across.hop_table(
+                    network.media, network.gpus, said, hop_of(name), network.alpha_us
+                )
+            )
     return found
 
 
@@ -193,12 +213,21 @@ _LL_SIZES = range(32 * 1024, 512 * 1024 + 1)
 
 @cache
 def ll_rate(medium: str, generation: str, without: frozenset[str] = frozenset()) -> float:
-    """LL's rate a NIC in GB/s, which a CPU and a proxy set: a generation's hosts differ more than its NICs."""
+    """LL's rate a NIC in GB/s, which a CPU and a proxy set: a generation's hosts differ more than
+    its NICs."""
     shared = fit_fabrics.hop_of(fit_across.same_network("dgx-h100"))
-    sources = {source: fabric for source, fabric in LL_SOURCES[medium, generation].items() if source not in without}
+    sources = {
+        source: fabric
+        for source, fabric in LL_SOURCES[medium, generation].items()
+        if source not in without
+    }
 
     def loss(hop: Hop) -> float:
-        return fmean(abs(log(ratio)) for source, fabric in sources.items() for ratio in ll_ratios(source, fabric, hop).values())
+        return fmean(
+            abs(log(ratio))
+            for source, fabric in sources.items()
+            for ratio in ll_ratios(source, fabric, hop).values()
+        )
 
     best: Hop = descended(shared, ("ll_GBps",), loss)
     return best.ll_GBps
@@ -214,7 +243,8 @@ def ll_rates() -> dict[tuple[str, str], float]:
 
 
 class Sockets(NamedTuple):
-    """A call's launch and a hop's latency (us) beside the wire's, and rates of a socket (GB/s), under LL and Simple."""
+    """A call's launch and a hop's latency (us) beside the wire's, and rates of a socket (GB/s),
+    under LL and Simple."""
 
     launch_us: float = 40.0
     ll_us: float = 7.0
@@ -228,20 +258,30 @@ def with_sockets(data: Data, hop: Sockets) -> Data:
     (tier,) = data["tiers"]
     line_GBps = library_file.gigabytes(tier["bandwidth"])
     lines = []
-    for name, us, rate in (("LL", hop.ll_us, hop.ll_GBps), ("Simple", hop.simple_us, hop.simple_GBps)):
+    for name, us, rate in (
+        ("LL", hop.ll_us, hop.ll_GBps),
+        ("Simple", hop.simple_us, hop.simple_GBps),
+    ):
         eta = OneLine(alpha=1.0, beta=min(rate / line_GBps, tier["eta"]["beta"]))
         # beside the wire's own latency, which the rows' overrides take away
         alpha = library_file.microseconds(tier["levels"][0]["alpha"]) + us
-        lines.append(OneLine(name=name, launch_overhead=f"{hop.launch_us}us", alpha=f"{alpha}us", eta=eta))
+        lines.append(
+            OneLine(name=name, launch_overhead=f"{hop.launch_us}us", alpha=f"{alpha}us", eta=eta)
+        )
     # the form that may list protocols knows no medium, so that the file says what a socket implies
-    return data | {"tiers": [tier | {"protocols": lines}], "library": data["library"] | {"gpudirect": False}}
+    return data | {
+        "tiers": [tier | {"protocols": lines}],
+        "library": data["library"] | {"gpudirect": False},
+    }
 
 
 @cache
 def sockets(ranks: tuple[int, ...] = (2, 4)) -> Sockets:
     """Fitted to reductions of so many ranks over the loopback."""
     data = fit_fabrics.bare("sockets")
-    several = [row for row in rows_of(["h100-loopback"]) if row.role == "fit" and row.ranks in ranks]
+    several = [
+        row for row in rows_of(["h100-loopback"]) if row.role == "fit" and row.ranks in ranks
+    ]
 
     def loss(hop: Sockets) -> float:
         return fmean(abs(log(ratio)) for ratio in socket_ratios(data, hop, several).values())
@@ -252,7 +292,10 @@ def sockets(ranks: tuple[int, ...] = (2, 4)) -> Sockets:
 
 def socket_ratios(data: Data, hop: Sockets, several: Collection[Row]) -> dict[Row, float]:
     fabrics = fit_across.loaded(with_sockets(data, hop), several)
-    return {row: float(fit_across.picked(fabrics[row.source.set], row).total_s) / row.time_s for row in several}
+    return {
+        row: float(fit_across.picked(fabrics[row.source.set], row).total_s) / row.time_s
+        for row in several
+    }
 
 
 def socket_tables() -> list[str]:
@@ -260,11 +303,27 @@ def socket_tables() -> list[str]:
     hop = sockets()
     launch_us = float(f"{hop.launch_us:.3g}")
     protocols = [
-        {"name": name, "launch_us": launch_us, "step_us": float(f"{us:.3g}"), "host_GBps": float(f"{rate:.3g}")}
-        for name, us, rate in (("LL", hop.ll_us, hop.ll_GBps), ("Simple", hop.simple_us, hop.simple_GBps))
+        {
+            "name": name,
+            "launch_us": launch_us,
+            "step_us": float(f"{us:.3g}"),
+            "host_GBps": float(f"{rate:.3g}"),
+        }
+        for name, us, rate in (
+            ("LL", hop.ll_us, hop.ll_GBps),
+            ("Simple", hop.simple_us, hop.simple_GBps),
+        )
     ]
-    said = "Fitted to 2 and 4 ranks of h100-loopback (tests/benchmarks/fit_media.py); a socket is a CPU's work, whatever the line"
-    entry = {"media": ("socket",), "gpus": ("ampere", "hopper", "blackwell", "ada"), "source": said, "protocols": protocols}
+    said = (
+        "Fitted to 2 and 4 ranks of h100-loopback (tests/benchmarks/fit_media.py); a socket is a"
+        " CPU's work, whatever the line"
+    )
+    entry = {
+        "media": ("socket",),
+        "gpus": ("ampere", "hopper", "blackwell", "ada"),
+        "source": said,
+        "protocols": protocols,
+    }
     return [library_file.table("tier", entry)]
 
 
@@ -295,7 +354,11 @@ def main() -> int:
         hop = hop_of(name)
         print(name, hop)
         for source in (*network.sources, *network.held):
-            data = base(name) if name != "roce-rccl" else _with_missing(base(name), rccl_missing([source]))
+            data = (
+                base(name)
+                if name != "roce-rccl"
+                else _with_missing(base(name), rccl_missing([source]))
+            )
             off = ratios(data, hop, rows_of([source]))
             _told(f"{source} {'fitted' if source in network.sources else 'held out'}", off)
     shared = fit_fabrics.hop_of(fit_across.same_network("dgx-h100"))
@@ -307,8 +370,15 @@ def main() -> int:
     print("sockets", sockets())
     for ranks, fitted in ((2, sockets((4,))), (4, sockets((2,))), (8, sockets())):
         for collective in ("all_reduce", "reduce_scatter"):
-            several = [row for row in rows_of(["h100-loopback"]) if row.ranks == ranks and row.collective == collective]
-            _told(f"{collective} of {ranks} ranks held out", socket_ratios(fit_fabrics.bare("sockets"), fitted, several))
+            several = [
+                row
+                for row in rows_of(["h100-loopback"])
+                if row.ranks == ranks and row.collective == collective
+            ]
+            _told(
+                f"{collective} of {ranks} ranks held out",
+                socket_ratios(fit_fabrics.bare("sockets"), fitted, several),
+            )
     return 0
 
 

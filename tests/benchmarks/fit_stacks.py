@@ -1,10 +1,14 @@
-"""Constants of the shipped stacks, fitted to published training runs, and how far off they are on sources left out.
+"""Constants of the shipped stacks, fitted to published training runs, and how far off they are on
+sources left out.
 
-    python tests/benchmarks/fit_stacks.py            # the fit to all runs, beside what the stacks say
-    python tests/benchmarks/fit_stacks.py --errors   # each source left out in turn; writes colltool/training/data/errors.csv
+    python tests/benchmarks/fit_stacks.py            # the fit to all runs, beside what the stacks
+    say python tests/benchmarks/fit_stacks.py --errors   # each source left out in turn; writes
+    colltool/training/data/errors.csv
 
-A source counts as much as any other, unless it has but few runs. The share of peak of a generation is one for all stacks:
-they run the same cuBLAS. What a source left out leaves without any run keeps the value of the nearest generation.
+A source counts as much as any other, unless it has but few runs. The share of peak of a generation
+is one for all stacks:
+they run the same cuBLAS. What a source left out leaves without any run keeps the value of the
+nearest generation.
 """
 
 from __future__ import annotations
@@ -31,13 +35,23 @@ Values = dict[str, float]
 Pairs = tuple[tuple[str, float], ...]
 ERRORS = Path(colltool.__file__).parent / "training" / "data" / "errors.csv"
 START: Values = {
-    "bf16 ampere": 0.82, "bf16 hopper": 0.68, "bf16 blackwell": 0.5,
-    "fp8 hopper": 0.6, "fp8 blackwell": 0.5, "fp8 blackwell-ultra": 0.6, "fp4 blackwell": 0.35, "fp4 blackwell-ultra": 0.4,
-    "bf16 tpu-v5e": 0.75, "bf16 tpu-v6e": 0.75,
-    "fsdp attention ampere": 0.3, "fsdp attention hopper": 0.3, "fsdp elementwise": 43.0,
+    "bf16 ampere": 0.82,
+    "bf16 hopper": 0.68,
+    "bf16 blackwell": 0.5,
+    "fp8 hopper": 0.6,
+    "fp8 blackwell": 0.5,
+    "fp8 blackwell-ultra": 0.6,
+    "fp4 blackwell": 0.35,
+    "fp4 blackwell-ultra": 0.4,
+    "bf16 tpu-v5e": 0.75,
+    "bf16 tpu-v6e": 0.75,
+    "fsdp attention ampere": 0.3,
+    "fsdp attention hopper": 0.3,
+    "fsdp elementwise": 43.0,
     "megatron routing": 0.5e-3,
-}  # fmt: skip
-"""Before any run is seen: GEMMs alone, attention as published, kernels counted; TPUs as v4 in PaLM (arXiv:2204.02311)."""
+}
+"""Before any run is seen: GEMMs alone, attention as published, kernels counted; TPUs as v4 in PaLM
+(arXiv:2204.02311)."""
 NEAREST = {"fp8 blackwell-ultra": "fp8 blackwell", "fp4 blackwell-ultra": "fp4 blackwell"}
 STEPS = [exp(0.03 * step) for step in range(-8, 9)]
 ROUNDS = 2
@@ -63,7 +77,9 @@ class Run(NamedTuple):
 
     def planned(self, values: Values) -> TrainingStep:
         assert self.setup.stack is not None
-        return step_time(self.setup._replace(stack=with_values(self.setup.stack, values)), self.costs)
+        return step_time(
+            self.setup._replace(stack=with_values(self.setup.stack, values)), self.costs
+        )
 
     def off(self, values: Values) -> float:
         """log(planned / measured)."""
@@ -80,11 +96,17 @@ def with_values(stack: Stack, values: Values) -> Stack:
         eight = bits_of(precision)
         return tuple((name, values.get(f"{eight} {name}", share)) for name, share in old)
 
-    stack = stack._replace(gemm=tuple((precision, table(precision, old)) for precision, old in stack.gemm))
+    stack = stack._replace(
+        gemm=tuple((precision, table(precision, old)) for precision, old in stack.gemm)
+    )
     if not stack.name.startswith("megatron") and stack.name != "jax":
-        attention = tuple((name, values.get(f"fsdp attention {name}", share)) for name, share in stack.attention)
+        attention = tuple(
+            (name, values.get(f"fsdp attention {name}", share)) for name, share in stack.attention
+        )
         stack = stack._replace(attention=attention, elementwise=values["fsdp elementwise"])
-    return stack._replace(routing_s=values["megatron routing"]) if stack.name == "megatron" else stack
+    return (
+        stack._replace(routing_s=values["megatron routing"]) if stack.name == "megatron" else stack
+    )
 
 
 def runs() -> list[Run]:
@@ -100,7 +122,9 @@ def runs() -> list[Run]:
         touched = [f"{kind} {setup.device.generation}"] + ["megatron routing"] * (
             setup.moe is not None and setup.stack.name == "megatron"
         )
-        touched += ["fsdp elementwise", f"fsdp attention {setup.device.generation}"] if eager else []
+        touched += (
+            ["fsdp elementwise", f"fsdp attention {setup.device.generation}"] if eager else []
+        )
         if key not in costs:
             costs[key] = CollectiveCostCache(bench.fabric_of(row))
         found.append(Run(row, setup, costs[key], tuple(touched)))
@@ -112,7 +136,9 @@ def score(found: Iterable[Run], values: Values) -> float:
     for one in found:
         by_source[one.row["source"]].append(abs(one.off(values)))
     weights = [len(errors) / (len(errors) + FEW) for errors in by_source.values()]
-    return sum(weight * mean(errors) for weight, errors in zip(weights, by_source.values(), strict=True)) / sum(weights)
+    return sum(
+        weight * mean(errors) for weight, errors in zip(weights, by_source.values(), strict=True)
+    ) / sum(weights)
 
 
 def fitted(found: list[Run]) -> Values:
@@ -124,19 +150,31 @@ def fitted(found: list[Run]) -> Values:
                 values[name] = values.get(NEAREST.get(name, ""), values[name])
                 continue
             tried = [values[name] * (step if number == 0 else step**0.25) for step in STEPS]
-            values[name] = min(tried, key=lambda value, name=name, touched=touched: score(touched, values | {name: value}))
+            values[name] = min(
+                tried,
+                key=lambda value, name=name, touched=touched: score(
+                    touched, values | {name: value}
+                ),
+            )
     return values
 
 
 def left_out(found: list[Run]) -> list[tuple[Run, float, float]]:
-    """Every run with planned over measured by constants that its source had no part in, and that of a free network."""
+    """Every run with planned over measured by constants that its source had no part in, and that of
+    a free network."""
     out = []
     for source in sorted({one.row["source"] for one in found}):
         values = fitted([one for one in found if one.row["source"] != source])
         planned = [(one, one.planned(values)) for one in found if one.row["source"] == source]
-        mine = [(one, step.step_s / one.real_s, step.control_s / one.real_s) for one, step in planned]
-        print(f"without {source:18} {len(mine):4} runs  median {median(abs(ratio - 1) for _, ratio, _ in mine):6.1%}  ",
-              " ".join(f"{value:.3g}" for value in values.values()), flush=True)  # fmt: skip
+        mine = [
+            (one, step.step_s / one.real_s, step.control_s / one.real_s) for one, step in planned
+        ]
+        print(
+            f"without {source:18} {len(mine):4} runs  median"
+            f" {median(abs(ratio - 1) for _, ratio, _ in mine):6.1%}  ",
+            " ".join(f"{value:.3g}" for value in values.values()),
+            flush=True,
+        )
         out += mine
     return out
 
@@ -152,7 +190,9 @@ def summary(name: str, ratios: list[float], control: list[float]) -> dict[str, s
         "high": twentieth[-1],
         "control": median(free),
     }
-    return {"class": name, "runs": str(len(ratios))} | {key: f"{value:.3f}" for key, value in figures.items()}
+    return {"class": name, "runs": str(len(ratios))} | {
+        key: f"{value:.3f}" for key, value in figures.items()
+    }
 
 
 def write_errors(found: list[Run]) -> None:
@@ -163,7 +203,11 @@ def write_errors(found: list[Run]) -> None:
     lines = []
     for kind, mine in sorted((kind, mine) for kind, mine in by_kind.items() if len(mine) >= FEWEST):
         lines.append(summary(kind, [ratio for ratio, _ in mine], [free for _, free in mine]))
-    kept = [(memory(one.setup).bytes / (float(one.row["mem_GB"]) * 1e9)) for one in found if one.row["mem_GB"]]
+    kept = [
+        (memory(one.setup).bytes / (float(one.row["mem_GB"]) * 1e9))
+        for one in found
+        if one.row["mem_GB"]
+    ]
     lines.append(summary("memory", kept, kept))
     with ERRORS.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, lines[0], lineterminator="\n")

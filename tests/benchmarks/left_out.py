@@ -1,4 +1,5 @@
-"""A row's price by a machine that has not seen its source: library, contention and the machine's factor made without it."""
+"""A row's price by a machine that has not seen its source: library, contention and the machine's
+factor made without it."""
 
 from __future__ import annotations
 
@@ -17,15 +18,19 @@ from measured_rows import Row  # noqa: E402
 import colltool  # noqa: E402
 
 SAME_MACHINE = (
-    ("mi350x-2n", "mi350x-2n-2.30"), ("azure-h200-vm", "azure-h200-vm-2"), ("nccl-1801", "nccl-1801-2"),
-    ("coreweave-20racks", "coreweave-48"), ("dstack-3961", "dstack-p6-b200"),
+    ("mi350x-2n", "mi350x-2n-2.30"),
+    ("azure-h200-vm", "azure-h200-vm-2"),
+    ("nccl-1801", "nccl-1801-2"),
+    ("coreweave-20racks", "coreweave-48"),
+    ("dstack-3961", "dstack-p6-b200"),
     ("nccl-tests-309", "nccl-tests-309a", "nccl-tests-309b"),
-)  # fmt: skip
+)
 """Sources that are left out together: one machine, or one thread."""
 
 
 class LeftOut(NamedTuple):
-    """Seconds of a price that has not seen a row's source, and sigma of the machine's factor in it; None without one."""
+    """Seconds of a price that has not seen a row's source, and sigma of the machine's factor in it;
+    None without one."""
 
     seconds: float
     posterior: float | None
@@ -49,13 +54,16 @@ def left_out(row: Row) -> LeftOut:
 
 @cache
 def machine_without(name: str, without: tuple[str, ...]) -> Any:
-    """A machine's factors that have not seen some sources, over layers 1 to 3 that have not either."""
+    """A machine's factors that have not seen some sources, over layers 1 to 3 that have not
+    either."""
     return fit_machines.made(name, without, refit=True, keep_order=False)
 
 
 @cache
 def fabric_without(name: str, without: tuple[str, ...], change: str) -> Any:
-    return colltool.load_fabric(fit_fabrics.fitted(name, without) if without else name, change.split())
+    return colltool.load_fabric(
+        fit_fabrics.fitted(name, without) if without else name, change.split()
+    )
 
 
 def together(source: str) -> tuple[str, ...]:
@@ -66,6 +74,8 @@ def together(source: str) -> tuple[str, ...]:
 def seconds(fabric: Any, row: Row, numbers: str = "measured") -> float:
     """Of what the library picks, else of the fastest."""
     stride = {"stride": int(row.source.stride)} if row.source.stride else {}
-    found = colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks, numbers=numbers, **stride)
+    found = colltool.price(
+        fabric, row.collective, size=row.bytes, ranks=row.ranks, numbers=numbers, **stride
+    )
     runs = found.library.runs if found.library else None
     return float((runs or found.best).total_s)

@@ -1,4 +1,5 @@
-"""Writes ``colltool/libraries/*.toml``: a library's protocols as times beside, and shares of, the numbers of a fabric's tier."""
+"""Writes ``colltool/libraries/*.toml``: a library's protocols as times beside, and shares of, the
+numbers of a fabric's tier."""
 
 from __future__ import annotations
 
@@ -55,8 +56,11 @@ def table(kind: str, entries: Data) -> str:
     return "\n".join(lines) + "\n"
 
 
-def protocols_of(fitted: Sequence[Data], tier: Data, alpha_us: float, *, every: bool = False) -> list[dict[str, Any]]:
-    """Protocols in a fabric's own numbers as what they add to a tier whose step takes ``alpha_us``, η included.
+def protocols_of(
+    fitted: Sequence[Data], tier: Data, alpha_us: float, *, every: bool = False
+) -> list[dict[str, Any]]:
+    """Protocols in a fabric's own numbers as what they add to a tier whose step takes ``alpha_us``,
+    η included.
 
     ``every``: they hold for all primitives, as some of these were not measured.
     """
@@ -88,7 +92,9 @@ def switch_of(fitted: Data, tier: Data) -> dict[str, Any]:
     own, given = tier["in_network"], fitted.get("eta_beta") or {}
     usual = own.get("eta_beta", {})
     shares = {name: value / usual.get(name, tier["eta"]["beta"]) for name, value in given.items()}
-    switch: dict[str, Any] = {"step_us": microseconds(fitted["alpha_switch"]) - microseconds(own["alpha_switch"])}
+    switch: dict[str, Any] = {
+        "step_us": microseconds(fitted["alpha_switch"]) - microseconds(own["alpha_switch"])
+    }
     if shares:
         switch["shares"] = shares
     return switch | {"protocols": fitted["protocols"]}

@@ -1,4 +1,5 @@
-"""Calibrate finds the fabric that a series was made from, says what it cannot know, and writes what prices the series."""
+"""Calibrate finds the fabric that a series was made from, says what it cannot know, and writes what
+prices the series."""
 
 from __future__ import annotations
 
@@ -28,17 +29,26 @@ from colltool.render import dispatch as door
 from colltool.render.dispatch import to_json
 from colltool.render.text import PIPE, to_text
 
-LOW, MID, HIGH = ("low-latency", 5.0, 0.8, 40.0), ("mid", 9.0, 1.1, 120.0), ("high-bandwidth", 20.0, 1.4, 360.0)
+LOW, MID, HIGH = (
+    ("low-latency", 5.0, 0.8, 40.0),
+    ("mid", 9.0, 1.1, 120.0),
+    ("high-bandwidth", 20.0, 1.4, 360.0),
+)
 LISTS = {1: (HIGH,), 2: (LOW, HIGH), 3: (LOW, MID, HIGH)}
 BLANK = document(star(64, 1.0, 400.0))
 RING = ("ring",)
 RUNS = {AR: "ring", AG: "ring", RS: "ring", A2A: "pairwise", BC: "chain"}
 
-NO_ANSWER = re.compile("a single size does not determine a line|implausible times|no alpha-beta curve fits|from a port of")
+NO_ANSWER = re.compile(
+    "a single size does not determine a line|implausible times|no alpha-beta curve fits|from a"
+    " port of"
+)
 
 
 def truth(*listed: tuple[str, float, float, float], size: int = 64, **more: Any) -> Any:
-    return fabric_of(document(star(size, 1.0, 400.0, protocols=[protocol(*one) for one in listed], **more)))
+    return fabric_of(
+        document(star(size, 1.0, 400.0, protocols=[protocol(*one) for one in listed], **more))
+    )
 
 
 TWO = truth(LOW, HIGH)
@@ -62,7 +72,8 @@ def assert_written_well(result: Calibration, limit: float = 0.01) -> None:
 
 
 def assert_honest(result: Calibration) -> None:
-    """What every answer keeps, however bad the series: it loads, its numbers are finite, its formats can be written."""
+    """What every answer keeps, however bad the series: it loads, its numbers are finite, its
+    formats can be written."""
     assert read_fabric(result.text, "found.yaml") == result.fabric
     text = to_json(door.document(result))
     assert not re.search(r"\b(NaN|Infinity)\b", text)
@@ -77,15 +88,23 @@ def assert_honest(result: Calibration) -> None:
             assert all(low <= high for low, high in found.ci95.values())
 
 
-# --- recovery ---------------------------------------------------------------------------------------------------------
+# --- recovery
+# ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("primitive", "count"), [*((primitive, 2) for primitive in RUNS), (AR, 1), (AR, 3)])
+@pytest.mark.parametrize(
+    ("primitive", "count"), [*((primitive, 2) for primitive in RUNS), (AR, 1), (AR, 3)]
+)
 def test_what_made_the_series_comes_back(primitive: Primitive, count: int) -> None:
     made = truth(*LISTS[count])
-    found = fit(BLANK, *(measured(made, primitive, n, FINE, (RUNS[primitive],)) for n in (4, 64)), algorithms=(RUNS[primitive],))
+    found = fit(
+        BLANK,
+        *(measured(made, primitive, n, FINE, (RUNS[primitive],)) for n in (4, 64)),
+        algorithms=(RUNS[primitive],),
+    )
     protocols = found.series[0].protocols
-    assert [one.name for one in protocols] == [f"segment-{place}" for place in range(1, count + 1)]  # nothing says which
+    # nothing says which
+    assert [one.name for one in protocols] == [f"segment-{place}" for place in range(1, count + 1)]
     for one, (_, launch, alpha, bandwidth) in zip(protocols, LISTS[count], strict=True):
         assert one.launch_overhead_s == pytest.approx(launch * 1e-6, rel=0.01)
         assert one.alpha_s == pytest.approx(alpha * 1e-6, rel=0.01)
@@ -97,12 +116,18 @@ def test_what_made_the_series_comes_back(primitive: Primitive, count: int) -> No
 
 @pytest.mark.parametrize("primitive", [AR, BC])
 def test_noise_leaves_the_truth_inside_the_intervals(primitive: Primitive) -> None:
-    found = fit(BLANK, *series(primitive, 2, 4, 8, 32, 64, noise=0.02), algorithms=(RUNS[primitive],))
+    found = fit(
+        BLANK, *series(primitive, 2, 4, 8, 32, 64, noise=0.02), algorithms=(RUNS[primitive],)
+    )
     protocols = found.series[0].protocols
     assert len(protocols) == 2
     missed = []
     for one, (_, launch, alpha, bandwidth) in zip(protocols, (LOW, HIGH), strict=True):
-        true = {"launch_overhead_s": launch * 1e-6, "alpha_s": alpha * 1e-6, "bandwidth_Bps": bandwidth * 1e9}
+        true = {
+            "launch_overhead_s": launch * 1e-6,
+            "alpha_s": alpha * 1e-6,
+            "bandwidth_Bps": bandwidth * 1e9,
+        }
         for name, value in true.items():
             low, high = one.ci95[name]
             assert low < getattr(one, name) < high
@@ -114,16 +139,24 @@ def test_noise_leaves_the_truth_inside_the_intervals(primitive: Primitive) -> No
     assert_written_well(found, 0.1)
 
 
-realistic = st.tuples(st.floats(2, 30), st.floats(0.2, 6), st.floats(5, 100), st.floats(1.2, 4), st.floats(3, 12))
+realistic = st.tuples(
+    st.floats(2, 30), st.floats(0.2, 6), st.floats(5, 100), st.floats(1.2, 4), st.floats(3, 12)
+)
 
 
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(realistic, st.sampled_from([AR, AG, RS, BC]))
-def test_any_two_protocols_that_differ_are_priced_again(numbers: tuple[float, ...], primitive: Primitive) -> None:
+def test_any_two_protocols_that_differ_are_priced_again(
+    numbers: tuple[float, ...], primitive: Primitive
+) -> None:
     launch, alpha, bandwidth, slower, faster = numbers
-    made = truth(("a", launch, alpha, bandwidth), ("b", launch * slower, alpha * slower, bandwidth * faster))
+    made = truth(
+        ("a", launch, alpha, bandwidth), ("b", launch * slower, alpha * slower, bandwidth * faster)
+    )
     name = RUNS[primitive]
-    found = fit(BLANK, *(measured(made, primitive, n, FINE, (name,)) for n in (4, 64)), algorithms=(name,))
+    found = fit(
+        BLANK, *(measured(made, primitive, n, FINE, (name,)) for n in (4, 64)), algorithms=(name,)
+    )
     assert_written_well(found)
     last = found.series[0].protocols[-1]
     assert last.bandwidth_Bps == pytest.approx(bandwidth * faster * 1e9, rel=0.01)
@@ -132,14 +165,20 @@ def test_any_two_protocols_that_differ_are_priced_again(numbers: tuple[float, ..
 def test_p2p_comes_back_but_for_alpha() -> None:
     found = fit(BLANK, measured(TWO, P2P, 2, FINE, ("send",)))
     for one, (_, launch, alpha, bandwidth) in zip(only(found).protocols, (LOW, HIGH), strict=True):
-        assert one.launch_overhead_s + one.alpha_s == pytest.approx((launch + alpha) * 1e-6, rel=0.01)
+        assert one.launch_overhead_s + one.alpha_s == pytest.approx(
+            (launch + alpha) * 1e-6, rel=0.01
+        )
         assert one.bandwidth_Bps == pytest.approx(bandwidth * 1e9, rel=0.01)
         assert one.tied == ("alpha_s",)
     assert_written_well(found)
 
 
 def test_a_local_copy_comes_back() -> None:
-    made = fabric_of(document(star(64, 1.0, 400.0, protocols=[protocol(*LOW, local_copy="500GB/s"), protocol(*HIGH)])))
+    made = fabric_of(
+        document(
+            star(64, 1.0, 400.0, protocols=[protocol(*LOW, local_copy="500GB/s"), protocol(*HIGH)])
+        )
+    )
     found = fit(BLANK, *(measured(made, AG, n, FINE) for n in (2, 4, 8)), algorithms=RING)
     low, high = found.series[0].protocols
     assert low.copy_Bps == pytest.approx(500e9, rel=0.02)
@@ -150,7 +189,9 @@ def test_a_local_copy_comes_back() -> None:
 
 
 def test_one_rank_count_does_not_tell_a_local_copy_from_bandwidth() -> None:
-    made = fabric_of(document(star(64, 1.0, 400.0, protocols=[protocol(*LOW, local_copy="500GB/s")])))
+    made = fabric_of(
+        document(star(64, 1.0, 400.0, protocols=[protocol(*LOW, local_copy="500GB/s")]))
+    )
     found = fit(BLANK, measured(made, AG, 8, FINE), algorithms=RING)
     assert only(found).protocols[0].copy_Bps is None
     assert_written_well(found)
@@ -166,7 +207,8 @@ def test_one_of_launch_and_alpha_may_be_all(launch: float, alpha: float) -> None
     assert_written_well(found)
 
 
-# --- what the series do not tell --------------------------------------------------------------------------------------
+# --- what the series do not tell
+# --------------------------------------------------------------------------------------
 
 
 def test_one_rank_count_ties_alpha_and_launch_overhead() -> None:
@@ -174,7 +216,9 @@ def test_one_rank_count_ties_alpha_and_launch_overhead() -> None:
     for one, (_, launch, alpha, _bandwidth) in zip(only(found).protocols, (LOW, HIGH), strict=True):
         assert one.tied == ("alpha_s",)
         assert one.alpha_s == pytest.approx(1e-6, rel=1e-3)  # the fabric's
-        assert one.launch_overhead_s + 14 * one.alpha_s == pytest.approx((launch + 14 * alpha) * 1e-6, rel=0.01)
+        assert one.launch_overhead_s + 14 * one.alpha_s == pytest.approx(
+            (launch + 14 * alpha) * 1e-6, rel=0.01
+        )
         assert set(one.ci95) == {"launch_overhead_s", "bandwidth_Bps"}
     assert any("second rank count" in note for note in found.notes)
     assert_written_well(found)
@@ -205,7 +249,8 @@ def test_few_sizes_have_an_answer_and_a_warning(count: int) -> None:
     found = fit(BLANK, measured(TWO, AR, 8, [2**10, 2**13, 2**14][:count]), algorithms=RING)
     assert only(found).mape < 0.01
     assert any(f"{count} sizes only" in note for note in found.notes)
-    assert (only(found).cv_mape is None) == (count == 2)  # nothing is left to fit without one of two
+    # nothing is left to fit without one of two
+    assert (only(found).cv_mape is None) == (count == 2)
     assert_honest(found)
 
 
@@ -216,7 +261,10 @@ def test_two_sizes_tell_no_algorithm_from_another() -> None:
 
 
 def test_a_single_size_is_refused() -> None:
-    with pytest.raises(ColltoolError, match=r"made\.log:7: all-reduce, 8 ranks: a single size does not determine a line"):
+    with pytest.raises(
+        ColltoolError,
+        match=r"made\.log:7: all-reduce, 8 ranks: a single size does not determine a line",
+    ):
         fit(BLANK, measured(TWO, AR, 8, [2**20]))
 
 
@@ -229,20 +277,27 @@ def test_one_size_on_several_rank_counts_is_an_answer() -> None:
 @pytest.mark.parametrize(("seconds", "word"), [(30.0, "a time from"), (1e9, "a rate from")])
 def test_times_beyond_any_fabric_ask_for_their_unit(seconds: float, word: str) -> None:
     points = tuple(
-        Point(m, t, t, t, 1, "made.log:7") for m, t in ((1e3, seconds), (1e6, seconds * (1 + (word == "a rate from"))))
+        Point(m, t, t, t, 1, "made.log:7")
+        for m, t in ((1e3, seconds), (1e6, seconds * (1 + (word == "a rate from"))))
     )
     with pytest.raises(ColltoolError, match="implausible times") as error:
         fit(BLANK, Series(AR, 8, None, points), algorithms=RING)
     assert error.value.fix == "check the unit of the times in the logs"
 
 
-# --- points that lie on no curve --------------------------------------------------------------------------------------
+# --- points that lie on no curve
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("at", "noise"), [(0, 0.0), (10, 0.02), (22, 0.0)])
 def test_one_slow_point_is_left_out(at: int, noise: float) -> None:
     clean = measured(TWO, AR, 4, FINE, noise=noise)
-    found = fit(BLANK, clean, measured(TWO, AR, 8, FINE, noise=noise, spoil={FINE[at]: 3.0}), algorithms=RING)
+    found = fit(
+        BLANK,
+        clean,
+        measured(TWO, AR, 8, FINE, noise=noise, spoil={FINE[at]: 3.0}),
+        algorithms=RING,
+    )
     assert found.series[0].left_out == ()
     (left,) = found.series[1].left_out
     assert left.bytes == FINE[at]
@@ -255,11 +310,16 @@ def test_one_slow_point_is_left_out(at: int, noise: float) -> None:
 
 def test_a_slow_range_is_left_out_and_named() -> None:
     spoil = dict.fromkeys(FINE[8:12], 5.0)
-    found = fit(BLANK, measured(TWO, AR, 4, FINE), measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING)
+    found = fit(
+        BLANK, measured(TWO, AR, 4, FINE), measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING
+    )
     left = found.series[1].left_out
     assert [one.bytes for one in left] == FINE[8:12]
     assert len({one.reason for one in left}) == 1
-    assert re.fullmatch(r"no alpha-beta curve from 256 \w+ to 2 \w+: up to 5x as slow as the rest predicts", left[0].reason)
+    assert re.fullmatch(
+        r"no alpha-beta curve from 256 \w+ to 2 \w+: up to 5x as slow as the rest predicts",
+        left[0].reason,
+    )
     assert "off the curve, not in the fit:" in found.text
     assert_written_well(found)
 
@@ -273,9 +333,16 @@ def test_mostly_cliffs_are_an_answer_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [dict.fromkeys(FINE, 1.0) | {FINE[12]: 1 / 3}, {m: 1 / m for m in FINE}, {m: m**-2 for m in FINE}]
+    "spoil",
+    [
+        dict.fromkeys(FINE, 1.0) | {FINE[12]: 1 / 3},
+        {m: 1 / m for m in FINE},
+        {m: m**-2 for m in FINE},
+    ],
 )
-def test_times_that_make_no_sense_are_an_honest_answer_or_refused(spoil: dict[float, float]) -> None:
+def test_times_that_make_no_sense_are_an_honest_answer_or_refused(
+    spoil: dict[float, float],
+) -> None:
     try:
         found = fit(BLANK, measured(TWO, AR, 8, FINE, spoil=spoil), algorithms=RING)
     except ColltoolError as error:
@@ -291,12 +358,16 @@ def test_noise_everywhere_shows_in_the_errors() -> None:
     assert_honest(found)
 
 
-# --- which algorithm --------------------------------------------------------------------------------------------------
+# --- which algorithm
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ran", ["ring", "double-binary-tree"])
 def test_several_rank_counts_tell_ring_from_tree(ran: str) -> None:
-    found = fit(document(star(8, 1.0, 400.0)), *(measured(TWO, AR, n, SIZES, (ran,), noise=0.01) for n in (2, 4, 8)))
+    found = fit(
+        document(star(8, 1.0, 400.0)),
+        *(measured(TWO, AR, n, SIZES, (ran,), noise=0.01) for n in (2, 4, 8)),
+    )
     assert {one.algorithms for one in found.series} == {(ran,)}
     assert found.series[0].confidence.startswith(("clearly", "probably"))
     listed = found.fabric.tiers[0].algorithms
@@ -305,9 +376,17 @@ def test_several_rank_counts_tell_ring_from_tree(ran: str) -> None:
 
 
 def test_one_rank_count_does_not() -> None:
-    one = only(fit(document(star(8, 1.0, 4000.0)), measured(TWO, AR, 8, FINE, ("double-binary-tree",), noise=0.02)))
+    one = only(
+        fit(
+            document(star(8, 1.0, 4000.0)),
+            measured(TWO, AR, 8, FINE, ("double-binary-tree",), noise=0.02),
+        )
+    )
     assert one.confidence.startswith("cannot be told from")
-    assert [candidate.algorithms for candidate in one.candidates] == [("ring",), ("double-binary-tree",)]
+    assert [candidate.algorithms for candidate in one.candidates] == [
+        ("ring",),
+        ("double-binary-tree",),
+    ]
 
 
 def test_mpi_runs_what_mpi_ships() -> None:
@@ -320,9 +399,14 @@ BOTH = ("ring", "in-network")
 
 @cache
 def switched(ranks: tuple[int, ...], noise: float, **wanted: Any) -> tuple[Calibration, Any]:
-    made = truth(LOW, HIGH, size=8, in_network=switch(2.0, eta_beta=0.8, protocols=["high-bandwidth"]))
+    made = truth(
+        LOW, HIGH, size=8, in_network=switch(2.0, eta_beta=0.8, protocols=["high-bandwidth"])
+    )
     blank = document(star(8, 1.0, 450.0, in_network=switch(0.3, eta_beta=0.3)))
-    return fit(blank, *(measured(made, AR, n, SIZES, BOTH, noise=noise) for n in ranks), **wanted), made
+    return (
+        fit(blank, *(measured(made, AR, n, SIZES, BOTH, noise=noise) for n in ranks), **wanted),
+        made,
+    )
 
 
 @pytest.mark.parametrize(("line_Bps", "named"), [(None, ()), (450e9, BOTH)])
@@ -331,9 +415,12 @@ def test_a_switch_beside_rings_is_found(line_Bps: float | None, named: tuple[str
     assert {one.algorithms for one in found.series} == {BOTH}
     tier: Any = found.fabric.tiers[0]
     assert tier.in_network.protocols == ("segment-2",)
-    # what a switch takes beyond the launch of its protocol: 20 us and two switches of 2 us against 20 us and 2 of 0.4 or so
+    # what a switch takes beyond the launch of its protocol: 20 us and two switches of 2 us against
+    # 20 us and 2 of 0.4 or so
     last = found.series[0].protocols[-1]
-    assert last.launch_overhead_s + 2 * tier.in_network.alpha_switch == pytest.approx(24e-6, rel=0.02)
+    assert last.launch_overhead_s + 2 * tier.in_network.alpha_switch == pytest.approx(
+        24e-6, rel=0.02
+    )
     share = 1.0 if line_Bps is None else 360 / 450
     assert tier.in_network.eta_beta == pytest.approx(0.8 * share, rel=0.01)
     assert_written_well(found)
@@ -378,11 +465,14 @@ def test_an_algorithm_that_cannot_run(names: tuple[str, ...], words: str) -> Non
     assert words in error.value.what
 
 
-# --- tiers ------------------------------------------------------------------------------------------------------------
+# --- tiers
+# ------------------------------------------------------------------------------------------------------------
 
 INNER = [protocol(*LOW), protocol(*HIGH)]
 OUTER = [protocol("low-latency", 7, 2.5, 8), protocol("high-bandwidth", 30, 5, 45)]
-NODES = fabric_of(document(star(4, 1.0, 400.0, protocols=INNER), clos(8, alpha=3.0, bw=50.0, protocols=OUTER)))
+NODES = fabric_of(
+    document(star(4, 1.0, 400.0, protocols=INNER), clos(8, alpha=3.0, bw=50.0, protocols=OUTER))
+)
 
 
 def across(*ranks: int) -> list[Series]:
@@ -432,7 +522,10 @@ def test_only_one_tier() -> None:
 
 @pytest.mark.parametrize(
     ("tier", "words", "fix"),
-    [("t3", "has no tier 't3'", "t1, t2"), ("t2", "no series ends on t2: they span t1", 'take tier="t1"')],
+    [
+        ("t3", "has no tier 't3'", "t1, t2"),
+        ("t2", "no series ends on t2: they span t1", 'take tier="t1"'),
+    ],
 )
 def test_a_tier_that_cannot_be_calibrated(tier: str, words: str, fix: str) -> None:
     with pytest.raises(ColltoolError, match=words) as error:
@@ -442,11 +535,14 @@ def test_a_tier_that_cannot_be_calibrated(tier: str, words: str, fix: str) -> No
 
 
 def test_ranks_that_the_fabric_cannot_hold_are_named_by_their_line() -> None:
-    with pytest.raises(ColltoolError, match=r"^made\.log:7: all-reduce, 16 ranks: 16 ranks do not fit"):
+    with pytest.raises(
+        ColltoolError, match=r"^made\.log:7: all-reduce, 16 ranks: 16 ranks do not fit"
+    ):
         fit(document(star(8, 1.0, 400.0)), *series(AR, 16))
 
 
-# --- several collectives ----------------------------------------------------------------------------------------------
+# --- several collectives
+# ----------------------------------------------------------------------------------------------
 
 
 def test_what_shares_protocols_shares_one_list() -> None:
@@ -469,25 +565,37 @@ def test_what_differs_has_lists_of_its_own_and_nothing_is_told_of_the_rest() -> 
     assert {primitive for listed in said for primitive in listed or ()} == {AR, AG}
     assert set(tier.algorithms or {}) == {AR, AG}
     for primitive in set(Primitive) - {AR, AG}:
-        got, bare = (price(one, primitive, 1e6, 16).best for one in (found.fabric, fabric_of(BLANK)))
+        got, bare = (
+            price(one, primitive, 1e6, 16).best for one in (found.fabric, fabric_of(BLANK))
+        )
         assert got.total_s == bare.total_s
-        assert f"{primitive.spoken} was not measured on t1: priced with the tier's own numbers" in got.notes
-    assert not any("was not measured" in note for note in price(found.fabric, AG, 1e6, 16).best.notes)
+        assert (
+            f"{primitive.spoken} was not measured on t1: priced with the tier's own numbers"
+            in got.notes
+        )
+    assert not any(
+        "was not measured" in note for note in price(found.fabric, AG, 1e6, 16).best.notes
+    )
     assert_written_well(found)
 
 
-# --- line rate --------------------------------------------------------------------------------------------------------
+# --- line rate
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_rate_turns_bandwidths_into_eta() -> None:
     made = series(AR, 4, 16)
     plain, shared = (fit(BLANK, *made, algorithms=RING, line_Bps=line) for line in (None, 450e9))
-    assert [one.eta_beta for one in shared.series[0].protocols] == pytest.approx([40 / 450, 360 / 450], rel=0.01)
+    assert [one.eta_beta for one in shared.series[0].protocols] == pytest.approx(
+        [40 / 450, 360 / 450], rel=0.01
+    )
     tier = shared.fabric.tiers[0]
     assert tier.bandwidth == 450e9
     assert all(one.bandwidth is None for one in tier.protocols or ())
     for one, other in zip(plain.series, shared.series, strict=True):
-        assert [r.fitted_s for r in one.residuals] == pytest.approx([r.fitted_s for r in other.residuals], rel=1e-3)
+        assert [r.fitted_s for r in one.residuals] == pytest.approx(
+            [r.fitted_s for r in other.residuals], rel=1e-3
+        )
     assert not any("line rate" in note for note in shared.notes)
     (row,) = price(shared.fabric, AR, 1e12, 16, Readings(ideal=True), RING).results
     assert float(row.total_s) == pytest.approx(2 * 15 / 16 * 1e12 / 450e9, rel=1e-3)
@@ -500,7 +608,11 @@ def test_a_line_rate_below_what_was_measured_is_said() -> None:
     assert low.eta_beta == pytest.approx(0.2, rel=0.01)
     assert (high.eta_beta, high.bandwidth_Bps) == (None, pytest.approx(360e9, rel=0.01))
     (note,) = [note for note in found.notes if "line rate" in note]
-    assert re.fullmatch(r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* instead of an eta", note)
+    assert re.fullmatch(
+        r"segment-2 carries 3\d\d.* GB/s, more than the stated line rate of 200 GB/s: .* instead of"
+        r" an eta",
+        note,
+    )
     assert_written_well(found)
 
 
@@ -509,7 +621,8 @@ def test_a_tiers_own_eta_is_not_paid_twice() -> None:
     assert_written_well(fit(blank, *series(AR, 4, 16), algorithms=RING))
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
+# --- what is written
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_head_gives_the_error_of_every_used_size() -> None:
@@ -517,9 +630,16 @@ def test_the_head_gives_the_error_of_every_used_size() -> None:
     head = "\n".join(line[1:].strip() for line in found.text.splitlines() if line.startswith("#"))
     for one in found.series:
         assert f"{one.series.title}: mean {one.mape:.1%}, worst {one.worst:+.1%}" in head
-        cells = re.split(rf"{re.escape(one.series.title)}: mean[^\n]*\n", head)[1].split("\n\n")[0].replace("\n", " ").split(", ")
+        cells = (
+            re.split(rf"{re.escape(one.series.title)}: mean[^\n]*\n", head)[1]
+            .split("\n\n")[0]
+            .replace("\n", " ")
+            .split(", ")
+        )
         errors = [float(cell.rsplit(" ", 1)[1]) for cell in cells]
-        assert errors == [pytest.approx(100 * r.relative_error, abs=0.0501) for r in one.residuals if r.used]
+        assert errors == [
+            pytest.approx(100 * r.relative_error, abs=0.0501) for r in one.residuals if r.used
+        ]
 
 
 def test_the_same_series_give_the_same_bytes(remembered: Callable[[], None]) -> None:
@@ -544,7 +664,10 @@ def test_a_calibrated_fabric_can_be_calibrated_again(again: tuple[int, ...]) -> 
     first = fit(BLANK, *series(AR, 4, 16), algorithms=RING)
     second = fit(yaml.safe_load(first.text), *series(AR, *again), algorithms=RING, name="twice")
     assert second.fabric.name == "twice"
-    assert [one.name for one in second.fabric.tiers[0].protocols or ()] == ["segment-1", "segment-2"]
+    assert [one.name for one in second.fabric.tiers[0].protocols or ()] == [
+        "segment-1",
+        "segment-2",
+    ]
     assert_written_well(second)
 
 
@@ -552,17 +675,29 @@ def test_a_calibrated_switch_can_be_calibrated_again() -> None:
     import yaml
 
     first, made = switched((4, 8), 0.0)
-    second = fit(yaml.safe_load(first.text), *(measured(made, AR, n, SIZES, BOTH) for n in (4, 8)), algorithms=BOTH)
+    second = fit(
+        yaml.safe_load(first.text),
+        *(measured(made, AR, n, SIZES, BOTH) for n in (4, 8)),
+        algorithms=BOTH,
+    )
     assert_written_well(second)
 
 
 def test_other_tiers_and_keys_are_kept() -> None:
-    blank = document(star(8, 1.0, 400.0, notes="as bought", ports=1), description="ours", launch_overhead="3us")
+    blank = document(
+        star(8, 1.0, 400.0, notes="as bought", ports=1), description="ours", launch_overhead="3us"
+    )
     found = fit(blank, *series(AR, 8), algorithms=RING)
-    assert (found.fabric.description, found.fabric.tiers[0].notes, found.fabric.name) == ("ours", "as bought", "found")
+    assert (found.fabric.description, found.fabric.tiers[0].notes, found.fabric.name) == (
+        "ours",
+        "as bought",
+        "found",
+    )
     assert found.fabric.tiers[0].alpha == pytest.approx(1e-6)
     protocols = found.fabric.tiers[0].protocols or ()
-    assert all("made.log" in str(one.source) and one.launch_overhead is not None for one in protocols)
+    assert all(
+        "made.log" in str(one.source) and one.launch_overhead is not None for one in protocols
+    )
     assert_written_well(found)
 
 
@@ -576,10 +711,13 @@ def test_full_meshes_run_what_uses_all_links() -> None:
     assert_written_well(found)
 
 
-# --- anything at all --------------------------------------------------------------------------------------------------
+# --- anything at all
+# --------------------------------------------------------------------------------------------------
 
 times = st.floats(-6.5, 0.0).map(lambda power: 10**power)
-random_points = st.dictionaries(st.integers(0, 34).map(lambda power: float(2**power)), times, min_size=1, max_size=30)
+random_points = st.dictionaries(
+    st.integers(0, 34).map(lambda power: float(2**power)), times, min_size=1, max_size=30
+)
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
@@ -615,6 +753,9 @@ def test_each_collective_takes_the_algorithms_that_compute_it() -> None:
     """``--algorithm ring,pairwise`` of a log with all-reduce and all-to-all."""
     both = (measured(TWO, AR, 8, FINE), measured(TWO, A2A, 8, FINE, algorithms=("pairwise",)))
     found = fit(BLANK, *both, algorithms=("ring", "pairwise"))
-    assert {one.series.primitive: one.algorithms for one in found.series} == {AR: ("ring",), A2A: ("pairwise",)}
+    assert {one.series.primitive: one.algorithms for one in found.series} == {
+        AR: ("ring",),
+        A2A: ("pairwise",),
+    }
     with pytest.raises(ColltoolError, match="tree is not an algorithm for all-to-all"):
         fit(BLANK, *both, algorithms=("tree",))

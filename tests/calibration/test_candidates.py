@@ -1,4 +1,5 @@
-"""What an algorithm spends, read off the engine's prices: n_α and n_β of the formulas, and the other tiers' part."""
+"""What an algorithm spends, read off the engine's prices: n_α and n_β of the formulas, and the
+other tiers' part."""
 
 from __future__ import annotations
 
@@ -34,11 +35,17 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize(("primitive", "algorithm", "n_alpha", "n_beta", "own"), FORMULAS)
-def test_one_tier(primitive: Primitive, algorithm: str, n_alpha: float, n_beta: float, own: float) -> None:
+def test_one_tier(
+    primitive: Primitive, algorithm: str, n_alpha: float, n_beta: float, own: float
+) -> None:
     one = on_star(primitive, algorithm)
     assert one is not None
     assert one[:4] == (algorithm, pytest.approx(n_alpha), pytest.approx(n_beta), own)
-    assert (one.base_s, one.base_s_per_byte, one.switched) == (pytest.approx(0, abs=1e-15), 0.0, False)
+    assert (one.base_s, one.base_s_per_byte, one.switched) == (
+        pytest.approx(0, abs=1e-15),
+        0.0,
+        False,
+    )
 
 
 def test_steps_grow_with_ranks() -> None:
@@ -51,10 +58,13 @@ def test_inside_the_switch_no_alpha_of_the_tier_counts() -> None:
     assert one is not None
     assert one.switched
     assert one.n_alpha == pytest.approx(0)
-    assert one.n_beta == pytest.approx(1.0)  # the switch's own eta does not count either: it is what a fit is after
+    # the switch's own eta does not count either: it is what a fit is after
+    assert one.n_beta == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("primitive", "algorithm"), [(AG, "double-binary-tree"), (AR, "nonsense"), (AR, "hierarchical")])
+@pytest.mark.parametrize(
+    ("primitive", "algorithm"), [(AG, "double-binary-tree"), (AR, "nonsense"), (AR, "hierarchical")]
+)
 def test_what_cannot_run_has_no_costs(primitive: Primitive, algorithm: str) -> None:
     assert on_star(primitive, algorithm) is None
 
@@ -64,12 +74,19 @@ def test_a_power_of_two_is_needed() -> None:
     assert on_star(AR, "recursive-doubling", 8) is not None
 
 
-COMPOSED = [(AR, "multi-rail-ring"), (AR, "hierarchical:ring/ring"), (AG, "multi-rail-ring"), (P2P, "send")]
+COMPOSED = [
+    (AR, "multi-rail-ring"),
+    (AR, "hierarchical:ring/ring"),
+    (AG, "multi-rail-ring"),
+    (P2P, "send"),
+]
 
 
 @pytest.mark.parametrize(("primitive", "algorithm"), COMPOSED)
 @pytest.mark.parametrize("size", [1e3, 1e9])
-def test_the_parts_of_two_tiers_add_up_to_the_price(primitive: Primitive, algorithm: str, size: float) -> None:
+def test_the_parts_of_two_tiers_add_up_to_the_price(
+    primitive: Primitive, algorithm: str, size: float
+) -> None:
     one = costs(place(TWO, 16), "t2", primitive, algorithm, {})
     assert one is not None
     (row,) = price(TWO, primitive, size, 16, Readings(), [algorithm]).results
@@ -80,19 +97,27 @@ def test_the_parts_of_two_tiers_add_up_to_the_price(primitive: Primitive, algori
 def test_a_protocol_of_the_inner_tier_pays_its_part() -> None:
     placed = place(TWO, 16)
     slow = ProtocolNumbers("ll", step_s=4e-6, line=20e9 / placed.spans[0].tier.bandwidth)
-    plain, under = (costs(placed, "t2", AR, "hierarchical:ring/ring", inner) for inner in ({}, {"t1": slow}))
+    plain, under = (
+        costs(placed, "t2", AR, "hierarchical:ring/ring", inner) for inner in ({}, {"t1": slow})
+    )
     assert plain is not None
     assert under is not None
-    # six steps inside, three of reduce-scatter and three of all-gather, each of which carries a quarter of M
+    # six steps inside, three of reduce-scatter and three of all-gather, each of which carries a
+    # quarter of M
     assert plain.base_s == pytest.approx(6 * 1e-6)
     assert under.base_s == pytest.approx(6 * 5e-6)
     assert under.base_s_per_byte == pytest.approx(20 * plain.base_s_per_byte, rel=1e-6)
-    assert (under.n_alpha, under.n_beta) == (pytest.approx(plain.n_alpha), pytest.approx(plain.n_beta))
+    assert (under.n_alpha, under.n_beta) == (
+        pytest.approx(plain.n_alpha),
+        pytest.approx(plain.n_beta),
+    )
 
 
 def test_a_copy_inside_is_no_longer_to_be_found() -> None:
     copied = ProtocolNumbers("simple", copy_Bps=200e9)
-    plain, under = (costs(place(TWO, 16), "t2", AG, "multi-rail-ring", inner) for inner in ({}, {"t1": copied}))
+    plain, under = (
+        costs(place(TWO, 16), "t2", AG, "multi-rail-ring", inner) for inner in ({}, {"t1": copied})
+    )
     assert plain is not None
     assert under is not None
     assert (plain.own, under.own) == (1 / 16, 0.0)

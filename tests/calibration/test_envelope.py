@@ -1,4 +1,5 @@
-"""The numbers of a fit: the non-negative solution, one component, and the lower envelope of several."""
+"""The numbers of a fit: the non-negative solution, one component, and the lower envelope of
+several."""
 
 from __future__ import annotations
 
@@ -109,19 +110,23 @@ def test_each_component_has_offsets_of_its_own() -> None:
 def test_what_the_library_would_not_run_needs_a_better_fit() -> None:
     one = sample(4)
     twice = one._replace(
-        x=np.concatenate([one.x, one.x]), offset=np.zeros((1, 2, len(one.seconds))), allowed=np.ones((1, 2), bool)
+        x=np.concatenate([one.x, one.x]),
+        offset=np.zeros((1, 2, len(one.seconds))),
+        allowed=np.ones((1, 2), bool),
     )
     for unlikely in (0, 1):
         flags = np.zeros((2, len(one.seconds)), dtype=bool)
         flags[unlikely] = True
-        assert _evaluated(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[0] == pytest.approx(
-            0.03 if unlikely == 0 else 0.0, abs=1e-6
-        )  # of equals the first is taken
+        assert _evaluated(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[
+            0
+        ] == pytest.approx(0.03 if unlikely == 0 else 0.0, abs=1e-6)  # of equals the first is taken
 
 
 def test_a_cliff_hardly_moves_one_component() -> None:
     one = sample(2, 8, 32)
-    spoiled = one._replace(seconds=np.where(np.arange(len(one.seconds)) == 30, 5 * one.seconds, one.seconds))
+    spoiled = one._replace(
+        seconds=np.where(np.arange(len(one.seconds)) == 30, 5 * one.seconds, one.seconds)
+    )
     assert component(spoiled)[:3] == pytest.approx(component(one)[:3], rel=0.03)
 
 
@@ -139,7 +144,9 @@ def test_two_components_come_back_and_so_does_who_serves_which_size() -> None:
 def test_the_envelope_is_the_least_of_what_is_allowed() -> None:
     one = sample(4, components=2)
     x = np.concatenate([one.x, 2 * one.x])
-    wide = one._replace(x=x, offset=np.zeros((1, *x.shape[:2])), allowed=np.array([[True, False], [False, True]]))
+    wide = one._replace(
+        x=x, offset=np.zeros((1, *x.shape[:2])), allowed=np.array([[True, False], [False, True]])
+    )
     theta = np.array([LOW, LOW])
     first = evaluate(theta, wide)
     assert (first.component == 0).all()
@@ -160,7 +167,10 @@ numbers = st.floats(-1.0, 1.0)
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=4, max_size=8), st.lists(numbers, min_size=4, max_size=4))
+@given(
+    st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=4, max_size=8),
+    st.lists(numbers, min_size=4, max_size=4),
+)
 def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
     x, r = np.array(rows), np.array(right)
     gram = x.T @ x + 1e-3 * np.eye(4)
@@ -174,7 +184,9 @@ def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: l
 
 def test_a_copy_is_part_of_what_a_port_carries() -> None:
     rows = np.array([[1.0, 2.0, 1.0 * size, 0.5 * size] for size in (1.0, 2.0, 4.0, 8.0)])
-    (theta,) = solve(rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones((1, 4)), Prior(1.0), np.ones(1))
+    (theta,) = solve(
+        rows, rows @ np.array([1.0, 1.0, 0.0, 5.0]), np.ones((1, 4)), Prior(1.0), np.ones(1)
+    )
     assert theta[2] >= theta[3] >= 0
 
 
@@ -184,16 +196,22 @@ def test_a_row_without_weight_is_not_there() -> None:
     x, y = relative_rows(one, nothing, nothing)
     kept = np.arange(len(y)) % 3 != 1
     both = robust(x, y, np.stack([kept, np.ones_like(kept)]), one.prior)
-    assert both[0] == pytest.approx(robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.prior)[0], rel=1e-9)
+    assert both[0] == pytest.approx(
+        robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.prior)[0], rel=1e-9
+    )
 
 
 def test_many_starts_are_each_refined_as_alone() -> None:
     one = sample(2, 8, 32, thetas=(LOW, HIGH), components=2)
-    one = one._replace(seconds=one.seconds * np.exp(0.05 * np.random.default_rng(1).normal(size=len(one.seconds))))
+    one = one._replace(
+        seconds=one.seconds * np.exp(0.05 * np.random.default_rng(1).normal(size=len(one.seconds)))
+    )
     component, algorithm = _starts(one)
     together = _refined(one, component, algorithm, 12)
     for at in range(len(component)):
         alone = _refined(one, component[at : at + 1], algorithm[at : at + 1], 12)
         assert alone.loss[0] == pytest.approx(together.loss[at], rel=1e-9)
         assert alone.theta[0] == pytest.approx(together.theta[at], rel=1e-6)
-        assert together.loss[at] == pytest.approx(np.abs(evaluate(together.theta[at], one).fitted / one.seconds - 1).mean())
+        assert together.loss[at] == pytest.approx(
+            np.abs(evaluate(together.theta[at], one).fitted / one.seconds - 1).mean()
+        )

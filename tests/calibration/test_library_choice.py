@@ -1,4 +1,5 @@
-"""What a library would have run: NCCL by its own model on the fabric's hardware, MPI by MPICH's sizes; nothing of others."""
+"""What a library would have run: NCCL by its own model on the fabric's hardware, MPI by MPICH's
+sizes; nothing of others."""
 
 from __future__ import annotations
 
@@ -38,18 +39,26 @@ def made(primitive: Primitive, ranks: int, library: str = "NCCL") -> Series:
         (BC, 8, ["chain ll", "chain simple"]),
     ],
 )
-def test_nccl_runs_what_its_own_model_picks(primitive: Primitive, ranks: int, runs: list[str]) -> None:
+def test_nccl_runs_what_its_own_model_picks(
+    primitive: Primitive, ranks: int, runs: list[str]
+) -> None:
     fabric = load_fabric("dgx-h100")
     (on,) = nccl_on(fabric, [place(fabric, ranks)], "NCCL")
     found = library_runs_of([made(primitive, ranks)], [on])
     assert found is not None
     assert list(dict.fromkeys(f"{run.spec} {run.protocol}" for run in found.runs[0])) == runs
     turns = [flip.from_bytes for flip in switch_points(on, primitive)][1:]
-    changes = [big for (small, a), (big, b) in zip(*_neighbours(found.runs[0]), strict=True) if a != b]
-    assert [sum(turn <= size for size in changes) for turn in turns] == [len(turns) - i for i in range(len(turns))]
+    changes = [
+        big for (small, a), (big, b) in zip(*_neighbours(found.runs[0]), strict=True) if a != b
+    ]
+    assert [sum(turn <= size for size in changes) for turn in turns] == [
+        len(turns) - i for i in range(len(turns))
+    ]
 
 
-def _neighbours(runs: tuple[LibraryRun, ...]) -> tuple[list[tuple[float, LibraryRun]], list[tuple[float, LibraryRun]]]:
+def _neighbours(
+    runs: tuple[LibraryRun, ...],
+) -> tuple[list[tuple[float, LibraryRun]], list[tuple[float, LibraryRun]]]:
     pairs = list(zip(SIZES, runs, strict=True))
     return pairs[:-1], pairs[1:]
 
@@ -70,31 +79,58 @@ def test_mpi_changes_at_mpichs_sizes() -> None:
     gather, exchange = (library_runs_of([made(primitive, 8, "MPI")], ()) for primitive in (AG, A2A))
     assert gather is not None
     assert exchange is not None
-    assert [run.spec for run in gather.runs[0]] == ["recursive-doubling" if size <= 2**19 else "ring" for size in SIZES]
-    assert [run.spec for run in exchange.runs[0]] == ["bruck" if size <= 8 * 256 else "pairwise" for size in SIZES]
+    assert [run.spec for run in gather.runs[0]] == [
+        "recursive-doubling" if size <= 2**19 else "ring" for size in SIZES
+    ]
+    assert [run.spec for run in exchange.runs[0]] == [
+        "bruck" if size <= 8 * 256 else "pairwise" for size in SIZES
+    ]
     assert library_runs_of([made(BC, 8, "MPI")], ()) is None
 
 
-# --- across nodes -----------------------------------------------------------------------------------------------------
+# --- across nodes
+# -----------------------------------------------------------------------------------------------------
 
 
 def pod(*protocols: dict[str, Any], outer: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Nodes of 4 with a NIC for each, as NCCL knows them; protocols of their own where given."""
-    inside = {"name": "node", "topology": "star", "size": 4, "alpha": "0.8us", "bandwidth": "400GB/s"}
+    inside = {
+        "name": "node",
+        "topology": "star",
+        "size": 4,
+        "alpha": "0.8us",
+        "bandwidth": "400GB/s",
+    }
     levels = [{"name": "leaf", "group": 64, "alpha": "5us"}]
     net = {"name": "net", "topology": "clos", "size": 64, "bandwidth": "25GB/s", "levels": levels}
-    tiers = [inside | ({"protocols": list(protocols)} if protocols else {}), net | ({"protocols": outer} if outer else {})]
+    tiers = [
+        inside | ({"protocols": list(protocols)} if protocols else {}),
+        net | ({"protocols": outer} if outer else {}),
+    ]
     library = {"name": "nccl", "version": "2.30", "gpu": "hopper", "cpu": "intel"}
-    return {"schema": "colltool.fabric/1", "name": "pod", "tiers": tiers, "launch_overhead": "5us", "library": library}
+    return {
+        "schema": "colltool.fabric/1",
+        "name": "pod",
+        "tiers": tiers,
+        "launch_overhead": "5us",
+        "library": library,
+    }
 
 
 def listed(name: str, launch: float, alpha: float, bandwidth: float) -> dict[str, Any]:
-    return {"name": name, "launch_overhead": us(launch), "alpha": us(alpha), "bandwidth": gb(bandwidth)}
+    return {
+        "name": name,
+        "launch_overhead": us(launch),
+        "alpha": us(alpha),
+        "bandwidth": gb(bandwidth),
+    }
 
 
 TREE = "hierarchical:ring/double-binary-tree"
 TRUTH = pod(
-    listed("LL", 5, 0.8, 150), listed("Simple", 8, 3.0, 350), outer=[listed("LL", 5, 9.0, 6), listed("Simple", 8, 20.0, 22)]
+    listed("LL", 5, 0.8, 150),
+    listed("Simple", 8, 3.0, 350),
+    outer=[listed("LL", 5, 9.0, 6), listed("Simple", 8, 20.0, 22)],
 )
 
 
@@ -112,17 +148,21 @@ def error(found: Calibration, *series: Series) -> float:
 
 
 def test_two_nodes_tell_what_eight_take_where_the_pick_is_known() -> None:
-    """One count of nodes cannot tell a tree from a ring, nor alpha from a launch: NCCL's pick and the known launch do."""
+    """One count of nodes cannot tell a tree from a ring, nor alpha from a launch: NCCL's pick and
+    the known launch do."""
     two, eight = across(8, 32)
     found = fit(pod(), two)
     assert TREE in found.series[0].algorithms
     assert error(found, eight) < 0.15
-    unknown = {key: value for key, value in pod().items() if key not in ("library", "launch_overhead")}
+    unknown = {
+        key: value for key, value in pod().items() if key not in ("library", "launch_overhead")
+    }
     assert error(fit(unknown, two), eight) > 2 * error(found, eight)
 
 
 def test_a_call_runs_under_one_protocol_on_every_tier() -> None:
-    """The tiers inside run under the protocol of the same name when an outer one is fitted, and when it is priced."""
+    """The tiers inside run under the protocol of the same name when an outer one is fitted, and
+    when it is priced."""
     found = fit(pod(), *across(2, 4, 8, 16, 32))
     inner, outer = found.fabric.tiers
     assert set(inner.protocols_for(AR)) == {"LL", "Simple"}
@@ -145,17 +185,23 @@ def test_segments_across_nodes_have_names_of_their_own() -> None:
 
 
 def test_the_shipped_fabric_has_what_the_model_needs() -> None:
-    assert nccl_on(load_fabric("dgx-h100"), [place(load_fabric("dgx-h100"), n) for n in (2, 8, 64)], "")
+    assert nccl_on(
+        load_fabric("dgx-h100"), [place(load_fabric("dgx-h100"), n) for n in (2, 8, 64)], ""
+    )
     assert fabric_data("dgx-h100", [])["library"]["name"] == "nccl"
 
 
 @pytest.mark.alike(2)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_log_in_which_the_switch_ran_alone_leaves_no_ring_that_nothing_ran_under(seed: int) -> None:
+def test_a_log_in_which_the_switch_ran_alone_leaves_no_ring_that_nothing_ran_under(
+    seed: int,
+) -> None:
     """NCCL picks a ring for the first size and NVLS from then on."""
     noise = random.Random(seed)
     sizes = [2.0**k for k in range(20, 34)]
-    own = series(lambda size: (30e-6 + size / 200e9) * noise.gauss(1, 0.02), sizes, 8, AR, library="NCCL")
+    own = series(
+        lambda size: (30e-6 + size / 200e9) * noise.gauss(1, 0.02), sizes, 8, AR, library="NCCL"
+    )
     fitted = fit(fabric_data("dgx-h100", []), own)
     assert fitted.fabric == read_fabric(fitted.text, "written")
     assert all(float(one.launch_overhead_s) < 1e-3 for one in fitted.series[0].protocols)

@@ -1,4 +1,5 @@
-"""Rows of one's own: a machine file written from logs, read again, and what it does to the prices of a fabric."""
+"""Rows of one's own: a machine file written from logs, read again, and what it does to the prices
+of a fabric."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ import fit_machines
 
 THREE = (4096, 8 * 2**20, 2**30)
 CSV = "collective,ranks,nodes,bytes,time_us\n"
-KEY = "schema: colltool.machine/1\nname: mine\ndevice: h100\nmedia: {inside: nvlink4, outside: ib}\nrows:\n"
+KEY = (
+    "schema: colltool.machine/1\nname: mine\ndevice: h100\nmedia: {inside: nvlink4, outside:"
+    " ib}\nrows:\n"
+)
 ROW = "  - {primitive: all_reduce, scope: ib, ranks: 64, bytes: 8MiB, time: 412us, r: 0.13}\n"
 
 
@@ -44,7 +48,9 @@ def log_file(path: Path, *rows: tuple[str, int, int, int, float]) -> Path:
 def three(tmp_path: Path) -> Path:
     """A DGX H100 pair that takes a quarter longer than one usually does."""
     times = ((4096, 50.0), (8 * 2**20, 210.0), (2**30, 7000.0))
-    return log_file(tmp_path / "three.csv", *(("all_reduce", 16, 2, size, us) for size, us in times))
+    return log_file(
+        tmp_path / "three.csv", *(("all_reduce", 16, 2, size, us) for size, us in times)
+    )
 
 
 def test_what_is_written_is_read_back(three: Path) -> None:
@@ -76,12 +82,15 @@ def test_one_row_moves_the_price_towards_it(tmp_path: Path) -> None:
     found = colltool.calibrate("dgx-h100", one)
     assert not found.series
     before = float(colltool.price("dgx-h100", "ar", ranks=16, size=2**23).best.total_s)
-    after = float(colltool.price("dgx-h100", "ar", ranks=16, size=2**23, machine=found.machine).best.total_s)
+    after = float(
+        colltool.price("dgx-h100", "ar", ranks=16, size=2**23, machine=found.machine).best.total_s
+    )
     assert before < after < 400e-6
     assert abs(log(after / 400e-6)) < 0.5 * abs(log(before / 400e-6))
 
 
-# Machines that others published, each known by three of its rows. ------------------------------------------------------------
+# Machines that others published, each known by three of its rows.
+# ------------------------------------------------------------
 
 
 class Judged(NamedTuple):
@@ -103,13 +112,24 @@ def judged(fabric: Fabric, row: published.Row) -> Judged:
     interval = best.interval
     assert isinstance(interval, Interval)
     off = abs(log(row.time_s / float(best.total_s)))
-    return Judged(off, sqrt(interval.high_s / interval.low_s) - 1, interval.low_s <= row.time_s <= interval.high_s)
+    return Judged(
+        off,
+        sqrt(interval.high_s / interval.low_s) - 1,
+        interval.low_s <= row.time_s <= interval.high_s,
+    )
 
 
 def series_across() -> list[list[published.Row]]:
-    """The series of each source across nodes, on its middle rank count, that is long enough to be asked beside three rows."""
-    mine = [row for machine in fit_machines.MACHINES for row in fit_machines.own_rows(machine.name, inside=False)]
-    by_ranks: dict[tuple[str, str], dict[int, list[published.Row]]] = defaultdict(lambda: defaultdict(list))
+    """The series of each source across nodes, on its middle rank count, that is long enough to be
+    asked beside three rows."""
+    mine = [
+        row
+        for machine in fit_machines.MACHINES
+        for row in fit_machines.own_rows(machine.name, inside=False)
+    ]
+    by_ranks: dict[tuple[str, str], dict[int, list[published.Row]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in mine:
         by_ranks[row.source.source_id, row.collective][row.ranks].append(row)
     middle = [counts[sorted(counts)[len(counts) // 2]] for counts in by_ranks.values()]
@@ -118,18 +138,31 @@ def series_across() -> list[list[published.Row]]:
 
 @cache
 def pairs() -> tuple[Pair, ...]:
-    """The others of each series, by a shipped machine that has not seen their source, and with three rows of it."""
+    """The others of each series, by a shipped machine that has not seen their source, and with
+    three rows of it."""
     found = []
     for rows in series_across():
         source = rows[0].source
         only = {(rows[0].collective, fit_machines.scope_of(rows[0]))}
-        ships = fit_machines.made(fit_machines.OF_FABRIC[source.fabric].name, {source.source_id}, keep_order=False, only=only)
+        ships = fit_machines.made(
+            fit_machines.OF_FABRIC[source.fabric].name,
+            {source.source_id},
+            keep_order=False,
+            only=only,
+        )
         fabric = colltool.load_fabric(source.fabric, source.overrides).with_machine(ships)
         known = {min(rows, key=lambda row: abs(log(row.bytes / size))) for size in THREE}
-        points = tuple(Point(float(row.bytes), row.time_s, row.time_s, row.time_s, 1, "") for row in sorted(known, key=by_bytes))
+        points = tuple(
+            Point(float(row.bytes), row.time_s, row.time_s, row.time_s, 1, "")
+            for row in sorted(known, key=by_bytes)
+        )
         measured = Series(parse_primitive(rows[0].collective), rows[0].ranks, None, points)
         own = with_rows(fabric, own_rows(fabric, Measurements((measured,), ()), "mine"))
-        found += [Pair(source.source_id, judged(fabric, row), judged(own, row)) for row in rows if row not in known]
+        found += [
+            Pair(source.source_id, judged(fabric, row), judged(own, row))
+            for row in rows
+            if row not in known
+        ]
     return tuple(found)
 
 
@@ -138,7 +171,8 @@ def by_bytes(row: published.Row) -> int:
 
 
 def by_machine(what: str, when: str, middle: Callable[[list[float]], float] = mean) -> list[float]:
-    """A middle over the rows of each machine: one published at 150 points speaks no louder than one at 6."""
+    """A middle over the rows of each machine: one published at 150 points speaks no louder than one
+    at 6."""
     found: dict[str, list[float]] = defaultdict(list)
     for pair in pairs():
         found[pair.source].append(getattr(getattr(pair, when), what))
@@ -157,7 +191,8 @@ def test_three_rows_narrow_the_interval_and_nine_of_ten_stay_inside() -> None:
     assert mean(by_machine("inside", "after")) >= 0.9
 
 
-# What a machine file leaves alone. -------------------------------------------------------------------------------------------
+# What a machine file leaves alone.
+# -------------------------------------------------------------------------------------------
 
 
 def test_picks_and_ranks_stay_as_they_are(three: Path) -> None:
@@ -169,7 +204,9 @@ def test_picks_and_ranks_stay_as_they_are(three: Path) -> None:
         assert after.best.total_s != before.best.total_s
 
 
-@pytest.mark.parametrize("reading", [{"numbers": "library"}, {"numbers": "datasheet"}, {"ideal": True}])
+@pytest.mark.parametrize(
+    "reading", [{"numbers": "library"}, {"numbers": "datasheet"}, {"ideal": True}]
+)
 def test_readings_of_fewer_layers_leave_it_out(three: Path, reading: dict[str, str | bool]) -> None:
     own = colltool.calibrate("dgx-h100", three, machine_only=True).machine
     before = colltool.price("dgx-h100", "ar", ranks=16, size="16MB", **reading)  # type: ignore[arg-type]
@@ -184,13 +221,16 @@ def test_a_dial_acts_by_ratio_under_it(three: Path) -> None:
 
     def ratio(**more: object) -> float:
         changed = colltool.price(slow, "ar", ranks=16, size="1GB", algorithms="ring", **more).best  # type: ignore[arg-type]
-        usual = colltool.price("dgx-h100", "ar", ranks=16, size="1GB", algorithms="ring", **more).best  # type: ignore[arg-type]
+        usual = colltool.price(
+            "dgx-h100", "ar", ranks=16, size="1GB", algorithms="ring", **more
+        ).best  # type: ignore[arg-type]
         return float(changed.total_s) / float(usual.total_s)
 
     assert ratio(machine=own) == pytest.approx(ratio(numbers="library"))
 
 
-# Refusals. -------------------------------------------------------------------------------------------------------------------
+# Refusals.
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_machine_of_another_device_is_refused_with_both_named(tmp_path: Path) -> None:
@@ -238,14 +278,22 @@ def test_bad_rows_are_refused_at_their_place(old: str, new: str, said: str) -> N
 
 
 def test_a_fabric_of_unknown_wires_says_what_to_state(tmp_path: Path) -> None:
-    blank = {"name": "eight", "tiers": [{"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "450GB/s"}]}
-    rows = log_file(tmp_path / "a.csv", ("all_reduce", 8, 1, 2**20, 30.0), ("all_reduce", 8, 1, 2**24, 120.0))
+    blank = {
+        "name": "eight",
+        "tiers": [
+            {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "450GB/s"}
+        ],
+    }
+    rows = log_file(
+        tmp_path / "a.csv", ("all_reduce", 8, 1, 2**20, 30.0), ("all_reduce", 8, 1, 2**24, 120.0)
+    )
     with pytest.raises(ColltoolError, match="wires of port"):
         colltool.calibrate(blank, rows, machine_only=True)
     assert colltool.calibrate(blank, rows).not_own
 
 
-# What to measure next. -------------------------------------------------------------------------------------------------------
+# What to measure next.
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_the_next_row_narrows_more_than_the_others(three: Path) -> None:
@@ -256,7 +304,9 @@ def test_the_next_row_narrows_more_than_the_others(three: Path) -> None:
     assert row.sigma_after < row.sigma
     assert row.command.startswith("mpirun -np 16 ./build/")
     assert " -g 1" in row.command
-    added = found.own.file.rows[0].model_copy(update={"primitive": row.primitive, "bytes": row.bytes, "r": 0.0})
+    added = found.own.file.rows[0].model_copy(
+        update={"primitive": row.primitive, "bytes": row.bytes, "r": 0.0}
+    )
     then = next_row(found.own.file.model_copy(update={"rows": (*found.own.file.rows, added)}))
     assert then is None or then.sigma == pytest.approx(row.sigma_after)
 
@@ -267,17 +317,26 @@ def test_a_collective_that_was_not_measured_comes_before_one_that_was(three: Pat
     assert str(row.primitive) != "all_reduce"
 
 
-# Order, and travel. ----------------------------------------------------------------------------------------------------------
+# Order, and travel.
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_no_price_falls_as_the_message_grows(tmp_path: Path) -> None:
-    """Small messages of a host that launches late: between them and the next row the factor falls faster than prices rise."""
+    """Small messages of a host that launches late: between them and the next row the factor falls
+    faster than prices rise."""
 
     def priced(size: float) -> float:
-        return float(colltool.price("dgx-h100", "ar", ranks=64, size=size, numbers="library").best.total_s)
+        return float(
+            colltool.price("dgx-h100", "ar", ranks=64, size=size, numbers="library").best.total_s
+        )
 
-    rows = [("all_reduce", 64, 8, size, priced(size) * times * 1e6) for size, times in ((4096, 3.5), (2**23, 1.0), (2**30, 0.8))]
-    own = colltool.calibrate("dgx-h100", log_file(tmp_path / "late.csv", *rows), machine_only=True).machine
+    rows = [
+        ("all_reduce", 64, 8, size, priced(size) * times * 1e6)
+        for size, times in ((4096, 3.5), (2**23, 1.0), (2**30, 0.8))
+    ]
+    own = colltool.calibrate(
+        "dgx-h100", log_file(tmp_path / "late.csv", *rows), machine_only=True
+    ).machine
     sizes = [2.0**doublings for doublings in range(8, 33)]
     for ranks in (16, 64):
         found = colltool.price("dgx-h100", "ar", ranks=ranks, size=sizes, machine=own)

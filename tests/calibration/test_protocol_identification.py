@@ -1,4 +1,5 @@
-"""Protocols are named by NCCL's flip sizes and the fitted rates, never by their place; what cannot be told has no name."""
+"""Protocols are named by NCCL's flip sizes and the fitted rates, never by their place; what cannot
+be told has no name."""
 
 from __future__ import annotations
 
@@ -27,18 +28,39 @@ ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
 ANY = tuple(SPOKEN)
 
 
-def by_nccl(primitive: Primitive, ranks: int, size: float, protocols: Sequence[str] = ANY, algorithm: str = "") -> float:
-    """What NCCL's model takes a call on a DGX H100 to cost, some protocols or algorithms switched off."""
+def by_nccl(
+    primitive: Primitive,
+    ranks: int,
+    size: float,
+    protocols: Sequence[str] = ANY,
+    algorithm: str = "",
+) -> float:
+    """What NCCL's model takes a call on a DGX H100 to cost, some protocols or algorithms switched
+    off."""
     found = estimates(hardware_on(load_fabric("dgx-h100"), ranks), primitive, size)
-    return min(float(e.seconds) for e in found if e.seconds and e.protocol in protocols and algorithm in ("", e.algorithm))
+    return min(
+        float(e.seconds)
+        for e in found
+        if e.seconds and e.protocol in protocols and algorithm in ("", e.algorithm)
+    )
 
 
-def modelled(primitive: Primitive = AG, ranks: int = 8, sizes: Sequence[float] = ALL, protocols: Sequence[str] = ANY,
-             slower: Callable[[float], float] = lambda _: 1.0, **more: Any) -> Series:  # fmt: skip
+def modelled(
+    primitive: Primitive = AG,
+    ranks: int = 8,
+    sizes: Sequence[float] = ALL,
+    protocols: Sequence[str] = ANY,
+    slower: Callable[[float], float] = lambda _: 1.0,
+    **more: Any,
+) -> Series:
     """A series as NCCL's model has it."""
     algorithm = more.pop("algorithm", "")
     return series(
-        lambda size: by_nccl(primitive, ranks, size, protocols, algorithm) * slower(size), sizes, ranks, primitive, **more
+        lambda size: by_nccl(primitive, ranks, size, protocols, algorithm) * slower(size),
+        sizes,
+        ranks,
+        primitive,
+        **more,
     )
 
 
@@ -62,7 +84,11 @@ def test_at_each_size_the_price_names_what_nccl_runs(primitive: Primitive, ranks
     turns = [flip.from_bytes for flip in switch_points(hardware_on(bare(), ranks), primitive)]
     for residual in one.residuals:
         if all(not 0.5 < residual.bytes / turn < 2 for turn in turns):
-            flip = [f for f in switch_points(hardware_on(bare(), ranks), primitive) if f.from_bytes <= residual.bytes][-1]
+            flip = [
+                f
+                for f in switch_points(hardware_on(bare(), ranks), primitive)
+                if f.from_bytes <= residual.bytes
+            ][-1]
             assert residual.protocol == SPOKEN[flip.protocol], residual.bytes
     assert one.mape < 0.02
     assert one.confidence == "as NCCL 2.30's own model picks"
@@ -72,14 +98,18 @@ def test_at_each_size_the_price_names_what_nccl_runs(primitive: Primitive, ranks
     ("sizes", "protocols", "found"),
     [
         (ALL, ANY, ["LL", "LL128", "Simple"]),
-        (ALL, ("ll", "simple"), ["LL", "Simple"]),  # the second of two is no LL128, nor the first of three when LL is off
-        (ALL, ("ll128", "simple"), ["segment-1", "Simple"]),  # too fast for LL, too small for others
+        # the second of two is no LL128, nor the first of three when LL is off
+        (ALL, ("ll", "simple"), ["LL", "Simple"]),
+        # too fast for LL, too small for others
+        (ALL, ("ll128", "simple"), ["segment-1", "Simple"]),
         (LARGE, ANY, ["Simple"]),
         (by_steps(1024, 2**20, 2), ANY, ["LL"]),
         (by_steps(2**20, 2**31, 2), ("ll", "simple"), ["LL", "Simple"]),
     ],
 )
-def test_a_protocol_is_named_by_what_it_is(sizes: list[float], protocols: Sequence[str], found: list[str]) -> None:
+def test_a_protocol_is_named_by_what_it_is(
+    sizes: list[float], protocols: Sequence[str], found: list[str]
+) -> None:
     assert names(on_h100(modelled(sizes=sizes, protocols=protocols, algorithm="ring"))) == found
 
 
@@ -92,8 +122,13 @@ def test_nvls_runs_under_simple() -> None:
 
 
 def test_several_segments_of_one_protocol_share_its_name() -> None:
-    """Small messages on fewer channels: NCCL's LL of small sizes has a line of its own, and is no protocol more."""
-    found = on_h100(modelled(sizes=ALL, protocols=("ll", "simple"), slower=lambda size: 1.0 if size > 2**15 else 0.6))
+    """Small messages on fewer channels: NCCL's LL of small sizes has a line of its own, and is no
+    protocol more."""
+    found = on_h100(
+        modelled(
+            sizes=ALL, protocols=("ll", "simple"), slower=lambda size: 1.0 if size > 2**15 else 0.6
+        )
+    )
     assert names(found) == ["short-LL", "LL", "Simple"]
     assert "all-gather, short-LL: LL where messages are short, which takes less time" in found.notes
 
@@ -101,17 +136,24 @@ def test_several_segments_of_one_protocol_share_its_name() -> None:
 def test_a_rate_that_speaks_against_the_size_leaves_the_name_open() -> None:
     found = on_h100(modelled(sizes=LARGE, slower=lambda _: 6.0))
     assert names(found) == ["segment-1"]
-    assert "all-gather, segment-1: sizes and rates do not show which of NCCL's protocols this is" in found.notes
+    assert (
+        "all-gather, segment-1: sizes and rates do not show which of NCCL's protocols this is"
+        in found.notes
+    )
 
 
 @pytest.mark.parametrize("library", ["MPI", "RCCL"])
 def test_another_library_has_none_of_nccls_names(library: str) -> None:
     found = on_h100(modelled(library=library))
     assert all(name.startswith("segment-") for name in names(found))
-    assert any(note.startswith("segments are parts of a fit, small sizes first") for note in found.notes)
+    assert any(
+        note.startswith("segments are parts of a fit, small sizes first") for note in found.notes
+    )
 
 
-@pytest.mark.parametrize("facts", [None, "nccl", {"name": "nccl", "cpu": "intel"}, {"name": "rccl", "gpu": "hopper"}])
+@pytest.mark.parametrize(
+    "facts", [None, "nccl", {"name": "nccl", "cpu": "intel"}, {"name": "rccl", "gpu": "hopper"}]
+)
 def test_without_facts_nothing_is_named(facts: Any) -> None:
     data = {key: value for key, value in fabric_data("dgx-h100", []).items() if key != "library"}
     found = fit(data | ({"library": facts} if facts else {}), modelled())
@@ -124,7 +166,10 @@ def test_the_data_win_over_the_picks() -> None:
     found = on_h100(*(modelled(AR, n, algorithm="ring") for n in (4, 8)))
     one = found.series[-1]
     assert one.algorithms == ("ring",)
-    said = "not as NCCL 2.30's own model picks, ring + in-network: another version, other settings, or CollNet"
+    said = (
+        "not as NCCL 2.30's own model picks, ring + in-network: another version, other settings, or"
+        " CollNet"
+    )
     assert said in one.confidence
     assert names(found) == ["LL", "LL128", "Simple"]  # of the rings that ran
 
@@ -153,11 +198,16 @@ def test_nothing_is_told_of_a_collective_that_was_not_measured() -> None:
         (
             1024.0,
             2,
-            ["below the smallest measured size of 32 MiB: extrapolated", "measured on 4, 8 ranks, not on 2: extrapolated"],
+            [
+                "below the smallest measured size of 32 MiB: extrapolated",
+                "measured on 4, 8 ranks, not on 2: extrapolated",
+            ],
         ),
     ],
 )
-def test_a_price_outside_what_was_measured_says_so(size: float, ranks: int, said: list[str]) -> None:
+def test_a_price_outside_what_was_measured_says_so(
+    size: float, ranks: int, said: list[str]
+) -> None:
     found = on_h100(*(modelled(AG, n, LARGE) for n in (4, 8)))
     notes = price(found.fabric, AG, size, ranks).best.notes
     assert [note for note in notes if "measured" in note] == said
@@ -166,13 +216,26 @@ def test_a_price_outside_what_was_measured_says_so(size: float, ranks: int, said
 def test_old_names_still_load_and_price() -> None:
     """What calibrate wrote before it knew names: three protocols by their place, for everything."""
     old = [
-        {"name": name, "launch_overhead": f"{launch}us", "alpha": "0.8us", "bandwidth": f"{rate}GB/s"}
-        for name, launch, rate in (("low-latency", 5, 40), ("mid", 9, 180), ("high-bandwidth", 20, 360))
+        {
+            "name": name,
+            "launch_overhead": f"{launch}us",
+            "alpha": "0.8us",
+            "bandwidth": f"{rate}GB/s",
+        }
+        for name, launch, rate in (
+            ("low-latency", 5, 40),
+            ("mid", 9, 180),
+            ("high-bandwidth", 20, 360),
+        )
     ]
     data = fabric_data("dgx-h100", []) | {"schema": "colltool.fabric/1"}
     data["tiers"][0]["protocols"] = old
     made = [modelled(AG, n) for n in (4, 8)]
-    assert [price(_read(data), AG, size, 8).best.protocol for size in (1e3, 2e6, 1e9)] == ["low-latency", "mid", "high-bandwidth"]
+    assert [price(_read(data), AG, size, 8).best.protocol for size in (1e3, 2e6, 1e9)] == [
+        "low-latency",
+        "mid",
+        "high-bandwidth",
+    ]
     again = fit(data, *made)  # and can be calibrated again
     assert set(names(again)) <= {"LL", "LL128", "Simple"}
     assert validate(again.fabric, Measurements(tuple(made), ())).mape < 0.02
@@ -187,7 +250,14 @@ def _read(data: dict[str, Any]) -> Fabric:
 
 @pytest.mark.parametrize(
     ("name", "protocol"),
-    [("LL", "ll"), ("short-LL", "ll"), ("shorter-LL128", "ll128"), ("simple", "simple"), ("segment-1", ""), ("low-latency", "")],
+    [
+        ("LL", "ll"),
+        ("short-LL", "ll"),
+        ("shorter-LL128", "ll128"),
+        ("simple", "simple"),
+        ("segment-1", ""),
+        ("low-latency", ""),
+    ],
 )
 def test_a_name_says_which_protocol_or_nothing(name: str, protocol: str) -> None:
     assert protocol_of(name) == protocol

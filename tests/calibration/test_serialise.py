@@ -1,4 +1,5 @@
-"""A fit in the words of a fabric file: protocols, the primitives that each speaks for, times and rates as text."""
+"""A fit in the words of a fabric file: protocols, the primitives that each speaks for, times and
+rates as text."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from handmade import series
 
 from colltool.base.formatting import parse_rate, parse_size, parse_time
 from colltool.base.primitives import AR, BC
-from colltool.calibration.serialise import FittedProtocol, exact_size, protocol_entries, rate_text, time_text
+from colltool.calibration.serialise import (
+    FittedProtocol,
+    exact_size,
+    protocol_entries,
+    rate_text,
+    time_text,
+)
 from colltool.fabric.tier_parts import Protocol
 
 SERIES, LARGER = (series(lambda _: 1e-5, sizes) for sizes in ([512.0, 2.0**20], [1024.0, 16e6]))
@@ -15,11 +22,29 @@ PLAIN = FittedProtocol("simple", 20e-6, 1.4e-6, 360e9, None, None, {}, ())
 
 
 def test_an_entry_is_what_the_model_reads() -> None:
-    (entry,) = protocol_entries([PLAIN._replace(copy_Bps=500e9)], [AR, BC], [SERIES, LARGER], "here", eta=False)
-    assert list(entry) == ["name", "launch_overhead", "alpha", "bandwidth", "local_copy", "primitives", "measured", "source"]
+    (entry,) = protocol_entries(
+        [PLAIN._replace(copy_Bps=500e9)], [AR, BC], [SERIES, LARGER], "here", eta=False
+    )
+    assert list(entry) == [
+        "name",
+        "launch_overhead",
+        "alpha",
+        "bandwidth",
+        "local_copy",
+        "primitives",
+        "measured",
+        "source",
+    ]
     read = Protocol.model_validate(entry)
-    assert (read.launch_overhead, read.alpha, read.bandwidth) == pytest.approx((20e-6, 1.4e-6, 360e9))
-    assert (read.local_copy, read.primitives, read.source, read.eta) == (500e9, (AR, BC), "here", None)
+    assert (read.launch_overhead, read.alpha, read.bandwidth) == pytest.approx(
+        (20e-6, 1.4e-6, 360e9)
+    )
+    assert (read.local_copy, read.primitives, read.source, read.eta) == (
+        500e9,
+        (AR, BC),
+        "here",
+        None,
+    )
     assert read.measured is not None
     assert (read.measured.smallest, read.measured.largest, read.measured.ranks) == (512, 16e6, (8,))
 
@@ -42,7 +67,9 @@ def test_sizes_read_back_exactly(size: float, text: str) -> None:
 
 
 def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
-    shared, above = protocol_entries([PLAIN._replace(eta_beta=0.80001), PLAIN], [AR], [SERIES], "here", eta=False)
+    shared, above = protocol_entries(
+        [PLAIN._replace(eta_beta=0.80001), PLAIN], [AR], [SERIES], "here", eta=False
+    )
     assert shared["eta"] == {"alpha": 1.0, "beta": 0.8}
     assert "bandwidth" not in shared
     assert above["bandwidth"] == "360GB/s"

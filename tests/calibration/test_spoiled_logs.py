@@ -1,4 +1,5 @@
-"""Logs of every format, spoiled at random: validate and calibrate make a result or a ColltoolError of each, and nothing else.
+"""Logs of every format, spoiled at random: validate and calibrate make a result or a ColltoolError
+of each, and nothing else.
 
 ``python tests/calibration/test_spoiled_logs.py FIRST LAST`` tries the seeds of a range.
 """
@@ -75,7 +76,9 @@ def spoiled(chance: random.Random) -> str:
     """A log with a few of its numbers, characters and lines changed."""
     text = chance.choice(TEXTS)
     for _ in range(chance.choice((1, 1, 2, 3, 8))):
-        text = chance.choice((_number, _number, _scaled, _scaled, _character, _line, _spliced, _cut))(text, chance)
+        text = chance.choice(
+            (_number, _number, _scaled, _scaled, _character, _line, _spliced, _cut)
+        )(text, chance)
     return text
 
 
@@ -102,13 +105,19 @@ def _scaled(text: str, chance: random.Random) -> str:
 
 def _character(text: str, chance: random.Random) -> str:
     at = chance.randrange(len(text) + 1)
-    return text[:at] + chance.choice(" \t\n\r\"',;#[]<>{}:.-+eE\x1b\x9b\u202e\ufeff0") + text[at + chance.randrange(2) :]
+    return (
+        text[:at]
+        + chance.choice(" \t\n\r\"',;#[]<>{}:.-+eE\x1b\x9b\u202e\ufeff0")
+        + text[at + chance.randrange(2) :]
+    )
 
 
 def _line(text: str, chance: random.Random) -> str:
     lines = text.split("\n")
     at = chance.randrange(len(lines))
-    lines[at : at + chance.randrange(3)] = [chance.choice([*LINES, lines[at], chance.choice(lines)])]
+    lines[at : at + chance.randrange(3)] = [
+        chance.choice([*LINES, lines[at], chance.choice(lines)])
+    ]
     return "\n".join(lines)
 
 
@@ -118,10 +127,16 @@ def _spliced(text: str, chance: random.Random) -> str:
 
 
 def _cut(text: str, chance: random.Random) -> str:
-    return text[: chance.randrange(len(text) + 1)] if chance.random() < 0.5 else text[chance.randrange(len(text) + 1) :]
+    return (
+        text[: chance.randrange(len(text) + 1)]
+        if chance.random() < 0.5
+        else text[chance.randrange(len(text) + 1) :]
+    )
 
 
-def outcomes(text: str, chance: random.Random, folder: Path) -> list[Validation | Calibration | ColltoolError]:
+def outcomes(
+    text: str, chance: random.Random, folder: Path
+) -> list[Validation | Calibration | ColltoolError]:
     """What reading, validate and calibrate make of a log."""
     path = folder / "spoiled.log"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -137,7 +152,9 @@ def outcomes(text: str, chance: random.Random, folder: Path) -> list[Validation 
     name = chance.choice(FABRICS)
     results: list[Validation | Calibration | ColltoolError] = []
     for one in found.series[:2]:
-        few = Measurements((one._replace(nodes=None, ranks=chance.choice((one.ranks, 8))),), found.skipped)
+        few = Measurements(
+            (one._replace(nodes=None, ranks=chance.choice((one.ranks, 8))),), found.skipped
+        )
         try:
             results.append(validate(load_fabric(name), few))
             if len(one.points) <= CALIBRATED:
@@ -158,7 +175,10 @@ def check(seed: int, folder: Path) -> str:
             continue
         if isinstance(result, Validation):
             points = [point for one in result.series for point in one.points]
-            assert all(0 < point.predicted_s < float("inf") and point.relative_error > -1 for point in points)
+            assert all(
+                0 < point.predicted_s < float("inf") and point.relative_error > -1
+                for point in points
+            )
         else:
             assert read_fabric(result.text, "found.yaml") == result.fabric
             assert not re.search(r"\b(NaN|Infinity)\b", to_json(document(result)))
@@ -170,7 +190,11 @@ def check(seed: int, folder: Path) -> str:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("first", range(0, 240, 80))
 def test_a_spoiled_log_is_a_result_or_an_error_of_ours(first: int, tmp_path: Path) -> None:
-    kinds = {kind for seed in some(range(first, first + 40), 12) for kind in check(seed, tmp_path).split()}
+    kinds = {
+        kind
+        for seed in some(range(first, first + 40), 12)
+        for kind in check(seed, tmp_path).split()
+    }
     assert "Validation" in kinds  # not all are refused
     assert kinds & {"ColltoolError", "ManyErrors"}
 

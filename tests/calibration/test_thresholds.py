@@ -1,4 +1,5 @@
-"""The numbers that decide what is said: each held just below and just above, where one more or less would change a sentence."""
+"""The numbers that decide what is said: each held just below and just above, where one more or less
+would change a sentence."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def case(one: Series) -> SeriesContext:
         (30, 5, False),
     ],
 )
-def test_four_sizes_above_their_neighbours_are_scatter_and_a_fifth_of_many(count: int, spoiled: int, scatters: bool) -> None:
+def test_four_sizes_above_their_neighbours_are_scatter_and_a_fifth_of_many(
+    count: int, spoiled: int, scatters: bool
+) -> None:
     said = cliff_in(points(count, {3 * i + 2: 1.6 for i in range(spoiled)}))
     assert said is not None
     assert said.startswith("the times scatter") == scatters
@@ -84,13 +87,20 @@ def test_a_tenth_above_the_curve_through_its_neighbours_is_above(off: float, cou
 
 
 @pytest.mark.parametrize(("factor", "breaks"), [(1.29, False), (1.31, True)])
-def test_a_step_of_a_third_beyond_proportion_is_none_of_a_price(factor: float, breaks: bool) -> None:
+def test_a_step_of_a_third_beyond_proportion_is_none_of_a_price(
+    factor: float, breaks: bool
+) -> None:
     assert (cliff_in(points(12, dict.fromkeys(range(6, 12), factor))) is not None) == breaks
 
 
 @pytest.mark.parametrize(("share", "breaks"), [(0.86, False), (0.84, True)])
-def test_a_time_that_falls_by_more_than_a_seventh_is_none_of_a_price(share: float, breaks: bool) -> None:
-    flat = [one._replace(bytes=one.bytes, seconds=t) for one, t in zip(points(6, {}), [1.0] * 3 + [share] * 3, strict=True)]
+def test_a_time_that_falls_by_more_than_a_seventh_is_none_of_a_price(
+    share: float, breaks: bool
+) -> None:
+    flat = [
+        one._replace(bytes=one.bytes, seconds=t)
+        for one, t in zip(points(6, {}), [1.0] * 3 + [share] * 3, strict=True)
+    ]
     assert (cliff_in(flat) is not None) == breaks
 
 
@@ -108,7 +118,10 @@ def test_a_price_explains_what_is_within_a_seventh(factor: float, slower: bool) 
     assert all(one.slower(i) == slower for i in range(len(SIZES)))
 
 
-@pytest.mark.parametrize(("share", "words"), [(0.92, "reaches the busbw predicted for ring"), (0.89, "reaches 89% of the busbw")])
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.92, "reaches the busbw predicted for ring"), (0.89, "reaches 89% of the busbw")],
+)
 def test_nine_tenths_of_the_busbw_is_what_a_fabric_should_give(share: float, words: str) -> None:
     one = judged(STAR, series(lambda size: ring(size) / share, SIZES), "ring")
     assert one.findings[0].startswith(words)
@@ -120,7 +133,9 @@ TABLES = {"NCCL": candidates._NCCL, "MPI": candidates._MPI, "full mesh": candida
 @pytest.mark.parametrize("table", TABLES)
 def test_every_candidate_is_an_algorithm_of_its_primitive(table: str) -> None:
     for primitive, names in TABLES[table].items():
-        known = {row.name for row in algorithms(primitive)} | {row.name for row in compositions(primitive)}
+        known = {row.name for row in algorithms(primitive)} | {
+            row.name for row in compositions(primitive)
+        }
         everything = {row.name for one in Primitive for row in algorithms(one)}
         for name in names:
             choice = parse_choice(name)
@@ -136,7 +151,8 @@ def test_every_primitive_has_candidates_of_every_library() -> None:
 
 
 def verdict(errors: dict[int, float]) -> str:
-    """On prices that hold but for some of 21 sizes, by how much of their time these are priced too low."""
+    """On prices that hold but for some of 21 sizes, by how much of their time these are priced too
+    low."""
     sizes = by_steps(1e3, 1.1e9, 2.0)
     times = {size: best(size) / (1 - errors.get(at, 0.0)) for at, size in enumerate(sizes)}
     return validate(STAR, Measurements((series(times.__getitem__, times),), ())).verdict
@@ -156,16 +172,26 @@ def test_three_stray_sizes_are_too_many_to_name(stray: tuple[int, ...], named: b
 
 @pytest.mark.parametrize(
     ("factor", "words"),
-    [(1.24, ""), (1.26, "more launch overhead"), (1 / 1.24, ""), (1 / 1.26, "less launch overhead")],
+    [
+        (1.24, ""),
+        (1.26, "more launch overhead"),
+        (1 / 1.24, ""),
+        (1 / 1.26, "less launch overhead"),
+    ],
 )
 def test_floors_a_quarter_apart_are_worth_a_word(factor: float, words: str) -> None:
-    (said,) = [one for one in judged(STAR, series(lambda size: factor * ring(size), SIZES), "ring").findings if "small" in one]
+    (said,) = [
+        one
+        for one in judged(STAR, series(lambda size: factor * ring(size), SIZES), "ring").findings
+        if "small" in one
+    ]
     assert ("about" in said) == bool(words)
     assert words in said
 
 
 def test_five_sizes_make_a_floor() -> None:
-    factors = dict(zip(SIZES, [1.0, 1.0, 3.0, 3.0, 3.0, 1.0], strict=False))  # of four or six the median is in the middle
+    # of four or six the median is in the middle
+    factors = dict(zip(SIZES, [1.0, 1.0, 3.0, 3.0, 3.0, 1.0], strict=False))
     one = judged(STAR, series(lambda size: factors.get(size, 1.0) * ring(size), SIZES), "ring")
     (said,) = [found for found in one.findings if "small messages take" in found]
     assert f"small messages take {format_time(3 * ring(SIZES[2]), 3)}," in said
@@ -174,12 +200,16 @@ def test_five_sizes_make_a_floor() -> None:
 @pytest.mark.parametrize(("apart", "named"), [(0.19, False), (0.21, True)])
 def test_repeats_a_fifth_apart_are_worth_a_word(apart: float, named: bool) -> None:
     one = series(ring, SIZES)
-    spread = tuple(p._replace(high_s=p.seconds * (1 + apart / 2), low_s=p.seconds * (1 - apart / 2)) for p in one.points)
+    spread = tuple(
+        p._replace(high_s=p.seconds * (1 + apart / 2), low_s=p.seconds * (1 - apart / 2))
+        for p in one.points
+    )
     found = judged(STAR, one._replace(points=spread), "ring").findings
     assert any("repeats differ" in said for said in found) == named
 
 
-# --- what a calibration dares to say ------------------------------------------------------------------------------------
+# --- what a calibration dares to say
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("times_wide", "tied"), [(4.9, ()), (5.1, ("bandwidth_Bps",))])
@@ -193,13 +223,22 @@ def test_a_bandwidth_that_may_be_five_times_itself_is_not_told(
         return Certainty(ci95, alpha_is_told=True)
 
     monkeypatch.setattr(entries, "certainty", as_wide)
-    (one,) = only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).protocols
+    (one,) = only(
+        fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))
+    ).protocols
     assert one.tied == tied
     assert one.bandwidth_Bps == pytest.approx(100e9, rel=0.01)
 
 
 @pytest.mark.parametrize(("off", "absurd"), [(0.99, False), (1.01, True)])
-def test_a_fit_that_is_off_by_the_size_of_the_times_is_refused(monkeypatch: pytest.MonkeyPatch, off: float, absurd: bool) -> None:
+def test_a_fit_that_is_off_by_the_size_of_the_times_is_refused(
+    monkeypatch: pytest.MonkeyPatch, off: float, absurd: bool
+) -> None:
     monkeypatch.setattr(calibrate, "mape", lambda _errors: off)
-    with pytest.raises(ColltoolError, match="no alpha-beta curve fits") if absurd else nullcontext():
-        assert only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).mape == off
+    with (
+        pytest.raises(ColltoolError, match="no alpha-beta curve fits") if absurd else nullcontext()
+    ):
+        assert (
+            only(fit(document(star(8, 1.0, 100.0)), series(ring, SIZES), algorithms=("ring",))).mape
+            == off
+        )

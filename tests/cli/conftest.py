@@ -1,4 +1,5 @@
-"""Running the command line: inside this process for speed, as a process of its own where the process is the point."""
+"""Running the command line: inside this process for speed, as a process of its own where the
+process is the point."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-CLEAN = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES", "COLLTOOL_DEBUG")}
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("NO_COLOR", "COLUMNS", "LINES", "COLLTOOL_DEBUG")
+}
 
 
 class Ran(NamedTuple):
@@ -30,13 +35,15 @@ class Ran(NamedTuple):
 
 
 def run(*args: str) -> Ran:
-    """The command in this process, with the error boundary of ``main`` (which ends the process, so it cannot be called)."""
+    """The command in this process, with the error boundary of ``main`` (which ends the process, so
+    it cannot be called)."""
     from colltool.cli.app import run as boundary
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     code, hook = 0, sys.excepthook
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLLTOOL_DEBUG", "1")  # where main says one line of a bug, a test wants to see more
+        # where main says one line of a bug, a test wants to see more
+        patch.setenv("COLLTOOL_DEBUG", "1")
         try:
             code = boundary(args)
         finally:
@@ -76,28 +83,36 @@ def _each_fit_once(remembered: Callable[[], None]) -> None:
 
 @pytest.fixture(scope="session")
 def documents() -> dict[str, str]:
-    """What commands compare: two ladders, of which the new one moved, a price, and a measurement of two protocols."""
+    """What commands compare: two ladders, of which the new one moved, a price, and a measurement of
+    two protocols."""
     old = run("ladder", "--format", "json").out
     new = json.loads(old)
     new["rows"][1]["ideal"]["total_s"] *= 1.02
     price = run("price", "ar", "-f", "star512", "-M", "1MB", "--format", "json").out
     own = run("library", "init").out
     return {
-        "old.json": old, "new.json": json.dumps(new), "price.json": price, "log.csv": measured(), "rank0.json": traced(),
+        "old.json": old,
+        "new.json": json.dumps(new),
+        "price.json": price,
+        "log.csv": measured(),
+        "rank0.json": traced(),
         "kernels.toml": own,
-    }  # fmt: skip
+    }
 
 
 def traced() -> str:
-    """A rank's all-reduces of 8, one of them half covered by a kernel that computes, and one without metadata."""
-    from tracing import RING_LL, call, kernel, step, text  # a process that imports this file alone does not see it
+    """A rank's all-reduces of 8, one of them half covered by a kernel that computes, and one
+    without metadata."""
+    # a process that imports this file alone does not see it
+    from tracing import RING_LL, call, kernel, step, text
 
     both = [call(at, 400.0, list(range(8)), elements=2**23) for at in (100, 1000)]
     return text([step(1, 0, 2000), kernel(1200, 700), *both, kernel(1600, 5, RING_LL)], 0, 8)
 
 
 def measured() -> str:
-    """All-reduces of 4 and 8 ranks by a ring: 5 us and 20 us a call, 0.8 us and 1.2 us a step, 40 and 360 GB/s."""
+    """All-reduces of 4 and 8 ranks by a ring: 5 us and 20 us a call, 0.8 us and 1.2 us a step, 40
+    and 360 GB/s."""
     rows = ["collective,ranks,bytes,time_us"]
     for ranks in (4, 8):
         for size in (2**k for k in range(10, 31, 2)):

@@ -1,4 +1,5 @@
-"""The default view: the answer in a sentence, one table of 80 columns, and the rest behind ``--all``."""
+"""The default view: the answer in a sentence, one table of 80 columns, and the rest behind
+``--all``."""
 
 from __future__ import annotations
 
@@ -18,24 +19,69 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "crossover": ("crossover",),
     "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB"),
     "compare": ("compare", "ar", "-f", "dgx-h100", "-f", "nvl72", "-n", "64"),
-    "sensitivity": ("sensitivity", "ar", "-f", "dgx-h100", "-n", "64", "-M", "16MB", "--samples", "500"),
+    "sensitivity": (
+        "sensitivity",
+        "ar",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "64",
+        "-M",
+        "16MB",
+        "--samples",
+        "500",
+    ),
     "contention": ("contention", "-f", "torus512", "--axis", "1"),
     "verify": ("verify", "ar", "-f", "star512", "-n", "8"),
     "explain": ("explain", "ring", "ar", "-f", "dgx-h100", "-n", "64", "-M", "16MB"),
     "ladder": ("ladder",),
     "fabric show": ("fabric", "show", "dgx-h100"),
     "job show": ("job", "show", "llama3-70b", "-n", "256"),
-    "price kernels": ("price", "ar", "-f", "hgx-h200", "-n", "4", "-M", "64KB", "--library", "vllm@0.24.0"),
+    "price kernels": (
+        "price",
+        "ar",
+        "-f",
+        "hgx-h200",
+        "-n",
+        "4",
+        "-M",
+        "64KB",
+        "--library",
+        "vllm@0.24.0",
+    ),
     "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
-    "reshard": ("reshard", "llama3-8b", "-f", "dgx-h100", "--from", "16", "--to", "16", "--replica", "8"),
-    "serve": ("serve", "llama3-70b", "-f", "hgx-h200", "--tp", "8", "--batch", "64", "--engine", "vllm@0.24.0"),
+    "reshard": (
+        "reshard",
+        "llama3-8b",
+        "-f",
+        "dgx-h100",
+        "--from",
+        "16",
+        "--to",
+        "16",
+        "--replica",
+        "8",
+    ),
+    "serve": (
+        "serve",
+        "llama3-70b",
+        "-f",
+        "hgx-h200",
+        "--tp",
+        "8",
+        "--batch",
+        "64",
+        "--engine",
+        "vllm@0.24.0",
+    ),
     "library list": ("library", "list"),
     "library show": ("library", "show", "deepep"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64"),
 }
 
 
-ELSEWHERE = {"plan", "doctor", "trace", "calibrate", "validate", "diff"}  # what reads files, and plan: beside their other tests
+# what reads files, and plan: beside their other tests
+ELSEWHERE = {"plan", "doctor", "trace", "calibrate", "validate", "diff"}
 WRITES = {"report", "export", "guide", "schema", "mcp"}  # files, texts and a protocol
 
 
@@ -80,7 +126,18 @@ def test_columns_and_documents_do_not_depend_on_all(run: Any) -> None:
 
 def test_a_trace_on_numbers(run: Any) -> None:
     """1 5 3 7, 2 6 4 8, 3 7 5 9 and 4 8 6 10 add up to 10 26 18 34."""
-    ring = ("verify", "ar", "-f", "star512", "-n", "4", "--algorithm", "ring", "--trace", "--values")
+    ring = (
+        "verify",
+        "ar",
+        "-f",
+        "star512",
+        "-n",
+        "4",
+        "--algorithm",
+        "ring",
+        "--trace",
+        "--values",
+    )
     last = [line for line in run(*ring, "--all").out.splitlines() if line.startswith("|    6 |")]
     assert last[0].count("0(10) 1(26) 2(18) 3(34)") == 4
     steps = run(*ring, "--format", "json").json["results"][0]["trace"]["steps"]
@@ -88,15 +145,24 @@ def test_a_trace_on_numbers(run: Any) -> None:
     assert run(*ring[:-2], "--values").code == 2
 
 
-def test_a_rung_has_a_size_of_its_own(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rung_has_a_size_of_its_own(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    rungs = "".join(f"  - {{primitive: ar, fabric: star512, algorithm: ring{size}}}\n" for size in ("", ", size: 1GB"))
-    Path("two.yaml").write_text(f"schema: colltool.ladder-file/1\nname: two\nsize: 16MB\nrungs:\n{rungs}")
+    rungs = "".join(
+        f"  - {{primitive: ar, fabric: star512, algorithm: ring{size}}}\n"
+        for size in ("", ", size: 1GB")
+    )
+    Path("two.yaml").write_text(
+        f"schema: colltool.ladder-file/1\nname: two\nsize: 16MB\nrungs:\n{rungs}"
+    )
     usual, large = run("ladder", "two.yaml", "--format", "json").json["rows"]
     assert "bytes" not in usual
     assert large["bytes"] == 1e9
     assert large["gap_realistic"] == usual["gap_realistic"] == 1
-    price = run("price", "ar", "-f", "star512", "-M", "1GB", "-a", "ring", "--format", "json").json["results"][0]
+    price = run("price", "ar", "-f", "star512", "-M", "1GB", "-a", "ring", "--format", "json").json[
+        "results"
+    ][0]
     assert large["realistic"]["total_s"] == price["total_s"]
     assert "| 16MB |" in run("ladder", "two.yaml", "--all").out
 

@@ -1,4 +1,5 @@
-"""n*, the size at which latency and bytes take the same time, through ``explain`` and ``crossover``."""
+"""n*, the size at which latency and bytes take the same time, through ``explain`` and
+``crossover``."""
 
 from __future__ import annotations
 
@@ -21,14 +22,24 @@ LINKS = [
 
 def star_file(folder: Path, ranks: int, alpha_us: float, bw_GBs: float, more: str = "") -> str:
     file = folder / "one.yaml"
-    tier = f"{{name: net, topology: star, size: {ranks}, alpha: {alpha_us}us, bandwidth: {bw_GBs}GB/s}}"
+    tier = (
+        f"{{name: net, topology: star, size: {ranks}, alpha: {alpha_us}us, bandwidth:"
+        f" {bw_GBs}GB/s}}"
+    )
     file.write_text(f"schema: colltool.fabric/1\nname: one\n{more}tiers:\n  - {tier}\n")
     return str(file)
 
 
-@pytest.mark.parametrize(("link", "alpha_us", "bw_GBs", "expect"), LINKS, ids=[link for link, *_ in LINKS])
+@pytest.mark.parametrize(
+    ("link", "alpha_us", "bw_GBs", "expect"), LINKS, ids=[link for link, *_ in LINKS]
+)
 def test_a_message_on_a_link(
-    run: Callable[..., Any], tmp_path: Path, link: str, alpha_us: float, bw_GBs: float, expect: float
+    run: Callable[..., Any],
+    tmp_path: Path,
+    link: str,
+    alpha_us: float,
+    bw_GBs: float,
+    expect: float,
 ) -> None:
     file = star_file(tmp_path, 2, alpha_us, bw_GBs)
     found = run("crossover", "p2p", "-f", file, "--format", "json").json["winners"]
@@ -41,17 +52,27 @@ def test_a_double_binary_tree_of_512(run: Callable[..., Any]) -> None:
     """18 x 0.5 us x 900 GB/s / 2: 4050 KB."""
     asked = ("ar", "-f", "star512", "--ideal")
     told = run("explain", "double-binary-tree", *asked, "-M", "16MB", "--all")
-    assert "n* = 4.05 MB: where latency equals transfer time; 16MB is above it, so transfer takes more" in told.out
-    assert "1MB is below it, so latency takes more" in run("explain", "double-binary-tree", *asked, "-M", "1MB", "--all").out
+    assert (
+        "n* = 4.05 MB: where latency equals transfer time; 16MB is above it, so transfer takes more"
+        in told.out
+    )
+    assert (
+        "1MB is below it, so latency takes more"
+        in run("explain", "double-binary-tree", *asked, "-M", "1MB", "--all").out
+    )
     document = run("crossover", *asked, "--format", "json").json
     assert document["balance"]["double-binary-tree"] == pytest.approx(4050e3)
     rows = csv.DictReader(run("crossover", *asked, "--format", "csv").out.splitlines())
-    assert [float(row["balance_b"]) for row in rows if row["b"] == "double-binary-tree"] == [pytest.approx(4050e3)]
+    assert [float(row["balance_b"]) for row in rows if row["b"] == "double-binary-tree"] == [
+        pytest.approx(4050e3)
+    ]
 
 
 def test_each_winner_has_its_own(run: Callable[..., Any]) -> None:
     """At n* the price is twice its bytes' time."""
-    for one in run("crossover", "ag", "-f", "star512", "--ideal", "--format", "json").json["winners"]:
+    for one in run("crossover", "ag", "-f", "star512", "--ideal", "--format", "json").json[
+        "winners"
+    ]:
         price = run(
             "price",
             "ag",
@@ -80,6 +101,16 @@ def test_a_launch_overhead_counts_as_latency(run: Callable[..., Any], tmp_path: 
 
 def test_the_best_number_of_segments_has_none(run: Callable[..., Any]) -> None:
     """Its price has a root in it."""
-    told = run("explain", "double-binary-tree", "ar", "-f", "star512", "-M", "16MB", "--pipelining", "optimal")
+    told = run(
+        "explain",
+        "double-binary-tree",
+        "ar",
+        "-f",
+        "star512",
+        "-M",
+        "16MB",
+        "--pipelining",
+        "optimal",
+    )
     assert told.code == 0
     assert "n* =" not in told.out

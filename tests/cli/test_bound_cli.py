@@ -10,7 +10,21 @@ import pytest
 
 @pytest.mark.parametrize("command", [("price", "ar"), ("breakdown", "ar")])
 def test_every_result_has_its_bound(run: Any, command: tuple[str, ...]) -> None:
-    document = json.loads(run(*command, "-f", "nvl72", "-n", "144", "-M", "1GB", "--library", "all", "--format", "json").out)
+    document = json.loads(
+        run(
+            *command,
+            "-f",
+            "nvl72",
+            "-n",
+            "144",
+            "-M",
+            "1GB",
+            "--library",
+            "all",
+            "--format",
+            "json",
+        ).out
+    )
     found = document["results"]
     assert found
     for row in found:
@@ -24,6 +38,9 @@ def test_every_result_has_its_bound(run: Any, command: tuple[str, ...]) -> None:
 
 def test_explain_says_how_far_a_schedule_is_from_it(run: Any) -> None:
     asked = ("explain", "ring", "ar", "-f", "star512", "-M", "1GB", "--ideal")
-    assert "cut bound: no schedule on these wires is faster than 1.111 ms; this one takes" in run(*asked).out
+    assert (
+        "cut bound: no schedule on these wires is faster than 1.111 ms; this one takes"
+        in run(*asked).out
+    )
     result = json.loads(run(*asked, "--format", "json").out)["primitives"][0]["result"]
     assert result["lower_bound_s"] == pytest.approx(1e9 / 900e9)

@@ -1,4 +1,5 @@
-"""``calibrate`` as typed: logs in, a fabric file out, what it promises on stdout, and nothing left behind by an error."""
+"""``calibrate`` as typed: logs in, a fabric file out, what it promises on stdout, and nothing left
+behind by an error."""
 
 from __future__ import annotations
 
@@ -21,10 +22,15 @@ tiers:
   - {name: port, topology: star, size: 8, alpha: 1us, bandwidth: 450GB/s}
 """
 Run = Callable[..., Any]
-NEW_FORM = re.compile(r"note: \S.* is a fitted fabric, for one more version; -o \S.*\.machine\.yaml keeps the rows themselves\n")
+NEW_FORM = re.compile(
+    r"note: \S.* is a fitted fabric, for one more version; -o \S.*\.machine\.yaml keeps the rows"
+    r" themselves\n"
+)
 
 
-def csv_text(collective: str = "all_reduce", ranks: tuple[int, ...] = (4, 8), last: int = 30, nodes: int = 1) -> str:
+def csv_text(
+    collective: str = "all_reduce", ranks: tuple[int, ...] = (4, 8), last: int = 30, nodes: int = 1
+) -> str:
     """A ring of 5 us a call, 0.8 us a step, 40 GB/s; or of 20 us, 1.2 us and 360 GB/s."""
     rows = ["collective,ranks,nodes,bytes,time_us"]
     for n in ranks:
@@ -46,7 +52,12 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def left() -> set[str]:
-    return {str(path) for path in Path().rglob("*") if path.is_file()} - {"eight.yaml", "ar.csv", "one.csv", "ag.csv"}
+    return {str(path) for path in Path().rglob("*") if path.is_file()} - {
+        "eight.yaml",
+        "ar.csv",
+        "one.csv",
+        "ag.csv",
+    }
 
 
 def calibrate(run: Run, *args: str) -> Any:
@@ -60,19 +71,43 @@ def test_json_keeps_what_it_promises(run: Run) -> None:
     assert list(document)[:4] == ["schema", "colltool", "series", "fabric"]
     assert (document["schema"], document["fabric"]) == ("colltool.calibrate/1", "out.yaml")
     first, second = document["series"]
-    promised = ["collective", "ranks", "algorithm", "protocols", "points", "mape", "worst", "cv_mape", "skipped"]
+    promised = [
+        "collective",
+        "ranks",
+        "algorithm",
+        "protocols",
+        "points",
+        "mape",
+        "worst",
+        "cv_mape",
+        "skipped",
+    ]
     assert list(first)[: len(promised)] == promised
     assert [one["ranks"] for one in (first, second)] == [4, 8]
-    assert (first["collective"], first["algorithm"], first["points"], first["skipped"]) == ("all_reduce", "ring", 10, [])
+    assert (first["collective"], first["algorithm"], first["points"], first["skipped"]) == (
+        "all_reduce",
+        "ring",
+        10,
+        [],
+    )
     assert max(first["mape"], abs(first["worst"]), first["cv_mape"]) < 0.01
     low, high = first["protocols"]
-    assert list(low)[:6] == ["name", "launch_overhead_s", "alpha_s", "bandwidth_Bps", "ci95", "tied"]
+    assert list(low)[:6] == [
+        "name",
+        "launch_overhead_s",
+        "alpha_s",
+        "bandwidth_Bps",
+        "ci95",
+        "tied",
+    ]
     assert low["launch_overhead_s"] == pytest.approx(5e-6, rel=0.02)
     assert low["alpha_s"] == pytest.approx(0.8e-6, rel=0.02)
     assert low["bandwidth_Bps"] == pytest.approx(40e9, rel=0.01)
     assert high["bandwidth_Bps"] == pytest.approx(360e9, rel=0.01)
     assert list(low["ci95"]) == ["launch_overhead_s", "alpha_s", "bandwidth_Bps"]
-    assert [residual["bytes"] for residual in first["residuals"]] == [2**k for k in range(10, 30, 2)]
+    assert [residual["bytes"] for residual in first["residuals"]] == [
+        2**k for k in range(10, 30, 2)
+    ]
 
 
 def test_without_a_file_nothing_is_written_and_that_is_said(run: Run) -> None:
@@ -83,7 +118,9 @@ def test_without_a_file_nothing_is_written_and_that_is_said(run: Run) -> None:
 
 
 def test_a_table_and_markdown(run: Run) -> None:
-    table, markdown = (calibrate(run, "-o", "out.yaml", "--format", form).out for form in ("table", "markdown"))
+    table, markdown = (
+        calibrate(run, "-o", "out.yaml", "--format", form).out for form in ("table", "markdown")
+    )
     assert table.startswith("out: port fitted to 2 series: mean error 0.0% at most (")
     assert "Written to out.yaml" in " ".join(table.split())
     for text in (table, markdown):
@@ -97,7 +134,11 @@ def test_csv_has_a_row_for_every_point(run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(calibrate(run, "--format", "csv").out)))
     assert len(rows) == 20
     assert {row["used"] for row in rows} == {"true"}
-    assert all(abs(float(row["fitted_s"]) / float(row["measured_s"]) - 1 - float(row["relative_error"])) < 1e-9 for row in rows)
+    assert all(
+        abs(float(row["fitted_s"]) / float(row["measured_s"]) - 1 - float(row["relative_error"]))
+        < 1e-9
+        for row in rows
+    )
 
 
 def test_the_written_fabric_holds_and_prices_the_log(run: Run) -> None:
@@ -152,7 +193,9 @@ def test_logs_with_any_name(run: Run) -> None:
     log.write_text(csv_text(ranks=(8,)))
     done = run("calibrate", str(log), "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml")
     assert (done.code, NEW_FORM.sub("", done.err)) == (0, "")
-    source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][0]["source"]
+    source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][
+        0
+    ]["source"]
     assert source.endswith("from Läufe: 測定 #1.csv")
     assert run("fabric", "check", "out.yaml").code == 0
 
@@ -162,15 +205,22 @@ def test_a_log_whose_name_is_no_text(run: Run) -> None:
     Path(log).write_text(csv_text(ranks=(8,)))
     done = run("calibrate", log, "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml")
     assert (done.code, NEW_FORM.sub("", done.err)) == (0, "")
-    source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][0]["source"]
+    source = yaml.safe_load(Path("out.yaml").read_text(encoding="utf-8"))["tiers"][0]["protocols"][
+        0
+    ]["source"]
     assert source.endswith(r"from run\udcff\x1b[31m.csv")
     assert run("fabric", "check", "out.yaml").code == 0
 
 
 def test_thousands_of_sizes_make_a_file_that_is_read_again(run: Run) -> None:
-    rows = [f"all_reduce,8,1,{1024 + 997 * k},{20 + 1.75 * (1024 + 997 * k) / 360e3:.4f}" for k in range(3000)]
+    rows = [
+        f"all_reduce,8,1,{1024 + 997 * k},{20 + 1.75 * (1024 + 997 * k) / 360e3:.4f}"
+        for k in range(3000)
+    ]
     Path("many.csv").write_text("\n".join(["collective,ranks,nodes,bytes,time_us", *rows, ""]))
-    assert run("calibrate", "many.csv", "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml").code == 0
+    assert (
+        run("calibrate", "many.csv", "-f", "eight.yaml", "-a", "ring", "-o", "out.yaml").code == 0
+    )
     head = Path("out.yaml").read_text().partition("schema:")[0]
     assert "#   and 2700 sizes between these" in head
     assert len(head) < 10_000
@@ -184,7 +234,8 @@ def test_calibrating_what_was_calibrated(run: Run) -> None:
     assert calibrate(run, "-o", "out.yaml").code == 0
     assert run("calibrate", "one.csv", "-f", "out.yaml", "-o", "again.yaml").code == 0
     assert run("validate", "one.csv", "-f", "again.yaml", "--max-mape", "1%").code == 0
-    assert run("calibrate", "one.csv", "-f", "again.yaml", "-o", "again.yaml").code == 2  # what is read stays as it is
+    # what is read stays as it is
+    assert run("calibrate", "one.csv", "-f", "again.yaml", "-o", "again.yaml").code == 2
 
 
 def test_a_line_rate_gives_eta(run: Run) -> None:
@@ -193,7 +244,20 @@ def test_a_line_rate_gives_eta(run: Run) -> None:
     assert shares == pytest.approx([40 / 450, 360 / 450], rel=0.01)
     assert "eta_b" in calibrate(run, "--line-rate", "450GB/s").out
     assert run("validate", "ar.csv", "-f", "out.yaml", "--max-mape", "1%").code == 0
-    args = ("price", "ar", "-f", "out.yaml", "-n", "8", "-M", "100GB", "-a", "ring", "--format", "json")
+    args = (
+        "price",
+        "ar",
+        "-f",
+        "out.yaml",
+        "-n",
+        "8",
+        "-M",
+        "100GB",
+        "-a",
+        "ring",
+        "--format",
+        "json",
+    )
     ideal = run(*args, "--ideal").json["results"][0]
     assert ideal["bandwidth_s"] == pytest.approx(1.75 * 100e9 / 450e9, rel=1e-3)
 
@@ -209,9 +273,13 @@ def test_left_out_and_skipped_are_told_apart(run: Run) -> None:
     spoiled = lines[6].rsplit(",", 1)
     lines[6] = f"{spoiled[0]},{4 * float(spoiled[1])}"
     Path("spoiled.csv").write_text("\n".join([*lines, "all_reduce,8,1,0,1.0", ""]))
-    document = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--format", "json").json
+    document = run(
+        "calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--format", "json"
+    ).json
     (one,) = document["series"]
-    assert one["skipped"] == [{"bytes": 2**20, "reason": "outlier at 1 MiB: 4x as slow as the rest predicts"}]
+    assert one["skipped"] == [
+        {"bytes": 2**20, "reason": "outlier at 1 MiB: 4x as slow as the rest predicts"}
+    ]
     assert (one["points"], len(one["residuals"])) == (9, 10)
     assert [row["reason"] for row in document["rows_skipped"]] == ["size 0: nothing is sent"]
     out = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--all").out
@@ -238,7 +306,10 @@ ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
     "line rate": (("--line-rate", "fast"), "error: "),
     "line rate without unit": (("--line-rate", "450us"), "error: "),
     "no line rate": (("--line-rate", "0GB/s"), "error: "),
-    "too many ranks": (("--set", "port.size=4"), "ar.csv:12: all-reduce, 8 ranks on 1 node: 8 ranks do not fit"),
+    "too many ranks": (
+        ("--set", "port.size=4"),
+        "ar.csv:12: all-reduce, 8 ranks on 1 node: 8 ranks do not fit",
+    ),
     "two fabrics": (("-f", "dgx-h100"), "--fabric"),
     "plot": (("--plot", "plot.txt", "-o", "out.yaml"), "plot.txt"),
     "other ranks": (("-n", "16", "-o", "out.yaml"), "ar.csv:"),
@@ -257,7 +328,10 @@ HEADER = "collective,ranks,nodes,bytes,time_us"
 LOGS = {
     "empty": ("", "log.csv"),
     "header only": (f"{HEADER}\n", "log.csv:1: no rows below the header"),
-    "truncated": (f"{HEADER}\nall_reduce,8,1,1024,10\nall_reduce,8,1,20", "log.csv:3: 4 cells under 5 columns"),
+    "truncated": (
+        f"{HEADER}\nall_reduce,8,1,1024,10\nall_reduce,8,1,20",
+        "log.csv:3: 4 cells under 5 columns",
+    ),
     "nan": (f"{HEADER}\nall_reduce,8,1,1024,nan\n", "log.csv:2: 'nan' is not a time"),
     "zero": (f"{HEADER}\nall_reduce,8,1,1024,0\n", "log.csv:2: '0' is not a time"),
     "one size": (
@@ -282,7 +356,9 @@ def test_a_log_that_cannot_be_used(run: Run, case: str) -> None:
 
 def test_a_file_that_is_there_survives_an_error(run: Run) -> None:
     Path("out.yaml").write_text("mine")
-    assert run("calibrate", "ar.csv", "-f", "eight.yaml", "--tier", "ib", "-o", "out.yaml").code == 2
+    assert (
+        run("calibrate", "ar.csv", "-f", "eight.yaml", "--tier", "ib", "-o", "out.yaml").code == 2
+    )
     assert Path("out.yaml").read_text() == "mine"
 
 
@@ -298,6 +374,8 @@ def test_numbers_are_the_same_in_every_format(run: Run) -> None:
     document = calibrate(run, "--format", "json")
     rows = list(csv.DictReader(io.StringIO(calibrate(run, "--format", "csv").out)))
     residuals = [residual for one in document.json["series"] for residual in one["residuals"]]
-    assert [float(row["fitted_s"]) for row in rows] == [residual["fitted_s"] for residual in residuals]
+    assert [float(row["fitted_s"]) for row in rows] == [
+        residual["fitted_s"] for residual in residuals
+    ]
     assert not re.search(r"\b(NaN|Infinity)\b", document.out)
     assert json.dumps(document.json)

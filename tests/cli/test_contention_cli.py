@@ -42,23 +42,36 @@ def test_the_promised_fields() -> None:
     found = document(*AXIS)
     assert list(found)[:3] == ["schema", "colltool", "fabric"]
     assert found["schema"] == "colltool.contention/1"
-    assert {"name": "g0", "ranks": 4, "slowdown": 2.0, "extra_hops": 1, "eta_alpha": 2.0, "eta_beta": 0.5}.items() <= found[
-        "groups"
-    ][0].items()
+    assert {
+        "name": "g0",
+        "ranks": 4,
+        "slowdown": 2.0,
+        "extra_hops": 1,
+        "eta_alpha": 2.0,
+        "eta_beta": 0.5,
+    }.items() <= found["groups"][0].items()
     assert found["slowdown"] == 2.0
-    assert {"link": "torus (0, 0, 0) -> (1, 0, 0)", "load": 3.0, "over_ideal": 2.0}.items() <= found["hottest"][0].items()
+    assert {
+        "link": "torus (0, 0, 0) -> (1, 0, 0)",
+        "load": 3.0,
+        "over_ideal": 2.0,
+    }.items() <= found["hottest"][0].items()
     assert "links" not in found
     assert len(document(*AXIS, "--per-link")["links"]) == 16
     assert out(*AXIS, "--format", "json") == out(*AXIS, "--format", "json")
 
 
 def test_csv_is_groups_or_links() -> None:
-    groups = list(csv.DictReader(io.StringIO(out("-f", "torus512", "--group", "8", "--format", "csv"))))
+    groups = list(
+        csv.DictReader(io.StringIO(out("-f", "torus512", "--group", "8", "--format", "csv")))
+    )
     assert len(groups) == 64  # all, where the table shows the slowest
     assert groups[0]["slowdown"] == "1.0"
     links = list(csv.DictReader(io.StringIO(out(*AXIS, "--per-link", "--format", "csv"))))
     assert [float(link["load"]) for link in links] == [3.0] * 16
-    assert {"fabric", "layout", "link", "load", "over_ideal", "groups", "capacity_Bps"} == set(links[0])
+    assert {"fabric", "layout", "link", "load", "over_ideal", "groups", "capacity_Bps"} == set(
+        links[0]
+    )
 
 
 def test_a_table_says_what_it_counts_and_where_it_ends() -> None:
@@ -76,25 +89,40 @@ def test_a_table_says_what_it_counts_and_where_it_ends() -> None:
 def test_as_eta_goes_into_a_price() -> None:
     assert "eta: {alpha: 2, beta: 0.5}  # tier torus" in out(*AXIS, "--as-eta")
     assert "--set torus.eta.alpha=2 --set torus.eta.beta=0.5" in out(*AXIS, "--as-eta")
-    assert document(*AXIS, "--as-eta")["eta"] == [{"tier": "torus", "alpha": 2.0, "beta": 0.5, "group": "g0"}]
-    assert out(*AXIS, "--as-eta", "--format", "csv") == "fabric,layout,tier,alpha,beta,group\ntorus512,axis,torus,2.0,0.5,g0\n"
+    assert document(*AXIS, "--as-eta")["eta"] == [
+        {"tier": "torus", "alpha": 2.0, "beta": 0.5, "group": "g0"}
+    ]
+    assert (
+        out(*AXIS, "--as-eta", "--format", "csv")
+        == "fabric,layout,tier,alpha,beta,group\ntorus512,axis,torus,2.0,0.5,g0\n"
+    )
 
 
 def test_a_skew_is_of_an_all_to_all() -> None:
     hot = document("-f", "star512", "--group", "64", "--count", "1", "--hot", "3@5")
     assert hot["groups"][0]["primitive"] == "all_to_all"
     assert (hot["slowdown"], hot["hottest"][0]["link"]) == (3.0, "star rank 5 in")
-    assert document("-f", "star512", "--group", "64", "--count", "1", "--zipf", "1")["slowdown"] > 10
+    assert (
+        document("-f", "star512", "--group", "64", "--count", "1", "--zipf", "1")["slowdown"] > 10
+    )
 
 
 def test_a_layout_file(tmp_path: Path) -> None:
     file = tmp_path / "l.yaml"
     file.write_text(
-        "schema: colltool.layout/1\nname: pair\ngroups:\n  - {name: a, ranks: [0, 2]}\n  - {name: b, ranks: [1, 3]}\n"
+        "schema: colltool.layout/1\nname: pair\ngroups:\n  - {name: a, ranks: [0, 2]}\n  - {name:"
+        " b, ranks: [1, 3]}\n"
     )
     found = document("-f", "torus512", "--layout", str(file))
-    assert (found["layout"], found["slowdown"], [group["name"] for group in found["groups"]]) == ("pair", 2.0, ["a", "b"])
-    assert document("-f", "torus512", "--layout", str(file), "-p", "ag")["groups"][0]["primitive"] == "all_gather"
+    assert (found["layout"], found["slowdown"], [group["name"] for group in found["groups"]]) == (
+        "pair",
+        2.0,
+        ["a", "b"],
+    )
+    assert (
+        document("-f", "torus512", "--layout", str(file), "-p", "ag")["groups"][0]["primitive"]
+        == "all_gather"
+    )
 
 
 def test_a_primitive_that_no_group_would_take() -> None:
@@ -110,10 +138,16 @@ def test_a_primitive_that_no_group_would_take() -> None:
         (("-f", "torus512", "--axis", "2", "--group", "8"), "--axis: 'block' has no axis"),
         (("-f", "torus512", "--layout", "l.yaml", "--group", "8"), "--group and --layout both"),
         (("-f", "torus512", "--group", "1"), "--group: a group has at least 2 ranks, got 1"),
-        (("-f", "torus512", "--group", "8", "--count", "65"), "--count: 65 groups of 8 ranks do not fit"),
+        (
+            ("-f", "torus512", "--group", "8", "--count", "65"),
+            "--count: 65 groups of 8 ranks do not fit",
+        ),
         (("-f", "torus512", "--pattern", "box", "--shape", "4y2"), "--shape: '4y2' is not a shape"),
         (("-f", "star512", "--group", "8", "--hot", "warm"), "--hot: 'warm' is not a hot spot"),
-        (("-f", "star512", "--group", "8", "--hot", "9"), "--hot: group 'g0': 1 destinations at 9 times"),
+        (
+            ("-f", "star512", "--group", "8", "--hot", "9"),
+            "--hot: group 'g0': 1 destinations at 9 times",
+        ),
         (("-f", "star512", "--group", "8", "--hot", "2", "--zipf", "1"), "exclude each other"),
         (("-f", "star512", "--group", "8", "-a", "rong"), "no algorithm 'rong'"),
         (("-f", "star512", "--group", "6", "-a", "rabenseifner"), "power-of-two"),
@@ -130,21 +164,40 @@ def test_unusable_options(args: tuple[str, ...], what: str) -> None:
 def test_a_matrix_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "m.csv"
     file.write_text("0,1\n-1,0\n")
-    with pytest.raises(ManyErrors, match=re.escape(f"{file}:2:1: bytes cannot be negative, found -1")):
+    with pytest.raises(
+        ManyErrors, match=re.escape(f"{file}:2:1: bytes cannot be negative, found -1")
+    ):
         out("-f", "star512", "--group", "2", "--matrix", str(file))
     file.write_text("0,1\n1,0\n")
-    with pytest.raises(ColltoolError, match=re.escape(f"{file}:1:1: group 'g0': the matrix is 2x2, the group has 3 ranks")):
+    with pytest.raises(
+        ColltoolError,
+        match=re.escape(f"{file}:1:1: group 'g0': the matrix is 2x2, the group has 3 ranks"),
+    ):
         out("-f", "star512", "--group", "3", "--count", "1", "--matrix", str(file))
-    assert document("-f", "star512", "--group", "2", "--count", "1", "--matrix", str(file))["slowdown"] == 1.0
+    assert (
+        document("-f", "star512", "--group", "2", "--count", "1", "--matrix", str(file))["slowdown"]
+        == 1.0
+    )
 
 
 def test_the_process_exits_2_and_prints_nothing(tmp_path: Path) -> None:
     file = tmp_path / "l.yaml"
     file.write_text("groups:\n  - {name: a, ranks: [0, 0]}\n  - {name: b, ranks: [1, 999]}\n")
-    command = [sys.executable, "-m", "colltool", "contention", "-f", "torus512", "--layout", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "colltool",
+        "contention",
+        "-f",
+        "torus512",
+        "--layout",
+        str(file),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert [line.split(": ")[1] for line in done.stderr.splitlines() if line.startswith("error")] == [
+    assert [
+        line.split(": ")[1] for line in done.stderr.splitlines() if line.startswith("error")
+    ] == [
         f"{file}:2:26",
         f"{file}:3:26",
     ]
@@ -152,10 +205,16 @@ def test_the_process_exits_2_and_prints_nothing(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "from colltool.cli.app import run\nimport sys\nrun(['contention', '--help'])\n"
-        "sys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api.values', 'colltool.algorithms'} & set(sys.modules)))"
+        "from colltool.cli.app import run\nimport sys\nrun(['contention',"
+        " '--help'])\nsys.exit(bool({'numpy', 'rich', 'yaml', 'colltool.api.values',"
+        " 'colltool.algorithms'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +232,10 @@ def test_shades_start_where_there_is_load_and_end_at_the_hottest(shades: str) ->
     shown = drawn(Strips("load", "link 7", (Strip("x", cells, 1),)), unicode=shades is BLOCKS)
     assert shown.lines[0].split()[1] == "".join(shades[number] for number in (0, 1, 1, 2, 4, 8))
     # said in characters: which is darkest depends on the screen
-    assert shown.title == f"load, '{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest (link 7)"
+    assert (
+        shown.title
+        == f"load, '{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest (link 7)"
+    )
 
 
 def test_a_strip_that_is_too_long_shares_characters() -> None:

@@ -1,4 +1,5 @@
-"""What scripts hold on to: exit codes, the fields of machine output and their order, clean streams, the same bytes twice."""
+"""What scripts hold on to: exit codes, the fields of machine output and their order, clean streams,
+the same bytes twice."""
 
 from __future__ import annotations
 
@@ -34,7 +35,18 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "crossover named": ("crossover", "ar", *NVL, "--algorithm", "hierarchical:ring/ring,ring"),
     "breakdown": ("breakdown", "ar", *NVL, "-M", "16MB"),
     "breakdown named": ("breakdown", "ar", "-f", "star512", "-M", "16MB", "--algorithm", "ring"),
-    "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--vary", "ib.bandwidth=25GB/s,50GB/s"),
+    "sweep": (
+        "sweep",
+        "ar",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "8,64",
+        "-M",
+        "1MB,1GB",
+        "--vary",
+        "ib.bandwidth=25GB/s,50GB/s",
+    ),
     "sensitivity": (
         "sensitivity",
         "ar",
@@ -60,24 +72,78 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": ("verify", "-n", "8"),
     "verify fabric": ("verify", "ar", "-f", "dgx-h100", "-n", "16"),
     "contention": ("contention", "-f", "torus512", "--group", "6"),
-    "contention skew": ("contention", "-f", "star512", "--group", "16", "--count", "1", "--hot", "3", "-M", "1MB"),
+    "contention skew": (
+        "contention",
+        "-f",
+        "star512",
+        "--group",
+        "16",
+        "--count",
+        "1",
+        "--hot",
+        "3",
+        "-M",
+        "1MB",
+    ),
     "calibrate": ("calibrate", "log.csv", "-f", "dgx-h100"),
-    "calibrate eta": ("calibrate", "log.csv", "-f", "dgx-h100", "-a", "ring", "--line-rate", "450GB/s"),
+    "calibrate eta": (
+        "calibrate",
+        "log.csv",
+        "-f",
+        "dgx-h100",
+        "-a",
+        "ring",
+        "--line-rate",
+        "450GB/s",
+    ),
     "validate": ("validate", "log.csv", "-f", "dgx-h100"),
     "validate strict": ("validate", "log.csv", "-f", "dgx-h100", "--max-mape", "1%"),
     "trace": ("trace", "rank0.json", "-f", "dgx-h100"),
     "doctor": ("doctor", "log.csv", "-f", "dgx-h100", "--expect", "1%"),
     "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
     "report": ("report", "-f", "mi300x", "-p", "ar", "-M", "16MB"),
-    "price kernels": ("price", "ar", "-f", "hgx-h200", "-n", "4", "-M", "64KB", "--library", "vllm@0.24.0"),
+    "price kernels": (
+        "price",
+        "ar",
+        "-f",
+        "hgx-h200",
+        "-n",
+        "4",
+        "-M",
+        "64KB",
+        "--library",
+        "vllm@0.24.0",
+    ),
     "price experts": (
         *("price", "dispatch", "-f", "dgx-h100", "-n", "64", "--library", "deepep@1"),
         *("--tokens", "128", "--top-k", "8", "--hidden", "7168", "--experts", "256"),
     ),
     "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
     "diff libraries": ("diff", "--library", "sglang@0.5.10", "sglang@0.5.14", "-f", "dgx-b200"),
-    "serve": ("serve", "llama3-70b", "-f", "hgx-h200", "--tp", "8", "--batch", "64", "--engine", "vllm@0.24.0"),
-    "reshard": ("reshard", "llama3-8b", "-f", "dgx-h100", "--from", "16", "--to", "16", "--replica", "8"),
+    "serve": (
+        "serve",
+        "llama3-70b",
+        "-f",
+        "hgx-h200",
+        "--tp",
+        "8",
+        "--batch",
+        "64",
+        "--engine",
+        "vllm@0.24.0",
+    ),
+    "reshard": (
+        "reshard",
+        "llama3-8b",
+        "-f",
+        "dgx-h100",
+        "--from",
+        "16",
+        "--to",
+        "16",
+        "--replica",
+        "8",
+    ),
     "serve search": ("serve", "llama3-70b", "-f", "hgx-h200", "--search", "-n", "16"),
     "library list": ("library", "list"),
     "library show": ("library", "show", "vllm@0.24.0"),
@@ -86,14 +152,53 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric draw": ("fabric", "draw", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
-    "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64", "--oversubscription", "2"),
-    "fabric size bill": ("fabric", "size", "--fat-tree", "4", "--price", "currency=USD", "--price", "switch=30000"),
-    "fabric size dragonfly": ("fabric", "size", "--endpoints", "4096", "--radix", "64", "--topology", "dragonfly"),
+    "fabric size": (
+        "fabric",
+        "size",
+        "--endpoints",
+        "1024",
+        "--radix",
+        "64",
+        "--oversubscription",
+        "2",
+    ),
+    "fabric size bill": (
+        "fabric",
+        "size",
+        "--fat-tree",
+        "4",
+        "--price",
+        "currency=USD",
+        "--price",
+        "switch=30000",
+    ),
+    "fabric size dragonfly": (
+        "fabric",
+        "size",
+        "--endpoints",
+        "4096",
+        "--radix",
+        "64",
+        "--topology",
+        "dragonfly",
+    ),
     "job list": ("job", "list"),
     "job show": ("job", "show", "llama3-70b", "-n", "512"),
     "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
     "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
-    "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
+    "plan search": (
+        "plan",
+        "mixtral-8x7b",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "128",
+        "--search",
+        "--keep",
+        "pp=4",
+        "--keep",
+        "tp=1",
+    ),
 }
 WITHOUT_FORMATS = {
     "schema",
@@ -129,178 +234,484 @@ SCHEMAS = {
 Number = (int, float)
 Shape = dict[str, Any]  # field -> type, tuple of types, Shape, or a list of one of these
 
-MODEL: Shape = {"pipelining": (str, int), "phases": str, "placement": str, "ring_alpha": str, "tree_beta": float}
+MODEL: Shape = {
+    "pipelining": (str, int),
+    "phases": str,
+    "placement": str,
+    "ring_alpha": str,
+    "tree_beta": float,
+}
 COUNT = (int, float, type(None))
 PHASE: Shape = {
-    "tier": str, "primitive": str, "algorithm": str, "ranks": int, "bytes": Number, "n_alpha": Number, "n_beta": Number,
-    "alpha_s": float, "bandwidth_s": float, "eta_alpha": float, "eta_beta": float,
-}  # fmt: skip
+    "tier": str,
+    "primitive": str,
+    "algorithm": str,
+    "ranks": int,
+    "bytes": Number,
+    "n_alpha": Number,
+    "n_beta": Number,
+    "alpha_s": float,
+    "bandwidth_s": float,
+    "eta_alpha": float,
+    "eta_beta": float,
+}
 ROW: Shape = {
-    "algorithm": str, "detail": str, "n_alpha": COUNT, "n_beta": COUNT, "alpha_s": float, "bandwidth_s": float,
-    "overhead_s": float, "total_s": float, "bound": str, "algbw_Bps": float, "busbw_Bps": float, "status": str,
-    "shipped_by": [str], "notes": [str], "phases": [PHASE],
-}  # fmt: skip
+    "algorithm": str,
+    "detail": str,
+    "n_alpha": COUNT,
+    "n_beta": COUNT,
+    "alpha_s": float,
+    "bandwidth_s": float,
+    "overhead_s": float,
+    "total_s": float,
+    "bound": str,
+    "algbw_Bps": float,
+    "busbw_Bps": float,
+    "status": str,
+    "shipped_by": [str],
+    "notes": [str],
+    "phases": [PHASE],
+}
 HEAD: Shape = {"schema": str, "colltool": str}
 ONE_PRICE: Shape = {
-    "fabric": str, "primitive": str, "ranks": int, "bytes": int, "mode": str, "model": MODEL, "results": [ROW],
+    "fabric": str,
+    "primitive": str,
+    "ranks": int,
+    "bytes": int,
+    "mode": str,
+    "model": MODEL,
+    "results": [ROW],
     "infeasible": [{"algorithm": str, "reason": str}],
-}  # fmt: skip
+}
 CROSSING: Shape = {"bytes": float, "faster_below": str, "faster_above": str}
-PAIR: Shape = {"a": str, "b": str, "crossings": [CROSSING], "dominates": (str, type(None)), "approximations": dict}
+PAIR: Shape = {
+    "a": str,
+    "b": str,
+    "crossings": [CROSSING],
+    "dominates": (str, type(None)),
+    "approximations": dict,
+}
 SECONDS: Shape = {"alpha_s": float, "bandwidth_s": float, "total_s": float}
 RUNG: Shape = {
-    "primitive": str, "fabric": str, "algorithm": str, "ranks": int, "n_alpha": COUNT, "n_beta": COUNT, "ideal": SECONDS,
-    "realistic": SECONDS | {"eta_alpha": COUNT, "eta_beta": COUNT}, "gap_ideal": float, "gap_realistic": float,
-}  # fmt: skip
+    "primitive": str,
+    "fabric": str,
+    "algorithm": str,
+    "ranks": int,
+    "n_alpha": COUNT,
+    "n_beta": COUNT,
+    "ideal": SECONDS,
+    "realistic": SECONDS | {"eta_alpha": COUNT, "eta_beta": COUNT},
+    "gap_ideal": float,
+    "gap_realistic": float,
+}
 CHANGE: Shape = {"where": str, "old": object, "new": object, "relative": (float, type(None))}
 DIFF: Shape = HEAD | {"rtol": float, "changed": [CHANGE], "added": [str], "removed": [str]}
 BOTH: Shape = {"formula": Number, "executed": Number}
 VERIFY: Shape = HEAD | {
-    "results": [{
-        "primitive": str, "algorithm": str, "ranks": int, "verdict": str, "n_alpha": BOTH, "n_beta": BOTH,
-        "note": str,
-    }],
-}  # fmt: skip
+    "results": [
+        {
+            "primitive": str,
+            "algorithm": str,
+            "ranks": int,
+            "verdict": str,
+            "n_alpha": BOTH,
+            "n_beta": BOTH,
+            "note": str,
+        }
+    ],
+}
 CONTENTION: Shape = HEAD | {
-    "groups": [{
-        "name": str, "ranks": (int, list), "slowdown": Number, "extra_hops": Number, "eta_alpha": Number, "eta_beta": Number,
-    }],
-    "slowdown": Number, "hottest": [{"link": str, "load": Number, "over_ideal": Number}],
-}  # fmt: skip
+    "groups": [
+        {
+            "name": str,
+            "ranks": (int, list),
+            "slowdown": Number,
+            "extra_hops": Number,
+            "eta_alpha": Number,
+            "eta_beta": Number,
+        }
+    ],
+    "slowdown": Number,
+    "hottest": [{"link": str, "load": Number, "over_ideal": Number}],
+}
 SHARE = (float, type(None))
 DOCTOR: Shape = HEAD | {
-    "fabric": str, "expect": float, "ok": bool, "hardware": {"devices": [str], "hosts": [str], "assumed": [str]},
-    "series": [{
-        "collective": str, "ranks": int, "nodes": (int, type(None)), "wire": str, "bytes": int, "busbw_measured_Bps": float,
-        "busbw_expected_Bps": float, "large": SHARE, "small": SHARE, "low": bool,
-    }],
-    "findings": [{
-        "series": [str], "size": str, "of_expected": {"low": float, "high": float}, "error": float,
-        "causes": [{"name": str, "said": str, "look": str, "error": float, "error_all": float}],
-        "experiments": [{"command": str, "bytes": Number, "foretold": [{"cause": str, "busbw_Bps": float, "seconds": float}]}],
-        "hints": [str],
-    }],
-    "notes": [str], "skipped": list, "verdict": str,
-}  # fmt: skip
+    "fabric": str,
+    "expect": float,
+    "ok": bool,
+    "hardware": {"devices": [str], "hosts": [str], "assumed": [str]},
+    "series": [
+        {
+            "collective": str,
+            "ranks": int,
+            "nodes": (int, type(None)),
+            "wire": str,
+            "bytes": int,
+            "busbw_measured_Bps": float,
+            "busbw_expected_Bps": float,
+            "large": SHARE,
+            "small": SHARE,
+            "low": bool,
+        }
+    ],
+    "findings": [
+        {
+            "series": [str],
+            "size": str,
+            "of_expected": {"low": float, "high": float},
+            "error": float,
+            "causes": [{"name": str, "said": str, "look": str, "error": float, "error_all": float}],
+            "experiments": [
+                {
+                    "command": str,
+                    "bytes": Number,
+                    "foretold": [{"cause": str, "busbw_Bps": float, "seconds": float}],
+                }
+            ],
+            "hints": [str],
+        }
+    ],
+    "notes": [str],
+    "skipped": list,
+    "verdict": str,
+}
 PROTOCOL: Shape = {
-    "name": str, "launch_overhead_s": float, "alpha_s": float, "bandwidth_Bps": float, "ci95": dict, "tied": [str],
-}  # fmt: skip
+    "name": str,
+    "launch_overhead_s": float,
+    "alpha_s": float,
+    "bandwidth_Bps": float,
+    "ci95": dict,
+    "tied": [str],
+}
 CALIBRATE: Shape = HEAD | {
-    "series": [{
-        "collective": str, "ranks": int, "algorithm": str, "protocols": [PROTOCOL], "points": int, "mape": float,
-        "worst": float, "cv_mape": float, "skipped": [{"bytes": Number, "reason": str}],
-    }],
+    "series": [
+        {
+            "collective": str,
+            "ranks": int,
+            "algorithm": str,
+            "protocols": [PROTOCOL],
+            "points": int,
+            "mape": float,
+            "worst": float,
+            "cv_mape": float,
+            "skipped": [{"bytes": Number, "reason": str}],
+        }
+    ],
     "fabric": (str, type(None)),
-}  # fmt: skip
+}
 CALL: Shape = {
-    "dimension": str, "primitive": str, "group": {"ranks": int, "stride": int}, "bytes": Number, "calls": Number, "phase": str,
-    "hides": str, "stages": [int], "source": str,
-}  # fmt: skip
+    "dimension": str,
+    "primitive": str,
+    "group": {"ranks": int, "stride": int},
+    "bytes": Number,
+    "calls": Number,
+    "phase": str,
+    "hides": str,
+    "stages": [int],
+    "source": str,
+}
 JOB: Shape = HEAD | {
-    "job": str, "ranks": int, "layout": dict, "model": dict, "micro_batches": int, "model_flops": float, "collectives": [CALL],
+    "job": str,
+    "ranks": int,
+    "layout": dict,
+    "model": dict,
+    "micro_batches": int,
+    "model_flops": float,
+    "collectives": [CALL],
     "compute": [{"stage": int, "forward_s": float, "backward_s": float, "again_s": float}],
-    "memory": [{"stage": int, "part": str, "bytes": Number}], "memory_bytes": Number,
-}  # fmt: skip
+    "memory": [{"stage": int, "part": str, "bytes": Number}],
+    "memory_bytes": Number,
+}
 PLANNED: Shape = {
-    "dimension": str, "primitive": str, "group": {"ranks": int, "stride": int, "per_domain": [int]}, "tiers": [str],
-    "count": Number, "bytes": Number, "algorithm": str, "protocol": (str, type(None)), "each_s": float, "total_s": float,
-    "hidden_s": float, "exposed_s": float, "bound": str, "stages": [int],
-}  # fmt: skip
+    "dimension": str,
+    "primitive": str,
+    "group": {"ranks": int, "stride": int, "per_domain": [int]},
+    "tiers": [str],
+    "count": Number,
+    "bytes": Number,
+    "algorithm": str,
+    "protocol": (str, type(None)),
+    "each_s": float,
+    "total_s": float,
+    "hidden_s": float,
+    "exposed_s": float,
+    "bound": str,
+    "stages": [int],
+}
 PLAN: Shape = HEAD | {
-    "job": str, "fabric": str, "ranks": int, "step_s": float, "control_step_s": float, "tokens_per_s": float, "mfu": float,
-    "parts": [{"name": str, "hidden_s": float, "exposed_s": float}], "collectives": [PLANNED],
-    "memory": [{"stage": int, "part": str, "bytes": Number}], "memory_bytes": Number,
+    "job": str,
+    "fabric": str,
+    "ranks": int,
+    "step_s": float,
+    "control_step_s": float,
+    "tokens_per_s": float,
+    "mfu": float,
+    "parts": [{"name": str, "hidden_s": float, "exposed_s": float}],
+    "collectives": [PLANNED],
+    "memory": [{"stage": int, "part": str, "bytes": Number}],
+    "memory_bytes": Number,
     "busiest": [{"tier": str, "busy_s": float, "share": float, "dimension": str}],
     "changes": [{"change": str, "where": str, "set": dict, "step_s": float, "gain": float}],
-}  # fmt: skip
+}
 FOUND: Shape = {
-    "tp": int, "sp": bool, "cp": int, "ep": int, "etp": int, "pp": int, "virtual": int, "dp": int, "micro": int, "shard": str,
-    "recompute": str, "step_s": float, "control_step_s": float, "memory_bytes": float, "tokens_per_s": float, "mfu": float,
+    "tp": int,
+    "sp": bool,
+    "cp": int,
+    "ep": int,
+    "etp": int,
+    "pp": int,
+    "virtual": int,
+    "dp": int,
+    "micro": int,
+    "shard": str,
+    "recompute": str,
+    "step_s": float,
+    "control_step_s": float,
+    "memory_bytes": float,
+    "tokens_per_s": float,
+    "mfu": float,
     "tie": bool,
-}  # fmt: skip
+}
 SEARCH: Shape = HEAD | {
-    "job": str, "fabric": str, "ranks": int, "kept": dict, "searched": int, "fit": int, "priced": int, "ties": int,
-    "ties_differ_in": [str], "best": FOUND, "best_job_set": dict, "own": FOUND, "layouts": [FOUND],
-}  # fmt: skip
+    "job": str,
+    "fabric": str,
+    "ranks": int,
+    "kept": dict,
+    "searched": int,
+    "fit": int,
+    "priced": int,
+    "ties": int,
+    "ties_differ_in": [str],
+    "best": FOUND,
+    "best_job_set": dict,
+    "own": FOUND,
+    "layouts": [FOUND],
+}
 VALIDATE: Shape = HEAD | {
-    "series": [{
-        "collective": str, "ranks": int, "mape": float, "worst": float,
-        "points": [{
-            "bytes": Number, "measured_s": float, "predicted_s": float, "relative_error": float, "algorithm": str,
-            "protocol": str, "busbw_measured_Bps": float, "busbw_expected_Bps": float,
-        }],
-        "findings": [str],
-    }],
+    "series": [
+        {
+            "collective": str,
+            "ranks": int,
+            "mape": float,
+            "worst": float,
+            "points": [
+                {
+                    "bytes": Number,
+                    "measured_s": float,
+                    "predicted_s": float,
+                    "relative_error": float,
+                    "algorithm": str,
+                    "protocol": str,
+                    "busbw_measured_Bps": float,
+                    "busbw_expected_Bps": float,
+                }
+            ],
+            "findings": [str],
+        }
+    ],
     "mape": float,
-}  # fmt: skip
+}
 SWEEP: Shape = HEAD | {
-    "primitive": str, "axes": {"fabric": [str], "ranks": [int], "bytes": [int]},
-    "cells": [{"fabric": str, "ranks": int, "bytes": int, "algorithm": str, "spec": str, "total_s": float, "busbw_Bps": float,
-               "alpha_share": float}],
-}  # fmt: skip
+    "primitive": str,
+    "axes": {"fabric": [str], "ranks": [int], "bytes": [int]},
+    "cells": [
+        {
+            "fabric": str,
+            "ranks": int,
+            "bytes": int,
+            "algorithm": str,
+            "spec": str,
+            "total_s": float,
+            "busbw_Bps": float,
+            "alpha_share": float,
+        }
+    ],
+}
 SENSITIVITY: Shape = HEAD | {
-    "winner": str, "holds": float, "seed": int, "samples": int,
-    "rows": [{"algorithm": str, "p5_s": float, "p50_s": float, "p95_s": float, "wins": float}], "regret_p95": float,
+    "winner": str,
+    "holds": float,
+    "seed": int,
+    "samples": int,
+    "rows": [{"algorithm": str, "p5_s": float, "p50_s": float, "p95_s": float, "wins": float}],
+    "regret_p95": float,
     "flips": [{"key": str, "value": float, "factor": float, "winner": str}],
-}  # fmt: skip
+}
 COMPARE: Shape = HEAD | {
     "columns": [{"name": str, "fabric": str, "set": dict}],
-    "rows": [{"ranks": int, "bytes": int, "values": [
-        {"total_s": float, "busbw_Bps": float, "algorithm": str, "ratio": (*Number, type(None)), "lower_bound": bool},
-    ]}],
-    "verdict": [str], "ground": [{"code": str, "values": list, "primitives": [str], "ranks": [int], "says": str}],
-}  # fmt: skip
+    "rows": [
+        {
+            "ranks": int,
+            "bytes": int,
+            "values": [
+                {
+                    "total_s": float,
+                    "busbw_Bps": float,
+                    "algorithm": str,
+                    "ratio": (*Number, type(None)),
+                    "lower_bound": bool,
+                },
+            ],
+        }
+    ],
+    "verdict": [str],
+    "ground": [{"code": str, "values": list, "primitives": [str], "ranks": [int], "says": str}],
+}
 TRACE: Shape = HEAD | {
-    "fabric": str, "library": str, "world": int, "steps": int, "window_s": float, "share": float, "exposed": float,
-    "of_expected": float, "verdict": str,
-    "totals": [{
-        "group": str, "group_size": int, "primitive": str, "bytes": int, "dtype": str, "calls": int, "each_s": float,
-        "bound": bool, "total_s": float, "exposed_s": float, "expected_s": float, "runs": str,
-        "tiers": [str], "share": float, "a_step": float,
-        "of_expected": float, "exposed": float,
-    }],
-    "calls": [{
-        "primitive": str, "bytes": int, "dtype": str, "group": str, "group_size": int, "ranks": [int], "axes": [list],
-        "kernel": str, "algorithm": (str, type(None)), "protocol": (str, type(None)), "measured_s": float, "bound": bool,
-        "longest_s": float, "exposed_s": float, "seen": int, "inside": [int], "expected_s": float, "runs": str, "tiers": [str],
-    }],
+    "fabric": str,
+    "library": str,
+    "world": int,
+    "steps": int,
+    "window_s": float,
+    "share": float,
+    "exposed": float,
+    "of_expected": float,
+    "verdict": str,
+    "totals": [
+        {
+            "group": str,
+            "group_size": int,
+            "primitive": str,
+            "bytes": int,
+            "dtype": str,
+            "calls": int,
+            "each_s": float,
+            "bound": bool,
+            "total_s": float,
+            "exposed_s": float,
+            "expected_s": float,
+            "runs": str,
+            "tiers": [str],
+            "share": float,
+            "a_step": float,
+            "of_expected": float,
+            "exposed": float,
+        }
+    ],
+    "calls": [
+        {
+            "primitive": str,
+            "bytes": int,
+            "dtype": str,
+            "group": str,
+            "group_size": int,
+            "ranks": [int],
+            "axes": [list],
+            "kernel": str,
+            "algorithm": (str, type(None)),
+            "protocol": (str, type(None)),
+            "measured_s": float,
+            "bound": bool,
+            "longest_s": float,
+            "exposed_s": float,
+            "seen": int,
+            "inside": [int],
+            "expected_s": float,
+            "runs": str,
+            "tiers": [str],
+        }
+    ],
     "findings": list,
-    "files": [{"file": str, "rank": int, "steps": int, "window_s": float, "calls": int, "broken": bool}],
+    "files": [
+        {"file": str, "rank": int, "steps": int, "window_s": float, "calls": int, "broken": bool}
+    ],
     "left_out": [{"reason": str, "kernels": int, "file": str}],
-}  # fmt: skip
+}
 PART: Shape = {
-    "tier": str, "level": str, "part": str, "count": (int, type(None)), "price": COUNT, "cost": COUNT, "power_W": COUNT,
-}  # fmt: skip
+    "tier": str,
+    "level": str,
+    "part": str,
+    "count": (int, type(None)),
+    "price": COUNT,
+    "cost": COUNT,
+    "power_W": COUNT,
+}
 COST: Shape = {
-    "currency": str, "parts": COUNT, "power_W": COUNT, "energy_per_year": COUNT, "years": COUNT, "total": COUNT,
+    "currency": str,
+    "parts": COUNT,
+    "power_W": COUNT,
+    "energy_per_year": COUNT,
+    "years": COUNT,
+    "total": COUNT,
     "unpriced": [str],
-}  # fmt: skip
+}
 FAILURE: Shape = {
-    "tier": str, "part": str, "level": str, "count": int, "nics": int, "endpoints": int, "ranks": int, "share": float,
-    "beyond": str, "cut_off": int,
-}  # fmt: skip
+    "tier": str,
+    "part": str,
+    "level": str,
+    "count": int,
+    "nics": int,
+    "endpoints": int,
+    "ranks": int,
+    "share": float,
+    "beyond": str,
+    "cut_off": int,
+}
 SIZED: Shape = HEAD | {
-    "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int, "switches": int,
-    "cables": int, "oversubscription": float, "pods": int, "planes": int, "paths": int, "tree_levels": int,
+    "endpoints": int,
+    "ports_per_endpoint": int,
+    "rails": int,
+    "radix": int,
+    "ports": int,
+    "spare_ports": int,
+    "switches": int,
+    "cables": int,
+    "oversubscription": float,
+    "pods": int,
+    "planes": int,
+    "paths": int,
+    "tree_levels": int,
     "least_levels": int,
-    "levels": [{
-        "name": str, "switches": int, "per_rail": int, "least": int, "down_ports": int, "up_ports": int,
-        "oversubscription": float, "cables": int, "parallel": int, "optics": int,
-    }],
+    "levels": [
+        {
+            "name": str,
+            "switches": int,
+            "per_rail": int,
+            "least": int,
+            "down_ports": int,
+            "up_ports": int,
+            "oversubscription": float,
+            "cables": int,
+            "parallel": int,
+            "optics": int,
+        }
+    ],
     "notes": [str],
     "failures": [FAILURE],
-}  # fmt: skip
+}
 SIZED_DIRECT: Shape = HEAD | {
-    "topology": str, "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int,
-    "hosts": int, "shape": [int], "spines": int, "switches": int, "cables": int, "oversubscription": float, "bisection": float,
+    "topology": str,
+    "endpoints": int,
+    "ports_per_endpoint": int,
+    "rails": int,
+    "radix": int,
+    "ports": int,
+    "spare_ports": int,
+    "hosts": int,
+    "shape": [int],
+    "spines": int,
+    "switches": int,
+    "cables": int,
+    "oversubscription": float,
+    "bisection": float,
     "diameter": int,
-    "levels": [{
-        "name": str, "switches": int, "ports": int, "others": int, "parallel": int, "cables": int, "load": float, "optics": int,
-    }],
-    "tier": dict, "clos": {"switches": int, "cables": int, "levels": int}, "notes": [str],
+    "levels": [
+        {
+            "name": str,
+            "switches": int,
+            "ports": int,
+            "others": int,
+            "parallel": int,
+            "cables": int,
+            "load": float,
+            "optics": int,
+        }
+    ],
+    "tier": dict,
+    "clos": {"switches": int, "cables": int, "levels": int},
+    "notes": [str],
     "failures": [FAILURE],
     "bill": {"parts": [PART], "cost": (dict, type(None))},
-}  # fmt: skip
+}
 SHOWN: Shape = HEAD | {
     "fabric": {"name": str, "tiers": list},
     "facts": {"tiers": [{"name": str, "links": int, "notes": [str], "levels": list}]},
@@ -308,22 +719,54 @@ SHOWN: Shape = HEAD | {
     "failures": [FAILURE],
 }
 DRAWN: Shape = HEAD | {
-    "fabric": str, "ranks": int,
-    "tiers": [{
-        "name": str, "topology": str, "shape": (list, type(None)), "endpoints": int, "drawn": int, "ranks": int, "domains": int,
-        "max_size": COUNT, "ports": int, "bandwidth_Bps": float, "alpha_s": COUNT, "eta_alpha": float, "eta_beta": float,
-        "in_network": [str],
-        "levels": [{
-            "name": (str, type(None)), "group": int, "groups": int, "alpha_s": float, "oversubscription": float,
-            "uplinks": float, "switches": COUNT, "rails": int, "reached": bool,
-        }],
-    }],
+    "fabric": str,
+    "ranks": int,
+    "tiers": [
+        {
+            "name": str,
+            "topology": str,
+            "shape": (list, type(None)),
+            "endpoints": int,
+            "drawn": int,
+            "ranks": int,
+            "domains": int,
+            "max_size": COUNT,
+            "ports": int,
+            "bandwidth_Bps": float,
+            "alpha_s": COUNT,
+            "eta_alpha": float,
+            "eta_beta": float,
+            "in_network": [str],
+            "levels": [
+                {
+                    "name": (str, type(None)),
+                    "group": int,
+                    "groups": int,
+                    "alpha_s": float,
+                    "oversubscription": float,
+                    "uplinks": float,
+                    "switches": COUNT,
+                    "rails": int,
+                    "reached": bool,
+                }
+            ],
+        }
+    ],
     "text": str,
-}  # fmt: skip
+}
 REPORT: Shape = HEAD | {
-    "fabrics": [{"fabric": str}], "ranks": int, "bytes": int, "verdict": [str],
-    "sections": [{"section": str, "title": str, "exhibits": [{"title": str, "summary": str, "commands": [str], "result": HEAD}]}],
-}  # fmt: skip
+    "fabrics": [{"fabric": str}],
+    "ranks": int,
+    "bytes": int,
+    "verdict": [str],
+    "sections": [
+        {
+            "section": str,
+            "title": str,
+            "exhibits": [{"title": str, "summary": str, "commands": [str], "result": HEAD}],
+        }
+    ],
+}
 PROMISED: dict[str, Shape] = {
     "report": REPORT,
     "price": HEAD | ONE_PRICE,
@@ -366,18 +809,27 @@ PROMISED: dict[str, Shape] = {
 
 
 def differs(value: Any, shape: Any, where: str = "$") -> list[str]:
-    """Where a document breaks its promise; fields may be added anywhere, promised ones keep their order."""
+    """Where a document breaks its promise; fields may be added anywhere, promised ones keep their
+    order."""
     if isinstance(shape, list):
         if not isinstance(value, list):
             return [f"{where}: {type(value).__name__} instead of a list"]
-        return [problem for i, item in enumerate(value) for problem in differs(item, shape[0], f"{where}[{i}]")]
+        return [
+            problem
+            for i, item in enumerate(value)
+            for problem in differs(item, shape[0], f"{where}[{i}]")
+        ]
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return [f"{where}: {type(value).__name__} instead of an object"]
         there = [key for key in value if key in shape]
         if there != list(shape):
             return [f"{where}: fields {there}, promised {list(shape)}"]
-        return [problem for key, inner in shape.items() for problem in differs(value[key], inner, f"{where}.{key}")]
+        return [
+            problem
+            for key, inner in shape.items()
+            for problem in differs(value[key], inner, f"{where}.{key}")
+        ]
     if (isinstance(value, bool) and shape is not bool) or not isinstance(value, shape):
         return [f"{where}: {value!r} is no {shape}"]
     return []
@@ -391,11 +843,13 @@ def test_the_shape_check_sees_what_it_should() -> None:
     assert differs({"a": [{"c": 1}]}, {"a": [{"c": str}]})
 
 
-# --- every command in every format ------------------------------------------------------------------------------------
+# --- every command in every format
+# ------------------------------------------------------------------------------------
 
 
 def is_table(text: str) -> None:
-    """Plain ASCII borders, every line of a table as wide as its neighbours, no escape codes, no trailing blanks."""
+    """Plain ASCII borders, every line of a table as wide as its neighbours, no escape codes, no
+    trailing blanks."""
     assert "\x1b" not in text
     assert not re.search("[\u2500-\u257f]", text)
     assert all(line == line.rstrip() for line in text.splitlines())
@@ -412,7 +866,9 @@ def is_json(text: str) -> None:
     document = json.loads(text, parse_constant=refuse)
     assert list(document)[:2] == ["schema", "colltool"]
     assert document["colltool"] == colltool.__version__
-    assert not list(schema_of(document).iter_errors(document)), "colltool schema says otherwise: colltool/render/shapes.txt"
+    assert not list(schema_of(document).iter_errors(document)), (
+        "colltool schema says otherwise: colltool/render/shapes.txt"
+    )
 
 
 @cache
@@ -439,7 +895,9 @@ def is_markdown(text: str) -> None:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, table
         assert re.fullmatch(r"\|( :---| ---:| \|)+", lines[1]), lines[1]
     for before, after in zip(text.splitlines(), text.splitlines()[1:], strict=False):
-        assert not (before.startswith("|") and after and not after.startswith("|")), f"not set apart from its table: {after}"
+        assert not (before.startswith("|") and after and not after.startswith("|")), (
+            f"not set apart from its table: {after}"
+        )
 
 
 VALID = {"table": is_table, "json": is_json, "csv": is_csv, "markdown": is_markdown}
@@ -470,7 +928,9 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert str(Path(colltool.__file__).parent.parent) not in done.out
 
     if name.startswith("calibrate") or form != FORMATS[list(COMMANDS).index(name) % len(FORMATS)]:
-        return  # a quarter of the commands writes each format; the -o of calibrate is the fabric: tests/cli/test_calibrate_cli.py
+        # a quarter of the commands writes each format; the -o of calibrate is the fabric:
+        # tests/cli/test_calibrate_cli.py
+        return
     file = folder / "written"
     into = run(*args, "-o", str(file))  # the same bytes on two runs
     assert into.out == ""
@@ -488,15 +948,26 @@ print(json.dumps({name: run(*args) for name, args in json.load(sys.stdin).items(
 
 
 def test_another_hash_seed_gives_the_same_bytes(folder: Path) -> None:
-    """What every command leaves behind, in two processes whose sets and dicts are ordered differently; one test, run once."""
+    """What every command leaves behind, in two processes whose sets and dicts are ordered
+    differently; one test, run once."""
     taken = some(COMMANDS, 8)
-    asked = {name: [*COMMANDS[name], "--format", "json" if name != "fabric show" else "table"] for name in taken}
+    asked = {
+        name: [*COMMANDS[name], "--format", "json" if name != "fabric show" else "table"]
+        for name in taken
+    }
     command = [sys.executable, "-c", EVERY, str(Path(__file__).parent)]
     found = []
     for seed in ("1", "2"):
         env = os.environ | {"PYTHONHASHSEED": seed}
         done = subprocess.run(
-            command, input=json.dumps(asked), env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=True
+            command,
+            input=json.dumps(asked),
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
         )
         found.append(json.loads(done.stdout))
     first, second = found
@@ -518,17 +989,26 @@ def test_csv_has_the_full_numbers_of_json(name: str, run: Any, folder: Path) -> 
     rows = list(csv.DictReader(io.StringIO(run(*COMMANDS[name], "--format", "csv").out)))
     document = run(*COMMANDS[name], "--format", "json").json
     if name.startswith("price"):
-        expected = [(row["total_s"], row["busbw_Bps"]) for one in document.get("sizes", [document]) for row in one["results"]]
+        expected = [
+            (row["total_s"], row["busbw_Bps"])
+            for one in document.get("sizes", [document])
+            for row in one["results"]
+        ]
         assert [(float(row["total_s"]), float(row["busbw_Bps"])) for row in rows] == expected
     elif name == "ladder":
-        assert [float(row["realistic_s"]) for row in rows] == [row["realistic"]["total_s"] for row in document["rows"]]
+        assert [float(row["realistic_s"]) for row in rows] == [
+            row["realistic"]["total_s"] for row in document["rows"]
+        ]
     elif name == "diff":
-        assert [(row["where"], float(row["old"])) for row in rows] == [(c["where"], c["old"]) for c in document["changed"]]
+        assert [(row["where"], float(row["old"])) for row in rows] == [
+            (c["where"], c["old"]) for c in document["changed"]
+        ]
     else:
         assert [row["name"] for row in rows] == [fabric["name"] for fabric in document["fabrics"]]
 
 
-# --- -o ------------------------------------------------------------------------------------------------------------------
+# --- -o
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -555,7 +1035,10 @@ def test_an_unknown_suffix_is_refused_with_those_that_are_known(run: Any, folder
     assert ".xlsx" in done.err
     assert ".json, .csv, .md, .html" in done.err
     assert not Path("out.xlsx").exists()
-    assert run("price", "p2p", "-f", "mi300x", "-M", "1MB", "-o", "out.xlsx", "--format", "csv").code == 0
+    assert (
+        run("price", "p2p", "-f", "mi300x", "-M", "1MB", "-o", "out.xlsx", "--format", "csv").code
+        == 0
+    )
 
 
 def test_columns(run: Any) -> None:
@@ -563,8 +1046,14 @@ def test_columns(run: Any) -> None:
     done = run(*args, "--format", "csv", "--columns", "total_s,Algorithm,spec")
     assert done.out.splitlines()[0] == "total_s,algorithm,spec"
     everything = list(csv.DictReader(io.StringIO(run(*args, "--format", "csv").out)))
-    assert [row["total_s"] for row in csv.DictReader(io.StringIO(done.out))] == [row["total_s"] for row in everything]
-    header = next(line for line in run(*args, "--columns", "busbw,algorithm").out.splitlines() if line.startswith("| "))
+    assert [row["total_s"] for row in csv.DictReader(io.StringIO(done.out))] == [
+        row["total_s"] for row in everything
+    ]
+    header = next(
+        line
+        for line in run(*args, "--columns", "busbw,algorithm").out.splitlines()
+        if line.startswith("| ")
+    )
     assert [cell.strip() for cell in header.strip("|").split("|")] == ["busbw", "algorithm"]
     wrong = run(*args, "--columns", "totl")
     assert wrong.code == 2
@@ -614,8 +1103,26 @@ ONTO_ITSELF: dict[str, tuple[str, ...]] = {
     "diff old": ("diff", "old.json", "new.json", "-o", "old.json"),
     "diff new": ("diff", "old.json", "new.json", "-o", "new.json"),
     "contention's fabric": ("contention", "-f", "ITSELF.yaml", "--group", "4", "-o", "ITSELF.yaml"),
-    "contention's layout": ("contention", "-f", "star512", "--layout", "groups.yaml", "-o", "groups.yaml"),
-    "contention's matrix": ("contention", "-f", "star512", "--group", "2", "--matrix", "m.csv", "-o", "m.csv"),
+    "contention's layout": (
+        "contention",
+        "-f",
+        "star512",
+        "--layout",
+        "groups.yaml",
+        "-o",
+        "groups.yaml",
+    ),
+    "contention's matrix": (
+        "contention",
+        "-f",
+        "star512",
+        "--group",
+        "2",
+        "--matrix",
+        "m.csv",
+        "-o",
+        "m.csv",
+    ),
     "calibrate's fabric": ("calibrate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "calibrate's log": ("calibrate", "log.yaml", "-f", "dgx-h100", "-o", "log.yaml"),
     "validate's log": ("validate", "log.csv", "-f", "dgx-h100", "-o", "log.csv"),
@@ -624,13 +1131,67 @@ ONTO_ITSELF: dict[str, tuple[str, ...]] = {
     "report's other": ("report", "-f", "dgx-h100", "--against", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "report's log": ("report", "-f", "dgx-h100", "--log", "log.csv", "-o", "log.csv"),
     "validate's fabric": ("validate", "log.csv", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
-    "one of a list": ("sweep", "ar", "-f", "star512,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
-    "compare's list": ("compare", "ar", "-f", "star512,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
-    "plan's list": ("plan", "job.yaml", "-f", "dgx-h100,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
-    "report's list": ("report", "-f", "dgx-b200,ITSELF.yaml", "-n", "8", "--format", "json", "-o", "ITSELF.yaml"),
+    "one of a list": (
+        "sweep",
+        "ar",
+        "-f",
+        "star512,ITSELF.yaml",
+        "-n",
+        "8",
+        "--format",
+        "json",
+        "-o",
+        "ITSELF.yaml",
+    ),
+    "compare's list": (
+        "compare",
+        "ar",
+        "-f",
+        "star512,ITSELF.yaml",
+        "-n",
+        "8",
+        "--format",
+        "json",
+        "-o",
+        "ITSELF.yaml",
+    ),
+    "plan's list": (
+        "plan",
+        "job.yaml",
+        "-f",
+        "dgx-h100,ITSELF.yaml",
+        "-n",
+        "8",
+        "--format",
+        "json",
+        "-o",
+        "ITSELF.yaml",
+    ),
+    "report's list": (
+        "report",
+        "-f",
+        "dgx-b200,ITSELF.yaml",
+        "-n",
+        "8",
+        "--format",
+        "json",
+        "-o",
+        "ITSELF.yaml",
+    ),
     "a job's model": ("job", "check", "job.yaml", "-o", "config.json"),
     "a plan's model": ("plan", "job.yaml", "-f", "dgx-h100", "-n", "8", "-o", "config.json"),
-    "a plan's job": ("plan", "job.yaml", "-f", "dgx-h100", "-n", "8", "--format", "json", "-o", "job.yaml"),
+    "a plan's job": (
+        "plan",
+        "job.yaml",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "8",
+        "--format",
+        "json",
+        "-o",
+        "job.yaml",
+    ),
     "nccl-tuner": ("export", "nccl-tuner", "-f", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric show": ("fabric", "show", "ITSELF.yaml", "-o", "ITSELF.yaml"),
     "fabric check": ("fabric", "check", "nvl72", "ITSELF.yaml", "-o", "ITSELF.yaml"),
@@ -644,21 +1205,28 @@ def test_nothing_is_written_over_what_is_read(name: str, by: str, run: Any, fold
 
     Path("ITSELF.yaml").write_text((shipped_folder() / "dgx-h100.yaml").read_text())
     Path("ladder.yaml").write_text(
-        "schema: colltool.ladder-file/1\nname: x\nsize: 1MB\nrungs:\n  - {primitive: ar, fabric: ITSELF.yaml, ranks: 8}\n"
+        "schema: colltool.ladder-file/1\nname: x\nsize: 1MB\nrungs:\n  - {primitive: ar, fabric:"
+        " ITSELF.yaml, ranks: 8}\n"
     )
     Path("groups.yaml").write_text("pattern: {kind: block, group: 8}\n")
     Path("m.csv").write_text("0,1\n1,0\n")
     Path("config.json").write_text(
-        '{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4,'
-        ' "num_hidden_layers": 2, "vocab_size": 1000}'
+        '{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512,'
+        ' "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 1000}'
     )
     Path("job.yaml").write_text(
-        "model: config.json\nsequence: 128\nbatch: {global: 8, micro: 1}\ndevice: h100\nstack: megatron\n"
+        "model: config.json\nsequence: 128\nbatch: {global: 8, micro: 1}\ndevice: h100\nstack:"
+        " megatron\n"
     )
     Path("log.yaml").write_text(Path("log.csv").read_text())
     *args, target = ONTO_ITSELF[name]
     link = f"link{Path(target).suffix}"
-    aim = {"its name": target, "a link": link, "a hard link": link, "another path": f"./sub/../{target}"}[by]
+    aim = {
+        "its name": target,
+        "a link": link,
+        "a hard link": link,
+        "another path": f"./sub/../{target}",
+    }[by]
     Path("sub").mkdir()
     if by == "a link":
         Path(aim).symlink_to(target)
@@ -693,7 +1261,9 @@ def test_a_failed_diff_leaves_its_file_alone(run: Any, folder: Path) -> None:
     assert Path("report").read_text() == "precious"
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
+)
 def test_a_file_without_permission(run: Any, folder: Path) -> None:
     Path("out").write_text("precious")
     Path("out").chmod(stat.S_IRUSR)
@@ -702,7 +1272,8 @@ def test_a_file_without_permission(run: Any, folder: Path) -> None:
     assert Path("out").read_text() == "precious"
 
 
-# --- price ----------------------------------------------------------------------------------------------------------------
+# --- price
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def price(run: Any, *args: str) -> Any:
@@ -712,13 +1283,25 @@ def price(run: Any, *args: str) -> Any:
 
 
 def test_the_example_of_the_contract(run: Any) -> None:
-    wires = ("--set", "nvlink.alpha=0.5us", "--set", "launch_overhead=0us")  # the document's, without NCCL's own time
-    document = price(run, "ar", *NVL, *wires, "-M", "16MB", "--ideal", "--algorithm", "hierarchical:ring/ring")
+    # the document's, without NCCL's own time
+    wires = ("--set", "nvlink.alpha=0.5us", "--set", "launch_overhead=0us")
+    document = price(
+        run, "ar", *NVL, *wires, "-M", "16MB", "--ideal", "--algorithm", "hierarchical:ring/ring"
+    )
     (row,) = document["results"]
-    assert (document["schema"], document["fabric"], document["primitive"]) == ("colltool.price/1", "nvl72", "all_reduce")
+    assert (document["schema"], document["fabric"], document["primitive"]) == (
+        "colltool.price/1",
+        "nvl72",
+        "all_reduce",
+    )
     assert (document["ranks"], document["bytes"], document["mode"]) == (144, 16_000_000, "ideal")
     assert (row["algorithm"], row["detail"]) == ("hierarchical", "ring / ring")
-    assert (row["n_alpha"], row["n_beta"], row["overhead_s"], row["software_s"]) == (None, None, 0.0, 0.0)
+    assert (row["n_alpha"], row["n_beta"], row["overhead_s"], row["software_s"]) == (
+        None,
+        None,
+        0.0,
+        0.0,
+    )
     assert row["alpha_s"] == pytest.approx(7.5e-05, rel=1e-12)  # 2 x 71 x 0.5 us + 2 x 2 us
     inside, outside = 2 * 71 / 72 * 16e6 / 900e9, 2 * (1 / 2) * (16e6 / 72) / 50e9
     assert row["bandwidth_s"] == pytest.approx(inside + outside, rel=1e-12)
@@ -730,7 +1313,11 @@ def test_the_example_of_the_contract(run: Any) -> None:
     assert row["shipped_by"] == ["Horovod (hierarchical)"]
     assert (row["leads"], row["why_not"]) == (False, "NCCL does not combine these")
     first = row["phases"][0]
-    assert (first["tier"], first["primitive"], first["algorithm"]) == ("nvlink", "reduce_scatter", "ring")
+    assert (first["tier"], first["primitive"], first["algorithm"]) == (
+        "nvlink",
+        "reduce_scatter",
+        "ring",
+    )
     assert (first["ranks"], first["bytes"], first["n_alpha"]) == (72, 16_000_000, 71)
     assert first["n_beta"] == pytest.approx(71 / 72)
     assert first["alpha_s"] == pytest.approx(3.55e-05)
@@ -745,7 +1332,10 @@ def test_eta_of_the_example(run: Any) -> None:
 
 
 def test_why_others_cannot(run: Any) -> None:
-    cannot = {one["algorithm"]: one["reason"] for one in price(run, "ar", *NVL, "-M", "16MB")["infeasible"]}
+    cannot = {
+        one["algorithm"]: one["reason"]
+        for one in price(run, "ar", *NVL, "-M", "16MB")["infeasible"]
+    }
     assert cannot["rabenseifner"] == "needs a power-of-two rank count, got 144"
     assert "dim-ring" in cannot
     assert all(cannot.values())
@@ -756,7 +1346,9 @@ def test_every_algorithm_runs_or_says_why_not(run: Any) -> None:
     ran, cannot = ({row["algorithm"] for row in document[key]} for key in ("results", "infeasible"))
     assert not ran & cannot
     on_star = price(run, "ar", "-f", "star512", "-M", "16MB")
-    assert ran | cannot == {row["algorithm"] for key in ("results", "infeasible") for row in on_star[key]}
+    assert ran | cannot == {
+        row["algorithm"] for key in ("results", "infeasible") for row in on_star[key]
+    }
 
 
 def test_fastest_first_and_parts_sum_to_the_total(run: Any) -> None:
@@ -764,7 +1356,9 @@ def test_fastest_first_and_parts_sum_to_the_total(run: Any) -> None:
         may_lead = [row["leads"] for row in one["results"]]
         assert may_lead == sorted(may_lead, reverse=True), "what cannot lead stands below what can"
         for kind in {(row["leads"], row["status"]) for row in one["results"]}:
-            totals = [row["total_s"] for row in one["results"] if (row["leads"], row["status"]) == kind]
+            totals = [
+                row["total_s"] for row in one["results"] if (row["leads"], row["status"]) == kind
+            ]
             assert totals == sorted(totals)
         for row in one["results"]:
             parts = [row[name] for name in ("alpha_s", "overhead_s", "bandwidth_s", "software_s")]
@@ -779,12 +1373,21 @@ def test_several_sizes_are_one_document(run: Any) -> None:
     assert all("schema" not in one and "colltool" not in one for one in document["sizes"])
     alone = price(run, "ar", *NVL, "-M", "16MB")
     head = {"schema": document["schema"], "colltool": document["colltool"]}
-    assert alone == head | document["sizes"][1] | {"sizes": [document["sizes"][1]]}, "one size: the list, and its fields on top"
+    assert alone == head | document["sizes"][1] | {"sizes": [document["sizes"][1]]}, (
+        "one size: the list, and its fields on top"
+    )
 
 
 def test_without_a_size_winner_and_runner_up(run: Any) -> None:
     sizes = price(run, "ar", *NVL)["sizes"]
-    assert [one["bytes"] for one in sizes] == [1_000, 64_000, 1_000_000, 16_000_000, 256_000_000, 1_000_000_000]
+    assert [one["bytes"] for one in sizes] == [
+        1_000,
+        64_000,
+        1_000_000,
+        16_000_000,
+        256_000_000,
+        1_000_000_000,
+    ]
     for one in sizes:
         best, second = one["results"]
         assert best["total_s"] <= second["total_s"]
@@ -802,13 +1405,17 @@ def test_top(run: Any) -> None:
     assert {row["status"] for row in leading} == {"shipped"}
     assert two["results"] == leading[:2]
     assert two["infeasible"] == everything["infeasible"]
-    assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99")["results"] == leading, "what may not lead is not counted"
+    assert price(run, "ar", *NVL, "-M", "16MB", "--top", "99")["results"] == leading, (
+        "what may not lead is not counted"
+    )
     assert "not ranked" in run("price", "ar", *NVL, "-M", "16MB", "--all").out
     assert "not ranked" not in run("price", "ar", *NVL, "-M", "16MB", "--top", "99", "--all").out
 
 
 def test_what_may_not_lead_stands_apart_for_several_sizes_too(run: Any) -> None:
-    ranked, apart = run("price", "ar", *NVL, "-M", "1MB,1GB", "--all").out.split("not ranked: nobody gets these times")
+    ranked, apart = run("price", "ar", *NVL, "-M", "1MB,1GB", "--all").out.split(
+        "not ranked: nobody gets these times"
+    )
     assert "inner-ring" not in ranked
     assert apart.count("| inner-ring") == 2
     assert "hypothetical: on hardware that does not exist" in apart
@@ -822,10 +1429,20 @@ def test_a_row_says_what_algorithm_takes(run: Any) -> None:
 
 def test_csv_says_what_was_asked_in_every_row(run: Any, folder: Path) -> None:
     for name, expected in {
-        "price": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "144", "bytes": "16000000"},
+        "price": {
+            "fabric": "nvl72",
+            "primitive": "all_reduce",
+            "ranks": "144",
+            "bytes": "16000000",
+        },
         "price winners": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "144"},
         "crossover": {"fabric": "nvl72", "primitive": "all_reduce", "ranks": "2304"},
-        "breakdown": {"fabric": "nvl72", "collective": "all_reduce", "group_ranks": "144", "message_bytes": "16000000"},
+        "breakdown": {
+            "fabric": "nvl72",
+            "collective": "all_reduce",
+            "group_ranks": "144",
+            "message_bytes": "16000000",
+        },
         "ladder": {"ranks": "512", "bytes": "16000000"},
         "verify fabric": {"fabric": "dgx-h100", "primitive": "all_reduce", "ranks": "16"},
         "contention": {"fabric": "torus512", "primitive": "all_reduce", "ranks": "6"},
@@ -846,14 +1463,19 @@ def test_csv_of_crossover_has_pairs_and_winners(run: Any) -> None:
     crossings = [crossing["bytes"] for pair in document["pairs"] for crossing in pair["crossings"]]
     assert [float(row["bytes"]) for row in rows if row["kind"] == "crossing"] == crossings
     winners = [(one["from_bytes"], one["algorithm"]) for one in document["winners"]]
-    assert [(float(row["from_bytes"]), row["algorithm"]) for row in rows if row["kind"] == "winner"] == winners
+    assert [
+        (float(row["from_bytes"]), row["algorithm"]) for row in rows if row["kind"] == "winner"
+    ] == winners
 
 
 def test_of_expected_is_beside_the_error(run: Any, folder: Path) -> None:
-    """A measurement that takes longer than the price reaches less than all of the expected bandwidth."""
+    """A measurement that takes longer than the price reaches less than all of the expected
+    bandwidth."""
     document = run(*COMMANDS["validate"], "--format", "json").json
     for point in document["series"][0]["points"]:
-        assert point["of_expected"] == pytest.approx(point["busbw_measured_Bps"] / point["busbw_expected_Bps"])
+        assert point["of_expected"] == pytest.approx(
+            point["busbw_measured_Bps"] / point["busbw_expected_Bps"]
+        )
         assert point["of_expected"] == pytest.approx(1 + point["relative_error"])
     assert "of expected" in run(*COMMANDS["validate"], "--all").out
 
@@ -867,11 +1489,17 @@ def test_algorithm_restricts(run: Any) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [("ar", "all-reduce", "all_reduce", "AllReduce", "all_reduce_perf"), ("bc", "broadcast"), ("a2a", "all-to-all")],
+    [
+        ("ar", "all-reduce", "all_reduce", "AllReduce", "all_reduce_perf"),
+        ("bc", "broadcast"),
+        ("a2a", "all-to-all"),
+    ],
     ids=lambda names: names[0],
 )
 def test_a_primitive_by_any_of_its_names(names: tuple[str, ...], run: Any) -> None:
-    assert len({run("price", name, "-f", "nvl72", "-n", "72", "-M", "1MB").out for name in names}) == 1
+    assert (
+        len({run("price", name, "-f", "nvl72", "-n", "72", "-M", "1MB").out for name in names}) == 1
+    )
 
 
 def test_a_fabric_by_name_file_name_or_path(run: Any, folder: Path) -> None:
@@ -896,14 +1524,35 @@ def test_set_overrides_one_value(run: Any) -> None:
 
 def test_set_repeats_and_the_last_one_wins(run: Any) -> None:
     args = ("ar", "-f", "nvl72", "-n", "72", "-M", "16MB", "--algorithm", "ring")
-    twice = price(run, *args, "--set", "nvlink.alpha=9us", "--set", "nvlink.alpha=1us", "--set", "launch_overhead=5us")
+    twice = price(
+        run,
+        *args,
+        "--set",
+        "nvlink.alpha=9us",
+        "--set",
+        "nvlink.alpha=1us",
+        "--set",
+        "launch_overhead=5us",
+    )
     assert twice["results"][0]["alpha_s"] == pytest.approx(142e-6)
     assert twice["results"][0]["overhead_s"] == pytest.approx(5e-6)
 
 
 def test_set_reaches_a_level(run: Any) -> None:
-    args = ("a2a", "-f", "dgx-h100", "-M", "64MB", "--algorithm", "pairwise", "--placement", "scattered")
-    free, full = (price(run, *args, "--set", f"ib.levels.spine.oversubscription={s}") for s in (1, 4))
+    args = (
+        "a2a",
+        "-f",
+        "dgx-h100",
+        "-M",
+        "64MB",
+        "--algorithm",
+        "pairwise",
+        "--placement",
+        "scattered",
+    )
+    free, full = (
+        price(run, *args, "--set", f"ib.levels.spine.oversubscription={s}") for s in (1, 4)
+    )
     assert full["results"][0]["total_s"] > free["results"][0]["total_s"]
 
 
@@ -922,7 +1571,13 @@ READINGS = {
     "ring alpha": (("--ring-alpha", "worst"), {"ring_alpha": "worst"}),
     "tree beta": (("--tree-beta", "1.5"), {"tree_beta": 1.5}),
 }
-DEFAULTS = {"pipelining": "asymptotic", "phases": "sequential", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0}
+DEFAULTS = {
+    "pipelining": "asymptotic",
+    "phases": "sequential",
+    "placement": "packed",
+    "ring_alpha": "mean",
+    "tree_beta": 2.0,
+}
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -946,13 +1601,17 @@ def test_readings_other_than_the_usual_are_named_in_a_table(name: str, run: Any)
     assert f"{key}={value}" in run("price", "ar", *NVL, "-M", "16MB", *options).out
 
 
-# --- the other commands ----------------------------------------------------------------------------------------------------
+# --- the other commands
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_crossover_runs_without_options(run: Any) -> None:
     document = run("crossover", "--format", "json").json
     assert (document["fabric"], document["primitive"]) == ("nvl72", "all_reduce")
-    assert [(pair["a"], pair["b"]) for pair in document["pairs"]] == [("ring", "tree"), ("ring", "double-binary-tree")]
+    assert [(pair["a"], pair["b"]) for pair in document["pairs"]] == [
+        ("ring", "tree"),
+        ("ring", "double-binary-tree"),
+    ]
 
 
 @pytest.mark.parametrize("primitive", ["ar", "a2a", "bc", "reduce"])
@@ -967,28 +1626,51 @@ def test_a_crossing_is_where_the_two_cost_the_same(run: Any) -> None:
     assert crossings
     for pair, crossing in crossings:
         names = f"{pair['a']},{pair['b']}"
-        at = price(run, "ar", "-f", "nvl72", "-n", "72", "-M", repr(crossing["bytes"]), "--algorithm", names)["results"]
+        at = price(
+            run,
+            "ar",
+            "-f",
+            "nvl72",
+            "-n",
+            "72",
+            "-M",
+            repr(crossing["bytes"]),
+            "--algorithm",
+            names,
+        )["results"]
         assert at[0]["total_s"] == pytest.approx(at[1]["total_s"], rel=1e-9)
         for factor, winner in ((0.9, "faster_below"), (1.1, "faster_above")):
             size = repr(crossing["bytes"] * factor)
-            rows = price(run, "ar", "-f", "nvl72", "-n", "72", "-M", size, "--algorithm", names)["results"]
+            rows = price(run, "ar", "-f", "nvl72", "-n", "72", "-M", size, "--algorithm", names)[
+                "results"
+            ]
             assert min(rows, key=lambda row: row["total_s"])["algorithm"] == crossing[winner]
 
 
 def test_crossover_has_the_approximations_beside(run: Any) -> None:
     document = run("crossover", "ar", "-f", "nvl72", "-n", "72", "--format", "json").json
-    assert list(document["pairs"][0]["approximations"]) == ["N*alpha*BW/log2N", "N*alpha*BW/(log2N-1)", "N*alpha*BW"]
+    assert list(document["pairs"][0]["approximations"]) == [
+        "N*alpha*BW/log2N",
+        "N*alpha*BW/(log2N-1)",
+        "N*alpha*BW",
+    ]
 
 
 def test_breakdown_is_the_fastest_price_with_baselines(run: Any) -> None:
     document = run("breakdown", "ar", *NVL, "-M", "16MB", "--format", "json").json
-    best = next(row for row in price(run, "ar", *NVL, "-M", "16MB")["results"] if row["status"] != "hypothetical")
+    best = next(
+        row
+        for row in price(run, "ar", *NVL, "-M", "16MB")["results"]
+        if row["status"] != "hypothetical"
+    )
     assert document["results"] == [best]
     assert "ring" in [row["algorithm"] for row in document["baselines"]]
 
 
 def test_breakdown_phases_sum_to_the_total(run: Any) -> None:
-    (row,) = run("breakdown", "ar", *NVL, "-M", "16MB", "--phases", "sequential", "--format", "json").json["results"]
+    (row,) = run(
+        "breakdown", "ar", *NVL, "-M", "16MB", "--phases", "sequential", "--format", "json"
+    ).json["results"]
     for field in ("alpha_s", "bandwidth_s"):
         assert sum(phase[field] for phase in row["phases"]) == pytest.approx(row[field], rel=1e-12)
 
@@ -1004,12 +1686,16 @@ def test_ladder_gaps_and_rows(run: Any) -> None:
     for rows in by_primitive.values():
         assert min(row["gap_ideal"] for row in rows) == 1.0
         best = min(row["ideal"]["total_s"] for row in rows)
-        assert [row["gap_ideal"] for row in rows] == pytest.approx([row["ideal"]["total_s"] / best for row in rows])
+        assert [row["gap_ideal"] for row in rows] == pytest.approx(
+            [row["ideal"]["total_s"] / best for row in rows]
+        )
 
 
 def test_a_ladder_of_ones_own(run: Any, folder: Path) -> None:
     rung = "{primitive: ar, fabric: star512, algorithm: ring}"
-    Path("mine.yaml").write_text(f"schema: colltool.ladder-file/1\nname: mine\nsize: 1MB\nrungs:\n  - {rung}\n")
+    Path("mine.yaml").write_text(
+        f"schema: colltool.ladder-file/1\nname: mine\nsize: 1MB\nrungs:\n  - {rung}\n"
+    )
     document = run("ladder", "mine.yaml", "--format", "json").json
     assert (document["ladder"], document["bytes"], len(document["rows"])) == ("mine", 1_000_000, 1)
 
@@ -1070,8 +1756,12 @@ def test_fabric_check_reports_every_file(run: Any, folder: Path) -> None:
     assert run("fabric", "check", "nvl72").code == 0
 
 
-@pytest.mark.parametrize(("command", "good"), [("fabric", ("nvl72", "mi300x")), ("job", ("gpt3-175b", "llama3-70b"))])
-def test_a_file_that_is_missing_hides_nothing_of_the_others(run: Any, folder: Path, command: str, good: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "good"), [("fabric", ("nvl72", "mi300x")), ("job", ("gpt3-175b", "llama3-70b"))]
+)
+def test_a_file_that_is_missing_hides_nothing_of_the_others(
+    run: Any, folder: Path, command: str, good: tuple[str, str]
+) -> None:
     done = run(command, "check", good[0], "nosuch", good[1])
     assert (done.code, done.out) == (2, "")
     for name in good:
@@ -1090,10 +1780,15 @@ def test_fabric_list_is_what_fabric_takes(run: Any) -> None:
 def test_explain_puts_the_same_numbers_in(run: Any) -> None:
     args = ("-f", "nvl72", "-n", "72", "-M", "16MB")
     explained = run("explain", "ring", "ar", *args, "--format", "json").json
-    assert explained["primitives"][0]["result"] == price(run, "ar", *args, "--algorithm", "ring")["results"][0]
+    assert (
+        explained["primitives"][0]["result"]
+        == price(run, "ar", *args, "--algorithm", "ring")["results"][0]
+    )
 
 
-@pytest.mark.parametrize("args", [("--version",), ("--help",), ("-h",), ("price", "--help"), ("fabric", "show", "-h")])
+@pytest.mark.parametrize(
+    "args", [("--version",), ("--help",), ("-h",), ("price", "--help"), ("fabric", "show", "-h")]
+)
 def test_help_and_version_go_to_stdout(args: tuple[str, ...], run: Any) -> None:
     done = run(*args)
     assert done.code == 0

@@ -33,7 +33,9 @@ def test_a_terminal_has_the_tree_of_fabric_show(run: Any) -> None:
 
 
 def test_what_if_is_drawn(run: Any) -> None:
-    done = run("fabric", "draw", "nvl72", "--set", "ib.levels.spine.oversubscription=2", "--format", "svg")
+    done = run(
+        "fabric", "draw", "nvl72", "--set", "ib.levels.spine.oversubscription=2", "--format", "svg"
+    )
     assert "with ib.levels.spine.oversubscription=2" in done.out
     assert ">uplinks 2:1<" in done.out
     document = run("fabric", "draw", "nvl72", "--set", "ib.size=8", "--format", "json").json
@@ -60,7 +62,9 @@ def test_a_page_has_the_drawing(run: Any, folder: Path) -> None:
         (("nvl72", "--set", "ib.sise=4", "-o", "x.svg"), "did you mean 'size'"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(args: tuple[str, ...], words: str, run: Any, folder: Path) -> None:
+def test_what_cannot_be_drawn_is_refused(
+    args: tuple[str, ...], words: str, run: Any, folder: Path
+) -> None:
     done = run("fabric", "draw", *args)
     assert (done.code, done.out) == (2, "")
     assert words in done.err

@@ -1,4 +1,5 @@
-"""Bad command lines: exit 2, nothing on stdout, and a message that says what was found and what to type next."""
+"""Bad command lines: exit 2, nothing on stdout, and a message that says what was found and what to
+type next."""
 
 from __future__ import annotations
 
@@ -11,17 +12,20 @@ import pytest
 from colltool.base.formatting import parse_size
 
 AR_KNOWN = (
-    "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "
-    "recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring, dim-ring-bidirectional, "
-    "multi-ring, dim-rabenseifner, all-axes, gateway-ring, forest, tacos, multi-link-ring, in-network, multi-rail-ring, "
-    "outer-ring, inner-ring, multi-rail-tree, hierarchical, leader, parameter-server"
+    "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot,"
+    " two-shot, recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring,"
+    " dim-ring-bidirectional, multi-ring, dim-rabenseifner, all-axes, gateway-ring, forest, tacos,"
+    " multi-link-ring, in-network, multi-rail-ring, outer-ring, inner-ring, multi-rail-tree,"
+    " hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (
-    "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"
+    "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc"
+    " (broadcast), reduce (reduce), p2p (p2p)"
 )
 NAMES = (
-    "price crossover breakdown compare sweep sensitivity ladder serve reshard plan contention verify calibrate "
-    "validate trace doctor report diff explain export fabric job library schema mcp guide"
+    "price crossover breakdown compare sweep sensitivity ladder serve reshard plan contention"
+    " verify calibrate validate trace doctor report diff explain export fabric job library schema"
+    " mcp guide"
 )
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"
@@ -36,20 +40,30 @@ EXACT: dict[str, tuple[str, ...]] = {
     "bogus": ("error: no command 'bogus'", f"  {COMMANDS}"),
     "contention -f torus512 --group 8 -p a2a -a ring": (
         "error: --algorithm: group 'g0': no algorithm 'ring' for all-to-all",
-        "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct, shortest-path, dim-by-dim, mcf, "
-        "in-network, outer-pairwise, inner-pairwise",
+        (
+            "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct,"
+            " shortest-path, dim-by-dim, mcf, in-network, outer-pairwise, inner-pairwise"
+        ),
     ),
     "price ar -f nvl72 --set nvlink.eta.beta=80%": (
-        "error: --set nvlink.eta.beta=80%: expected a number from 0.000001 to 1, such as 0.8, got '80%'",
+        (
+            "error: --set nvlink.eta.beta=80%: expected a number from 0.000001 to 1, such as 0.8,"
+            " got '80%'"
+        ),
         "  write 0.8",
     ),
     "price ar -f clos-4to1 --set fabric.levels.core.oversubscription=3:1": (
-        "error: --set fabric.levels.core.oversubscription=3:1: expected a number from 1 to 1000, such as 2, "
-        "or hop by hop, such as {uplinks: 2}, got '3:1'",
+        (
+            "error: --set fabric.levels.core.oversubscription=3:1: expected a number from 1 to"
+            " 1000, such as 2, or hop by hop, such as {uplinks: 2}, got '3:1'"
+        ),
         "  write 3",
     ),
     "price ar -f nvl72 --set nvlink.alpha=3e-6": (
-        "error: --set nvlink.alpha=3e-6: expected a time from 0.1 ns to 1 s, such as 0.5us, got 3e-06",
+        (
+            "error: --set nvlink.alpha=3e-6: expected a time from 0.1 ns to 1 s, such as 0.5us, got"
+            " 3e-06"
+        ),
         "  are these seconds? write 3us",
     ),
     "pricee ar": ("error: no command 'pricee'", f"  did you mean 'price'? {COMMANDS}"),
@@ -65,13 +79,22 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: no file and no shipped fabric is called 'zzz.yaml'",
         "  list the shipped ones: colltool fabric list",
     ),
-    "fabric show zzz": ("error: no file and no shipped fabric is called 'zzz'", "  list the shipped ones: colltool fabric list"),
-    "price ar -f directory": ("error: directory: is a directory, expected a fabric file", "  give a file in it"),
+    "fabric show zzz": (
+        "error: no file and no shipped fabric is called 'zzz'",
+        "  list the shipped ones: colltool fabric list",
+    ),
+    "price ar -f directory": (
+        "error: directory: is a directory, expected a fabric file",
+        "  give a file in it",
+    ),
     "price ar -f nvl72 -M 1MB --algorithm rong": (
         "error: no algorithm 'rong' for all-reduce",
         f"  did you mean 'ring'? {AR_KNOWN}",
     ),
-    "ladder n51": ("error: no file and no shipped ladder is called 'n51'", "  did you mean 'n512'? shipped: n512"),
+    "ladder n51": (
+        "error: no file and no shipped ladder is called 'n51'",
+        "  did you mean 'n512'? shipped: n512",
+    ),
     # sizes
     "price ar -f nvl72 -M 16M": (
         "error: --size: 'M' is not a unit of size in '16M'",
@@ -81,13 +104,34 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: --size: 'Mb' is not a unit of size in '16Mb'",
         "  a size is in bytes, not bits: write 16MB if that is what you mean",
     ),
-    "price ar -f nvl72 -M 16XB": ("error: --size: 'XB' is not a unit of size in '16XB'", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M 16us": ("error: --size: 'us' is not a unit of size in '16us'", f"  {WRITE_SIZE}"),
-    "price ar -f nvl72 -M 0": ("error: --size: a size of 0 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 0MB": ("error: --size: a size of 0MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M -1MB": ("error: --size: a size of -1MB is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 1e30": ("error: --size: a size of 1e30 is outside 1 byte .. 1 EB", f"  {PER_RANK}"),
-    "price ar -f nvl72 -M 1e999": ("error: --size: '1e999' is too large for a size", f"  {WRITE_SIZE}"),
+    "price ar -f nvl72 -M 16XB": (
+        "error: --size: 'XB' is not a unit of size in '16XB'",
+        f"  {WRITE_SIZE}",
+    ),
+    "price ar -f nvl72 -M 16us": (
+        "error: --size: 'us' is not a unit of size in '16us'",
+        f"  {WRITE_SIZE}",
+    ),
+    "price ar -f nvl72 -M 0": (
+        "error: --size: a size of 0 is outside 1 byte .. 1 EB",
+        f"  {PER_RANK}",
+    ),
+    "price ar -f nvl72 -M 0MB": (
+        "error: --size: a size of 0MB is outside 1 byte .. 1 EB",
+        f"  {PER_RANK}",
+    ),
+    "price ar -f nvl72 -M -1MB": (
+        "error: --size: a size of -1MB is outside 1 byte .. 1 EB",
+        f"  {PER_RANK}",
+    ),
+    "price ar -f nvl72 -M 1e30": (
+        "error: --size: a size of 1e30 is outside 1 byte .. 1 EB",
+        f"  {PER_RANK}",
+    ),
+    "price ar -f nvl72 -M 1e999": (
+        "error: --size: '1e999' is too large for a size",
+        f"  {WRITE_SIZE}",
+    ),
     "price ar -f nvl72 -M nan": ("error: --size: 'nan' is not a size", f"  {WRITE_SIZE}"),
     "price ar -f nvl72 -M inf": ("error: --size: 'inf' is not a size", f"  {WRITE_SIZE}"),
     "price ar -f nvl72 -M MB,,": (
@@ -99,19 +143,31 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: --ranks: 100 ranks leave a domain half full on nvl72 (nvlink 72, ib 32)",
         "  the nearest sizes that fill whole domains are 72 and 144",
     ),
-    "price ar -f nvl72 -n 1": ("error: --ranks: a collective needs at least 2 ranks, got 1", "  take 2 to 2304"),
-    "price ar -f nvl72 -n -4": ("error: --ranks: a collective needs at least 2 ranks, got -4", "  take 2 to 2304"),
+    "price ar -f nvl72 -n 1": (
+        "error: --ranks: a collective needs at least 2 ranks, got 1",
+        "  take 2 to 2304",
+    ),
+    "price ar -f nvl72 -n -4": (
+        "error: --ranks: a collective needs at least 2 ranks, got -4",
+        "  take 2 to 2304",
+    ),
     "price ar -f nvl72 -n 99999": (
         "error: --ranks: 99999 ranks do not fit: nvl72 has 2304",
         "  take at most 2304",
     ),
     # algorithms that cannot run
     "price ar -f nvl72 -n 144 -M 1MB --algorithm rabenseifner": (
-        "error: --algorithm: rabenseifner cannot run here: needs a power-of-two rank count, got 144",
+        (
+            "error: --algorithm: rabenseifner cannot run here: needs a power-of-two rank count,"
+            " got 144"
+        ),
         "  price without --algorithm lists all",
     ),
     "price ar -f nvl72 -n 72 -M 1MB --algorithm hierarchical:ring/ring": (
-        "error: --algorithm: hierarchical cannot run here: needs a group over several tiers; 72 ranks lie inside nvlink",
+        (
+            "error: --algorithm: hierarchical cannot run here: needs a group over several tiers; 72"
+            " ranks lie inside nvlink"
+        ),
         "  price without --algorithm lists all",
     ),
     "price ar -f nvl72 -n 144 -M 1MB --algorithm hierarchical:ring": (
@@ -126,7 +182,10 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: --algorithm: a crossover needs two algorithms",
         "  name two: --algorithm ring,tree",
     ),
-    "explain ring p2p": ("error: ring is no algorithm for p2p", "  it computes all-reduce, all-gather, reduce-scatter"),
+    "explain ring p2p": (
+        "error: ring is no algorithm for p2p",
+        "  it computes all-reduce, all-gather, reduce-scatter",
+    ),
     "explain ring ar -f nvl72": (
         "error: --size: numbers need a fabric and a size",
         "  add -f nvl72 -M 16MB, or leave both out",
@@ -136,7 +195,10 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  add -f nvl72 -M 16MB, or leave both out",
     ),
     # --set
-    "price ar -f nvl72 --set foo": ("error: --set foo: expected KEY=VALUE", "  write --set nvlink.alpha=1us"),
+    "price ar -f nvl72 --set foo": (
+        "error: --set foo: expected KEY=VALUE",
+        "  write --set nvlink.alpha=1us",
+    ),
     "price ar -f nvl72 --set nvlnk.alpha=1us": (
         "error: --set nvlnk.alpha=1us: unknown tier 'nvlnk'",
         "  did you mean 'nvlink'? known: nvlink, ib",
@@ -146,13 +208,21 @@ EXACT: dict[str, tuple[str, ...]] = {
         "  is the unit missing? write 5us or 5ns",
     ),
     "price ar -f nvl72 --set ib.levels.spine.oversubscription=0.5": (
-        "error: --set ib.levels.spine.oversubscription=0.5: expected a number from 1 to 1000, such as 2, "
-        "or hop by hop, such as {uplinks: 2}, got 0.5",
+        (
+            "error: --set ib.levels.spine.oversubscription=0.5: expected a number from 1 to 1000,"
+            " such as 2, or hop by hop, such as {uplinks: 2}, got 0.5"
+        ),
     ),
     # readings
-    "price ar -f nvl72 --pipelining bogus": ("error: --pipelining: 'bogus' is not known", f"  {PIPELINING}"),
+    "price ar -f nvl72 --pipelining bogus": (
+        "error: --pipelining: 'bogus' is not known",
+        f"  {PIPELINING}",
+    ),
     "price ar -f nvl72 --pipelining 0": ("error: --pipelining: 0 is not known", f"  {PIPELINING}"),
-    "price ar -f nvl72 --pipelining 2.5": ("error: --pipelining: '2.5' is not known", f"  {PIPELINING}"),
+    "price ar -f nvl72 --pipelining 2.5": (
+        "error: --pipelining: '2.5' is not known",
+        f"  {PIPELINING}",
+    ),
     "price ar -f nvl72 --tree-beta 3": (
         "error: --tree-beta: must lie between 1 and 2, got 3.0",
         "  2 is a single port; 1 needs two ports",
@@ -166,25 +236,43 @@ EXACT: dict[str, tuple[str, ...]] = {
         "error: broken.json:2:1: not JSON: Expecting property name enclosed in double quotes",
         f"  {WRITE_JSON}",
     ),
-    "diff list.json old.json": ("error: list.json: not a JSON document of colltool", f"  {WRITE_JSON}"),
+    "diff list.json old.json": (
+        "error: list.json: not a JSON document of colltool",
+        f"  {WRITE_JSON}",
+    ),
     "diff deep.json old.json": ("error: deep.json: not JSON: nested too deeply", f"  {WRITE_JSON}"),
     "diff binary old.json": (
         "error: binary: is not UTF-8 text, but looks like UTF-16",
         "  convert it: iconv -f UTF-16 -t UTF-8 binary > FILE",
     ),
-    "diff old.json missing": ("error: missing: cannot be read: No such file or directory", "  give the path of a JSON file"),
-    "diff old.json directory": ("error: directory: is a directory, expected a JSON file", "  give a file in it"),
+    "diff old.json missing": (
+        "error: missing: cannot be read: No such file or directory",
+        "  give the path of a JSON file",
+    ),
+    "diff old.json directory": (
+        "error: directory: is a directory, expected a JSON file",
+        "  give a file in it",
+    ),
     "diff old.json price.json": (
         "error: documents of different commands: colltool.ladder/1 and colltool.price/1",
         "  compare two outputs of the same command",
     ),
-    "diff old.json new.json --rtol -1": ("error: --rtol: '-1' is not a share of at least 0", "  write 1% or 0.01"),
-    "diff old.json new.json --rtol nan": ("error: --rtol: 'nan' is not a share of at least 0", "  write 1% or 0.01"),
+    "diff old.json new.json --rtol -1": (
+        "error: --rtol: '-1' is not a share of at least 0",
+        "  write 1% or 0.01",
+    ),
+    "diff old.json new.json --rtol nan": (
+        "error: --rtol: 'nan' is not a share of at least 0",
+        "  write 1% or 0.01",
+    ),
     "ladder --check price.json": (
         "error: documents of different commands: colltool.price/1 and colltool.ladder/1",
         "  compare two outputs of the same command",
     ),
-    "ladder --check missing": ("error: missing: cannot be read: No such file or directory", "  give the path of a JSON file"),
+    "ladder --check missing": (
+        "error: missing: cannot be read: No such file or directory",
+        "  give the path of a JSON file",
+    ),
     # fabric files
     "price ar -f empty.yaml": (f"error: empty.yaml:3:8: {NO_TIERS}",),
     "fabric check empty.yaml directory": (
@@ -201,10 +289,18 @@ SAYS: dict[str, tuple[str, ...]] = {
     "price": ("PRIM is missing", "ar, ag, rs", "price -h"),
     "price ar": ("--fabric is missing", "nvl72", "colltool fabric list"),
     "price ar extra -f nvl72": ("(extra)", "price -h"),
-    "price ar -f nvl72 --fromat json": ("no option '--fromat'", "did you mean '--format'?", "price -h"),
+    "price ar -f nvl72 --fromat json": (
+        "no option '--fromat'",
+        "did you mean '--format'?",
+        "price -h",
+    ),
     "price ar -f nvl72 -n many": ("--ranks: 'many' is not a whole number", "-n 8"),
     "price ar -f nvl72 --top 0": ("--top", "1"),
-    "price ar -f nvl72 --format jsom": ("--format: 'jsom'", "did you mean 'json'?", "table, json, csv, markdown"),
+    "price ar -f nvl72 --format jsom": (
+        "--format: 'jsom'",
+        "did you mean 'json'?",
+        "table, json, csv, markdown",
+    ),
     "price ar -f nvl72 --placement weird": ("--placement", "weird", "packed", "scattered"),
     "price ar -f nvl72 --phases weird": ("--phases", "weird", "sequential", "pipelined"),
     "price ar -f nvl72 --ring-alpha max": ("--ring-alpha", "max", "mean", "worst"),
@@ -218,11 +314,14 @@ SAYS: dict[str, tuple[str, ...]] = {
     "fabric check": ("FILE... is missing", "fabric check -h"),
     "explain rng": ("no algorithm 'rng'", "did you mean 'ring'?"),
     "price ar -f nvl72 --set nvlink.alfa=1us": ("unknown key 'alfa'", "did you mean 'alpha'?"),
-    "price ar -f nvl72 -n 144 -M 1MB --algorithm hierarchical:ring/rong": ("no algorithm 'rong'", "did you mean 'ring'?"),
+    "price ar -f nvl72 -n 144 -M 1MB --algorithm hierarchical:ring/rong": (
+        "no algorithm 'rong'",
+        "did you mean 'ring'?",
+    ),
 }
 
-# the same for input that has to be refused with advice, however it is worded: each was once taken silently, or answered
-# with words that do not help
+# the same for input that has to be refused with advice, however it is worded: each was once taken
+# silently, or answered with words that do not help
 REFUSED: dict[str, tuple[str, ...]] = {
     "price ar -f nvl72 -M 1MB, ": ("1MB,",),
     "price ar -f nvl72 -M 1MB --algorithm= ": ("--algorithm",),
@@ -257,10 +356,16 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "export nccl-tuner -f dgx-h100 --channels many": ("--channels: 'many' is not a whole number",),
     # shares
     "diff old.json new.json --rtol 10": ("--rtol: '10' is 1000%", "write 10%"),
-    "validate log.csv -f dgx-h100 --max-mape 0": ("--max-mape: '0' is not a positive share", "15% or 0.15"),
+    "validate log.csv -f dgx-h100 --max-mape 0": (
+        "--max-mape: '0' is not a positive share",
+        "15% or 0.15",
+    ),
     # outputs that are none
     "price ar -f nvl72 -M 1MB -o=": ("--output: is not the name of a file",),
-    "export astra-sim -f dgx-h100 -o -": ("--output: two files do not go to the terminal", "-o astra"),
+    "export astra-sim -f dgx-h100 -o -": (
+        "--output: two files do not go to the terminal",
+        "-o astra",
+    ),
     "export astra-sim -f dgx-h100 -o=": ("--output: is not the name of a file",),
     "calibrate log.csv -f dgx-h100 -o -": ("--output: a fabric file ends in .yaml",),
     # documents with what no output holds
@@ -281,7 +386,13 @@ def unusable(folder: Path) -> Path:
     Path("list.json").write_text("[]")
     Path("object.json").write_text("{}")
     Path("deep.json").write_text("[" * 100_000)
-    for name, value in (("nan", "NaN"), ("minus", "-Infinity"), ("inf", "1e999"), ("huge", "9" * 5000), ("half", '"\\ud800"')):
+    for name, value in (
+        ("nan", "NaN"),
+        ("minus", "-Infinity"),
+        ("inf", "1e999"),
+        ("huge", "9" * 5000),
+        ("half", '"\\ud800"'),
+    ):
         Path(f"{name}.json").write_text(f'{{"schema": "colltool.ladder/1", "x": [1, {value}]}}')
     Path("binary").write_bytes(b"\xff\xfe\x00")
     Path("empty.yaml").write_text("schema: colltool.fabric/1\nname: x\ntiers: []\n")
@@ -290,7 +401,11 @@ def unusable(folder: Path) -> Path:
 
 def split(line: str) -> list[str]:
     """Words, where ``--option= `` gives an empty value."""
-    return [word for part in line.split() for word in ([part[:-1], ""] if re.fullmatch("--?[a-z]+=", part) else [part])]
+    return [
+        word
+        for part in line.split()
+        for word in ([part[:-1], ""] if re.fullmatch("--?[a-z]+=", part) else [part])
+    ]
 
 
 @pytest.mark.parametrize("line", EXACT)
@@ -309,15 +424,28 @@ def test_what_stderr_speaks_of(line: str, run: Any, unusable: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
-@pytest.mark.parametrize("line", ["price ar -f nvl72 -n 100 -M 16MB", "crossover qux", "breakdown ar -f zzz -M 1MB", "ladder zzz",
-                                  "diff old.json price.json", "explain rng", "fabric show zzz", "fabric check zzz"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "price ar -f nvl72 -n 100 -M 16MB",
+        "crossover qux",
+        "breakdown ar -f zzz -M 1MB",
+        "ladder zzz",
+        "diff old.json price.json",
+        "explain rng",
+        "fabric show zzz",
+        "fabric check zzz",
+    ],
+)
 def test_stdout_is_empty_in_every_format(line: str, form: str, run: Any, unusable: Path) -> None:
     done = run(*split(line), "--format", form)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
 
 
-@pytest.mark.parametrize("size", ["16mb", "16gb", "16kb", "16Kib", "16mib", "16M", "16Gi", "16Mb", "16mB", "16MIB"])
+@pytest.mark.parametrize(
+    "size", ["16mb", "16gb", "16kb", "16Kib", "16mib", "16M", "16Gi", "16Mb", "16mB", "16MIB"]
+)
 def test_the_size_that_is_advised_can_be_typed(size: str, run: Any) -> None:
     done = run("price", "ar", "-f", "star512", "-M", size)
     assert done.code == 2
@@ -330,7 +458,10 @@ def test_the_size_that_is_advised_can_be_typed(size: str, run: Any) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["explain rabenseifner ar -f nvl72 -n 144 -M 1MB", "explain hierarchical ar -f nvl72 -n 72 -M 1MB"],
+    [
+        "explain rabenseifner ar -f nvl72 -n 144 -M 1MB",
+        "explain hierarchical ar -f nvl72 -n 72 -M 1MB",
+    ],
 )
 def test_a_reason_is_given_once(line: str, run: Any) -> None:
     done = run(*split(line))
@@ -339,8 +470,15 @@ def test_a_reason_is_given_once(line: str, run: Any) -> None:
 
 
 def test_problems_of_a_ladder_come_in_the_order_of_the_file(run: Any, unusable: Path) -> None:
-    Path("ladder.yaml").write_text("schema: wrong\nsize: 16\nrungz: []\nrungs:\n  - {primitive: qux, fabric: zzz}\n")
-    places = [int(match) for match in re.findall(r"^error: ladder\.yaml:(\d+)", run("ladder", "ladder.yaml").err, re.MULTILINE)]
+    Path("ladder.yaml").write_text(
+        "schema: wrong\nsize: 16\nrungz: []\nrungs:\n  - {primitive: qux, fabric: zzz}\n"
+    )
+    places = [
+        int(match)
+        for match in re.findall(
+            r"^error: ladder\.yaml:(\d+)", run("ladder", "ladder.yaml").err, re.MULTILINE
+        )
+    ]
     assert len(places) == 4
     assert places == sorted(places)
 

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.usefixtures("datasheet")
 
 
 def test_a_file_of_ones_own(run: Any, folder: Path) -> None:
-    done = run("fabric", "init", "--from", "dgx-h100", "--set", "ib.size=16", "-o", "my.cluster.yaml")
+    done = run(
+        "fabric", "init", "--from", "dgx-h100", "--set", "ib.size=16", "-o", "my.cluster.yaml"
+    )
     assert (done.code, done.out, done.err) == (0, "", "")
     fabric = load_fabric(folder / "my.cluster.yaml")
     assert (fabric.name, fabric.ranks) == ("my-cluster", 128)
@@ -23,7 +25,10 @@ def test_a_file_of_ones_own(run: Any, folder: Path) -> None:
     assert "warning" not in checked.out
     assert "  ib spine: 128 endpoints, alpha 11 us, s 1\n" in checked.out
     again = run("fabric", "init", "--from", "my.cluster.yaml", "-o", "my.cluster.yaml")
-    assert (again.code, again.err.splitlines()[0]) == (2, "error: --output: my.cluster.yaml is read by this command")
+    assert (again.code, again.err.splitlines()[0]) == (
+        2,
+        "error: --output: my.cluster.yaml is read by this command",
+    )
 
 
 def test_without_a_file_it_goes_to_the_terminal(run: Any, folder: Path) -> None:
@@ -52,13 +57,20 @@ def test_what_starts_no_file(args: tuple[str, ...], words: str, run: Any, folder
 
 def test_a_file_from_a_real_machine(run: Any, folder: Path) -> None:
     (folder / "node.xml").write_text(nccl_topo(8, NVSWITCHES, device="0x2330"), encoding="utf-8")
-    (folder / "net.txt").write_text(rails(nodes=8, per_leaf=4, ports=8, spines=4).text(), encoding="utf-8")
-    done = run("fabric", "import", "nccl-topo", "node.xml", "ibnetdiscover", "net.txt", "-o", "mine.yaml")
+    (folder / "net.txt").write_text(
+        rails(nodes=8, per_leaf=4, ports=8, spines=4).text(), encoding="utf-8"
+    )
+    done = run(
+        "fabric", "import", "nccl-topo", "node.xml", "ibnetdiscover", "net.txt", "-o", "mine.yaml"
+    )
     assert (done.code, done.out, done.err) == (0, "", "")
     fabric = load_fabric(folder / "mine.yaml")
     assert (fabric.name, fabric.ranks) == ("mine", 64)
     assert run("fabric", "check", "mine.yaml").code == 0
-    assert run("fabric", "import", "nccl-topo", "node.xml").out == run("fabric", "import", "nccl-topo", "node.xml", "-o", "-").out
+    assert (
+        run("fabric", "import", "nccl-topo", "node.xml").out
+        == run("fabric", "import", "nccl-topo", "node.xml", "-o", "-").out
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,34 +98,59 @@ def test_show_as_yaml(run: Any, folder: Path) -> None:
     assert run("fabric", "show", "nvl72", "--set", "ib.size=16", "-o", "by-suffix.yaml").code == 0
     assert (folder / "by-suffix.yaml").read_text(encoding="utf-8") == done.out
     refused = run("fabric", "show", "nvl72", "--format", "yaml", "--columns", "tier")
-    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --columns: a YAML file has no columns")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2,
+        "error: --columns: a YAML file has no columns",
+    )
     assert run("fabric", "show", "nvl72", "--format", "toml").code == 2
     assert run("fabric", "show", "nvl72", "-o", "x.toml").code == 2
 
 
 def test_both_meanings_of_oversubscription_are_said(run: Any) -> None:
-    sets = ("--set", "fabric.levels.spine.oversubscription=2", "--set", "fabric.levels.core.oversubscription={uplinks: 2}")
+    sets = (
+        "--set",
+        "fabric.levels.spine.oversubscription=2",
+        "--set",
+        "fabric.levels.core.oversubscription={uplinks: 2}",
+    )
     done = run("fabric", "show", "clos-4to1", *sets, "--all")
     assert "spine: 32 endpoints, alpha 8 us, s 2 of all endpoints below\n" in done.out
-    assert "core: 128 endpoints, alpha 14 us, s 4 of all endpoints below, {uplinks: 2} of the switches below\n" in done.out
+    assert (
+        "core: 128 endpoints, alpha 14 us, s 4 of all endpoints below, {uplinks: 2} of the switches"
+        " below\n" in done.out
+    )
 
 
 def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
-    (folder / "prices.yaml").write_text("currency: EUR\nswitch: {price: 20000, draws: 1.5kW}\ncopper: [leaf]\n")
+    (folder / "prices.yaml").write_text(
+        "currency: EUR\nswitch: {price: 20000, draws: 1.5kW}\ncopper: [leaf]\n"
+    )
     args = ("fabric", "size", "--endpoints", "2048", "--radix", "64", "--prices", "prices.yaml")
     done = run(*args, "--price", "nic=1000", "--format", "json").json
     assert done["bill"]["cost"] == {
-        "currency": "EUR", "parts": 96 * 20000 + 2048 * 1000, "power_W": 96 * 1500, "energy_per_year": None, "years": None,
-        "total": 96 * 20000 + 2048 * 1000, "unpriced": ["cable", "optic"],
-    }  # fmt: skip
+        "currency": "EUR",
+        "parts": 96 * 20000 + 2048 * 1000,
+        "power_W": 96 * 1500,
+        "energy_per_year": None,
+        "years": None,
+        "total": 96 * 20000 + 2048 * 1000,
+        "unpriced": ["cable", "optic"],
+    }
     assert [level["optics"] for level in done["levels"]] == [0, 4096]
     table = run(*args).out
     assert "parts 1,920,000 EUR, without NICs, cables, optics: no price given\n" in table
     assert "power 144 kW, without NICs, cables, optics: no watts given\n" in table
     watts = run(*args[:-2], "--price", "currency=USD", "--price", "switch.draws=1kW").out
-    assert "parts -: no price given\n  power 96 kW, without NICs, cables, optics: no watts given\n" in watts
-    (folder / "mine.yaml").write_text(run("fabric", "init").out.replace("# prices: ", "prices: "), encoding="utf-8")
-    whole = run("fabric", "size", "--fat-tree", "4", "--prices", "mine.yaml", "--format", "json").json
+    assert (
+        "parts -: no price given\n  power 96 kW, without NICs, cables, optics: no watts given\n"
+        in watts
+    )
+    (folder / "mine.yaml").write_text(
+        run("fabric", "init").out.replace("# prices: ", "prices: "), encoding="utf-8"
+    )
+    whole = run(
+        "fabric", "size", "--fat-tree", "4", "--prices", "mine.yaml", "--format", "json"
+    ).json
     assert whole["bill"]["cost"]["parts"] == 20 * 30000 + 48 * 200 + 96 * 600 + 16 * 1500
 
 
@@ -123,8 +160,14 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
         ((), "write --endpoints 2048 and --radix 64, or --fat-tree 64"),
         (("--fat-tree", "5"), "error: --fat-tree: a fat-tree needs an even number"),
         (("--fat-tree", "4", "--rails", "2"), "error: --rails: does not apply to a fat-tree"),
-        (("--endpoints", "4096", "--radix", "64", "--levels", "2"), "error: --levels: 4096 ports on one rail do not fit"),
-        (("--endpoints", "64", "--radix", "64", "--price", "switch=3"), "key 'currency' is missing (with --price switch=3)"),
+        (
+            ("--endpoints", "4096", "--radix", "64", "--levels", "2"),
+            "error: --levels: 4096 ports on one rail do not fit",
+        ),
+        (
+            ("--endpoints", "64", "--radix", "64", "--price", "switch=3"),
+            "key 'currency' is missing (with --price switch=3)",
+        ),
         (("--endpoints", "64", "--radix", "64", "--price", "swich=3"), "did you mean 'switch'"),
         (("--endpoints", "x", "--radix", "64"), "error: --endpoints: 'x' is not a whole number"),
     ],
@@ -159,17 +202,26 @@ def test_check_says_what_was_read_and_what_is_odd(run: Any, folder: Path) -> Non
     done = run("fabric", "check", "odd.yaml", "--all")
     for line in (
         "odd: 264 ranks, no launch overhead",
-        "ib core: 128 endpoints, alpha 9 us, s 1 of all endpoints below, {uplinks: 0.5} of the switches below",
+        (
+            "ib core: 128 endpoints, alpha 9 us, s 1 of all endpoints below, {uplinks: 0.5} of the"
+            " switches below"
+        ),
         "ib sizing: 8 rails of 1 NICs an endpoint, switches of 64 ports",
         "uncertainty: ib.bandwidth 10%",
         "prices in USD: switch 20,000, power 10/kWh",
     ):
         assert f"  {line}\n" in done.out
-    found = [line.split(": ", 3)[2:] for line in done.out.splitlines() if line.startswith("  warning: ")]
+    found = [
+        line.split(": ", 3)[2:] for line in done.out.splitlines() if line.startswith("  warning: ")
+    ]
     assert [path for path, _ in found] == [
-        "tiers.1.alpha", "tiers.1.bandwidth", "tiers.1.levels.0.group", "tiers.1.levels.2.oversubscription", "tiers.1.sizing",
+        "tiers.1.alpha",
+        "tiers.1.bandwidth",
+        "tiers.1.levels.0.group",
+        "tiers.1.levels.2.oversubscription",
+        "tiers.1.sizing",
         "prices.power",
-    ]  # fmt: skip
+    ]
     assert "for one hop write {uplinks: 1}" in done.out
 
 

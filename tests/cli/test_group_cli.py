@@ -1,4 +1,5 @@
-"""``--stride`` and ``--alone`` on every command that takes a group: titles, documents, CSV, errors, completion."""
+"""``--stride`` and ``--alone`` on every command that takes a group: titles, documents, CSV, errors,
+completion."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_documents_say_who_is_in_the_group(args: tuple[str, ...], run: Any) -> N
     found = echoes(run(*args, *STRIDED, "--format", "json").json)
     assert found
     assert all(one == ECHO for one in found)
-    assert echoes(run(*args, *STRIDED, "--alone", "--format", "json").json)[0] == ECHO | {"alone": True}
+    assert echoes(run(*args, *STRIDED, "--alone", "--format", "json").json)[0] == ECHO | {
+        "alone": True
+    }
     plain = echoes(run(*args, "-n", "16", "--format", "json").json)
     assert plain[0] == {"ranks": 16, "stride": 1, "per_domain": [8, 2], "alone": False}
 
@@ -59,7 +62,9 @@ def test_csv_tells_groups_of_one_size_apart(args: tuple[str, ...], run: Any) -> 
         return list(csv.DictReader(io.StringIO(run(*args, *more, "--format", "csv").out)))
 
     assert {(line["stride"], line["alone"]) for line in lines(*STRIDED)} == {("8", "false")}
-    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED, "--alone")} == {("8", "true")}
+    assert {(line["stride"], line["alone"]) for line in lines(*STRIDED, "--alone")} == {
+        ("8", "true")
+    }
     assert "stride" not in lines("-n", "16")[0]
 
 
@@ -69,7 +74,9 @@ def test_verify_executes_the_group(run: Any) -> None:
     assert "; every 8th rank" in " ".join(done.out.split())
     found = run("verify", "ar", "-f", "dgx-h100", *STRIDED, "--format", "json").json["results"]
     assert all(one["group"] == ECHO and one["ranks"] == 16 for one in found)
-    assert {"ring", "double-binary-tree"} <= {one["algorithm"] for one in found if one["verdict"] == "proved"}
+    assert {"ring", "double-binary-tree"} <= {
+        one["algorithm"] for one in found if one["verdict"] == "proved"
+    }
 
 
 def test_siblings_cost_what_they_take_of_the_uplinks(run: Any) -> None:
@@ -77,15 +84,34 @@ def test_siblings_cost_what_they_take_of_the_uplinks(run: Any) -> None:
     args = ("price", "ar", *OVER, "-n", "2", "-M", "1GB", "--algorithm", "ring", "--format", "json")
     fabric = colltool.load_fabric("clos-4to1")
     stride = fabric.ranks // 2
-    both, alone = (run(*args, "--stride", str(stride), *more).json["results"][0]["total_s"] for more in ((), ("--alone",)))
+    both, alone = (
+        run(*args, "--stride", str(stride), *more).json["results"][0]["total_s"]
+        for more in ((), ("--alone",))
+    )
     assert both > 1.5 * alone
 
 
 def test_the_library_sees_one_rank_a_node(run: Any) -> None:
-    document = run("price", "ag", "-f", "dgx-h100", *STRIDED, "-M", "64KB", "--library", "nccl", "--format", "json").json
+    document = run(
+        "price",
+        "ag",
+        "-f",
+        "dgx-h100",
+        *STRIDED,
+        "-M",
+        "64KB",
+        "--library",
+        "nccl",
+        "--format",
+        "json",
+    ).json
     assert "pat" in {row["algorithm"] for row in document["results"]}
     assert "multi-rail-ring" not in {row["algorithm"] for row in document["results"]}
-    assert document["library"]["runs"]["algorithm"] == document["library"]["pick"]["algorithm"] == "pat"
+    assert (
+        document["library"]["runs"]["algorithm"]
+        == document["library"]["pick"]["algorithm"]
+        == "pat"
+    )
 
 
 ERRORS = {
@@ -110,7 +136,10 @@ ERRORS = {
         "  take at most 32 ranks, every 8th, or 64 ranks, every 4th",
     ),
     "verify ar -f dgx-h100 -n 6 --stride 2": (
-        "error: --ranks: 6 ranks, every 2nd, leave a domain half full on dgx-h100 (nvlink 8, ib 32)",
+        (
+            "error: --ranks: 6 ranks, every 2nd, leave a domain half full on dgx-h100 (nvlink 8,"
+            " ib 32)"
+        ),
         "  the nearest sizes that fill whole domains are 4 and 8",
     ),
     "price ar -f dgx-h100 --stride eight": (
@@ -136,7 +165,9 @@ def test_exports_take_a_stride(run: Any, tmp_path: Any) -> None:
     assert tuner.code == 0
     rows = [line.split(",") for line in tuner.out.splitlines() if line and not line.startswith("#")]
     assert {(row[6], row[7]) for row in rows} == {("8", "8"), ("16", "16")}
-    astra = run("export", "astra-sim", "-f", "dgx-h100", "-n", "4", "--stride", "8", "-o", str(tmp_path))
+    astra = run(
+        "export", "astra-sim", "-f", "dgx-h100", "-n", "4", "--stride", "8", "-o", str(tmp_path)
+    )
     assert "4 ranks, every 8th" in astra.out
     assert "npus_count: [4]" in (tmp_path / "network.yml").read_text()
 
@@ -150,5 +181,9 @@ def test_exports_take_a_stride(run: Any, tmp_path: Any) -> None:
     ],
 )
 def test_completion_offers_what_fits(typed: str, offered: set[str], spawn: Any) -> None:
-    env = {"_COLLTOOL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    env = {
+        "_COLLTOOL_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
     assert set(spawn(env=env).out.split()) == offered

@@ -1,4 +1,5 @@
-"""``colltool guide``: the topics, a chapter in a pipe, in a file and on a terminal, and a topic that does not exist."""
+"""``colltool guide``: the topics, a chapter in a pipe, in a file and on a terminal, and a topic
+that does not exist."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def test_without_a_topic_every_topic_has_a_line(run: Any) -> None:
     done = run("guide")
     assert (done.code, done.err) == (0, "")
     lines = [line for line in done.out.splitlines() if line.startswith("- ")]
-    assert [re.findall(r"colltool guide ([a-z]+)`: .", line) for line in lines] == [[topic] for topic in guides.TOPICS]
+    assert [re.findall(r"colltool guide ([a-z]+)`: .", line) for line in lines] == [
+        [topic] for topic in guides.TOPICS
+    ]
 
 
 @every_topic
@@ -62,15 +65,29 @@ def test_an_unknown_topic_names_the_nearest(run: Any) -> None:
 def test_on_a_terminal_prose_fits_and_nothing_is_lost(topic: str, width: int) -> None:
     text = guides.read_guide(topic)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", to_guide(text, Screen(width, colour=True, unicode=True)))
-    fenced = [line for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for line in block.splitlines()]
+    fenced = [
+        line
+        for block in re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
     shown = plain.splitlines()
-    assert [line for line in fenced if len(line) < width - 1 and not {line, f"  {line}".rstrip()} & set(shown)] == []
+    assert [
+        line
+        for line in fenced
+        if len(line) < width - 1 and not {line, f"  {line}".rstrip()} & set(shown)
+    ] == []
     whole = "\n".join(line for line in fenced if line.lstrip()[:1] in ("|", "+"))
     whole += "".join(re.findall(r"^```(?!console)\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    long = [line for line in shown if len(line) > width and line.strip() not in whole and " " in line.strip()]
+    long = [
+        line
+        for line in shown
+        if len(line) > width and line.strip() not in whole and " " in line.strip()
+    ]
     assert long == []
     assert "```" not in plain
-    words = re.findall(r"[A-Za-z]{4,}", re.sub(r"<!--.*?-->|^ *```\w*$", "", text, flags=re.MULTILINE))
+    words = re.findall(
+        r"[A-Za-z]{4,}", re.sub(r"<!--.*?-->|^ *```\w*$", "", text, flags=re.MULTILINE)
+    )
     assert set(words) <= set(re.findall(r"[A-Za-z]{4,}", plain))
 
 
@@ -107,14 +124,25 @@ def test_completion_knows_the_topics() -> None:
 
 
 def test_a_long_command_is_wrapped_so_that_it_can_be_pasted() -> None:
-    command = "$ colltool plan llama3-70b -f dgx-h100 -n 256 --set nvlink.size=64 --set ib.size=128 --job-set layout.tp=4"
-    shown = to_guide(f"```console\n{command}\nan answer\n```\n", Screen(60, unicode=True)).splitlines()
+    command = (
+        "$ colltool plan llama3-70b -f dgx-h100 -n 256 --set nvlink.size=64 --set ib.size=128"
+        " --job-set layout.tp=4"
+    )
+    shown = to_guide(
+        f"```console\n{command}\nan answer\n```\n", Screen(60, unicode=True)
+    ).splitlines()
     assert max(map(len, shown)) <= 60
-    assert " ".join(" ".join(line.strip() for line in shown[:-1]).replace("\\", "").split()) == command
+    assert (
+        " ".join(" ".join(line.strip() for line in shown[:-1]).replace("\\", "").split()) == command
+    )
 
 
-@pytest.mark.parametrize(("args", "paged"), [(("model",), True), (("model", "--no-pager"), False), ((), False)])
-def test_a_long_chapter_opens_in_the_pager(args: tuple[str, ...], paged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("args", "paged"), [(("model",), True), (("model", "--no-pager"), False), ((), False)]
+)
+def test_a_long_chapter_opens_in_the_pager(
+    args: tuple[str, ...], paged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pty")
     from colltool.cli.files import guide
 

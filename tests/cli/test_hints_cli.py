@@ -1,4 +1,5 @@
-"""A wrong input says what to type, and what it says can be typed: each hint is taken at its word."""
+"""A wrong input says what to type, and what it says can be typed: each hint is taken at its
+word."""
 
 from __future__ import annotations
 
@@ -44,10 +45,15 @@ def test_a_value_is_repaired_by_what_the_place_takes(key: str, run: Any) -> None
 
 
 def test_no_value_is_suggested_that_the_place_refuses(run: Any) -> None:
-    assert "write" not in run("price", "ar", "-f", "dgx-h100", "-n", "16", "--set", "ib.eta.beta=800%").err
+    assert (
+        "write"
+        not in run("price", "ar", "-f", "dgx-h100", "-n", "16", "--set", "ib.eta.beta=800%").err
+    )
 
 
-@pytest.mark.parametrize(("given", "hint"), [("30%", "write 1.3"), ("130%", "write 1.3"), ("2x", "write 2")])
+@pytest.mark.parametrize(
+    ("given", "hint"), [("30%", "write 1.3"), ("130%", "write 1.3"), ("2x", "write 2")]
+)
 def test_an_imbalance_is_above_the_mean(given: str, hint: str, tmp_path: Path, run: Any) -> None:
     (tmp_path / "job.yaml").write_text(JOB.replace("IMBALANCE", given))
     assert hint in run("job", "check", str(tmp_path / "job.yaml")).err
@@ -73,7 +79,10 @@ def half(tmp_path: Path) -> str:
     lines += ["#        (B)    (elements)                               (us)  (GB/s)  (GB/s)"]
     for size, time in rows:
         algbw = size / time / 1e3
-        lines.append(f"{size:12d} {size // 4:12d}  float  sum  -1 {time:9.2f} {algbw:7.2f} {algbw * 126 / 64:7.2f} 0")
+        lines.append(
+            f"{size:12d} {size // 4:12d}  float  sum  -1 {time:9.2f} {algbw:7.2f}"
+            f" {algbw * 126 / 64:7.2f} 0"
+        )
     path = tmp_path / "half64.log"
     path.write_text("\n".join(lines) + "\n")
     return str(path)
@@ -88,7 +97,9 @@ READERS = {
 
 @pytest.mark.alike(1)
 @pytest.mark.parametrize("command", READERS)
-def test_what_a_log_does_not_say_can_be_said_wherever_logs_are_read(command: str, half: str, run: Any) -> None:
+def test_what_a_log_does_not_say_can_be_said_wherever_logs_are_read(
+    command: str, half: str, run: Any
+) -> None:
     """Each refusal names options; typed, they lead on, until the log is read."""
     args = [command, half, *READERS[command]]
     for _ in range(3):
@@ -105,7 +116,9 @@ def test_what_a_log_does_not_say_can_be_said_wherever_logs_are_read(command: str
 @pytest.mark.parametrize("command", ["doctor", "validate"])
 def test_an_output_of_this_tool_is_no_log(command: str, tmp_path: Path, run: Any) -> None:
     path = tmp_path / "price.json"
-    path.write_text(run("price", "ar", "-f", "nvl72", "-n", "8", "-M", "1MB", "--format", "json").out)
+    path.write_text(
+        run("price", "ar", "-f", "nvl72", "-n", "8", "-M", "1MB", "--format", "json").out
+    )
     refused = run(command, str(path), "-f", "nvl72")
     assert (refused.code, refused.out) == (2, "")
     assert "what colltool price prints: computed, not measured" in refused.err

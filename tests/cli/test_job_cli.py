@@ -45,13 +45,34 @@ def test_a_job_is_shown_with_what_it_computes_sends_and_keeps(run: Any, folder: 
 
 
 def test_stages_of_one_kind_are_one_line(run: Any, folder: Path) -> None:
-    shown = run("job", "show", "mine.yaml", "-n", "16", "--set", "layout.pp=8", "--set", "layout.tp=1", "--all").out
+    shown = run(
+        "job",
+        "show",
+        "mine.yaml",
+        "-n",
+        "16",
+        "--set",
+        "layout.pp=8",
+        "--set",
+        "layout.tp=1",
+        "--all",
+    ).out
     assert "stages 1-6 (1 layer): forward" in shown
     assert "mine with layout.pp=8, layout.tp=1" in shown
 
 
 def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None:
-    args = ("job", "show", "mine.yaml", "-n", "32", "--set", "model=llama3-70b", "--set", "shard.mode=zero1")
+    args = (
+        "job",
+        "show",
+        "mine.yaml",
+        "-n",
+        "32",
+        "--set",
+        "model=llama3-70b",
+        "--set",
+        "shard.mode=zero1",
+    )
     done = run(*args)
     assert done.code == 0
     said = " ".join(done.out.split())
@@ -64,21 +85,40 @@ def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None
 
 
 def test_a_job_that_never_fits_says_so(run: Any, folder: Path) -> None:
-    done = run("job", "show", "mine.yaml", "-n", "8", "--set", "model=llama3-405b", "--set", "layout.pp=2", "--all")
+    done = run(
+        "job",
+        "show",
+        "mine.yaml",
+        "-n",
+        "8",
+        "--set",
+        "model=llama3-405b",
+        "--set",
+        "layout.pp=2",
+        "--all",
+    )
     assert "take more ranks" in done.out
 
 
 def test_the_document_sums_up(run: Any, folder: Path) -> None:
     document = run("job", "show", "mine.yaml", "-n", "16", "--format", "json").json
-    worst = [part["bytes"] for part in document["memory"] if part["stage"] == document["worst_stage"]]
+    worst = [
+        part["bytes"] for part in document["memory"] if part["stage"] == document["worst_stage"]
+    ]
     assert sum(worst) == document["memory_bytes"]
     assert [one["dimension"] for one in document["collectives"]] == sorted(
         (one["dimension"] for one in document["collectives"]), key=DIMENSIONS.index
     )
     assert document["calls"] == [
-        {"primitive": "all_reduce", "dimension": "dp", "group": {"ranks": 4, "stride": 2, "axes": [[4, 2]]}, "bytes": 1000000,
-         "calls": 10, "time_s": 0.0264}
-    ]  # fmt: skip
+        {
+            "primitive": "all_reduce",
+            "dimension": "dp",
+            "group": {"ranks": 4, "stride": 2, "axes": [[4, 2]]},
+            "bytes": 1000000,
+            "calls": 10,
+            "time_s": 0.0264,
+        }
+    ]
 
 
 def test_two_jobs_are_checked_and_all_their_errors_told(run: Any, folder: Path) -> None:
@@ -87,7 +127,10 @@ def test_two_jobs_are_checked_and_all_their_errors_told(run: Any, folder: Path) 
     done = run("job", "check", "mine.yaml", "bad.yaml", "worse.yaml")
     assert (done.code, done.out) == (2, "")
     assert "bad.yaml:4:14: layout.tp: tp 3 does not divide heads 16" in done.err
-    assert "worse.yaml:1:1: unknown key 'modle'" in done.err or "worse.yaml:1:1: modle: unknown key 'modle'" in done.err
+    assert (
+        "worse.yaml:1:1: unknown key 'modle'" in done.err
+        or "worse.yaml:1:1: modle: unknown key 'modle'" in done.err
+    )
     assert run("job", "check", "mine.yaml").out.startswith("mine.yaml: ok")
 
 
@@ -96,7 +139,10 @@ def test_what_is_odd_is_a_warning(run: Any, folder: Path) -> None:
     done = run("job", "check", "odd.yaml")
     assert done.code == 0
     assert "warning: odd.yaml:1:8: hidden is 1040, no multiple of 64" in done.out
-    assert run("job", "check", "odd.yaml", "--format", "json").json["warnings"][0]["where"] == "odd.yaml:1:8"
+    assert (
+        run("job", "check", "odd.yaml", "--format", "json").json["warnings"][0]["where"]
+        == "odd.yaml:1:8"
+    )
 
 
 def test_nothing_is_written_over_what_is_read(run: Any, folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Rows of one's own as typed: ``calibrate -o NAME.machine.yaml``, ``--machine``, and the file beside a fabric's."""
+"""Rows of one's own as typed: ``calibrate -o NAME.machine.yaml``, ``--machine``, and the file
+beside a fabric's."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ QUESTIONS = [
 
 
 def rows_of(*times: tuple[int, float]) -> str:
-    return "collective,ranks,nodes,bytes,time_us\n" + "".join(f"all_reduce,16,2,{size},{us}\n" for size, us in times)
+    return "collective,ranks,nodes,bytes,time_us\n" + "".join(
+        f"all_reduce,16,2,{size},{us}\n" for size, us in times
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -78,14 +81,21 @@ def test_the_working_directory_is_not_looked_in(run: Run) -> None:
 def test_fewer_layers_have_no_machine(run: Run, reading: str) -> None:
     found = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", reading)
     assert found["machine"] is None
-    assert "slow.machine" not in run(*PRICE, "-f", "dgx-h100", "--machine", "slow.machine.yaml", reading).out
+    assert (
+        "slow.machine"
+        not in run(*PRICE, "-f", "dgx-h100", "--machine", "slow.machine.yaml", reading).out
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question[0]))
-def test_every_command_that_prices_takes_it_and_says_so(run: Run, question: tuple[str, ...]) -> None:
+def test_every_command_that_prices_takes_it_and_says_so(
+    run: Run, question: tuple[str, ...]
+) -> None:
     found = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", question=question)
     assert found["machine"] == {"file": "slow.machine.yaml", "rows": 1}
-    jsonschema.validate(found, schema_of(found["schema"].removeprefix("colltool.").removesuffix("/1")))
+    jsonschema.validate(
+        found, schema_of(found["schema"].removeprefix("colltool.").removesuffix("/1"))
+    )
     text = " ".join(run(*question, "-f", "dgx-h100", "--machine", "slow.machine.yaml").out.split())
     assert "1 row of slow.machine.yaml" in text
 
@@ -96,12 +106,28 @@ def test_a_sweep_prices_with_it(run: Run) -> None:
     own = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", question=question)
     assert own["cells"][0]["total_s"] > usual["cells"][0]["total_s"]
     assert own["machine"] == {"file": "slow.machine.yaml", "rows": 1}
-    assert answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", "--ideal", question=question)["machine"] is None
+    assert (
+        answer(
+            run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", "--ideal", question=question
+        )["machine"]
+        is None
+    )
 
 
 def test_compare_names_it_for_each_column(run: Run) -> None:
     Path("sub/two.machine.yaml").rename("sub/cluster.machine.yaml")
-    question = ("compare", "ar", "-n", "16", "-M", "64MB", "-f", "sub/cluster.yaml", "-f", "hgx-h200")
+    question = (
+        "compare",
+        "ar",
+        "-n",
+        "16",
+        "-M",
+        "64MB",
+        "-f",
+        "sub/cluster.yaml",
+        "-f",
+        "hgx-h200",
+    )
     columns = answer(run, question=question)["columns"]
     assert columns[0]["machine"] == {"file": "sub/cluster.machine.yaml", "rows": 2}
     assert columns[1]["machine"] != columns[0]["machine"]
@@ -115,7 +141,10 @@ def test_compare_names_it_for_each_column(run: Run) -> None:
 def test_two_plans_name_it_for_each(run: Run) -> None:
     Path("sub/two.machine.yaml").rename("sub/cluster.machine.yaml")
     question = ("plan", "llama3-70b", "-n", "64", "-f", "sub/cluster.yaml", "-f", "hgx-h200")
-    assert answer(run, question=question)["plans"][0]["machine"] == {"file": "sub/cluster.machine.yaml", "rows": 2}
+    assert answer(run, question=question)["plans"][0]["machine"] == {
+        "file": "sub/cluster.machine.yaml",
+        "rows": 2,
+    }
     assert "with 2 rows of sub/cluster.machine.yaml" in run(*question).out
 
 
@@ -123,7 +152,9 @@ def test_a_file_that_cannot_be_used_is_refused(run: Run) -> None:
     done = run(*PRICE, "-f", "dgx-b200", "--machine", "slow.machine.yaml")
     assert done.code == 2
     assert "measured on h100, and dgx-b200 has b200" in " ".join(done.err.split())
-    Path("bad.machine.yaml").write_text(Path("slow.machine.yaml").read_text().replace("time: ", "time: -"))
+    Path("bad.machine.yaml").write_text(
+        Path("slow.machine.yaml").read_text().replace("time: ", "time: -")
+    )
     done = run(*PRICE, "-f", "dgx-h100", "--machine", "bad.machine.yaml")
     assert done.code == 2
     assert "bad.machine.yaml:" in done.err
@@ -132,7 +163,17 @@ def test_a_file_that_cannot_be_used_is_refused(run: Run) -> None:
 
 def test_no_output_is_written_over_it(run: Run) -> None:
     before = Path("slow.machine.yaml").read_text()
-    done = run(*PRICE, "-f", "dgx-h100", "--machine", "slow.machine.yaml", "-o", "slow.machine.yaml", "--format", "csv")
+    done = run(
+        *PRICE,
+        "-f",
+        "dgx-h100",
+        "--machine",
+        "slow.machine.yaml",
+        "-o",
+        "slow.machine.yaml",
+        "--format",
+        "csv",
+    )
     assert done.code == 2
     assert Path("slow.machine.yaml").read_text() == before
 
@@ -155,4 +196,11 @@ def test_the_fitted_fabric_is_still_written_and_names_the_new_form(run: Run) -> 
     assert done.code == 0
     assert "-o fitted.machine.yaml" in done.err
     assert answer(run, "-f", "fitted.yaml")["results"]
-    assert json.loads(run("calibrate", "two.csv", "-f", "dgx-h100", "-o", "m.machine.yaml", "--format", "json").out)["rows"] == 2
+    assert (
+        json.loads(
+            run(
+                "calibrate", "two.csv", "-f", "dgx-h100", "-o", "m.machine.yaml", "--format", "json"
+            ).out
+        )["rows"]
+        == 2
+    )

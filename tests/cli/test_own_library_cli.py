@@ -1,4 +1,5 @@
-"""``--library`` with the fabric's own library is the same as without, on every command and shipped fabric."""
+"""``--library`` with the fabric's own library is the same as without, on every command and shipped
+fabric."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ import pytest
 import colltool
 
 FABRICS = {name: colltool.load_fabric(name) for name in colltool.list_fabrics()}
-OWN = {name: one.library_name for name, one in FABRICS.items() if one.ranks >= 8 and one.measured_on is None}
+OWN = {
+    name: one.library_name
+    for name, one in FABRICS.items()
+    if one.ranks >= 8 and one.measured_on is None
+}
 COMMANDS = {
     "price": ("price", "ar", "-M", "1MB"),
     "winners": ("price", "ag"),

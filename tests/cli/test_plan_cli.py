@@ -31,9 +31,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_step_with_its_control_and_what_to_change(run: Any, folder: Path) -> None:
     shown = run(*PLAN, "-n", "16", "--all").out
-    assert shown.startswith("mine on 16 ranks of dgx-h100 takes 300 ms a step (as measured; compute as modelled is ")
-    for words in ("with a free network", "of the step is network", "what to change", "how long the links of each tier are busy",
-                  "MFU", "measured 300 ms: the plan at ", "published runs of sources left out were off by"):  # fmt: skip
+    assert shown.startswith(
+        "mine on 16 ranks of dgx-h100 takes 300 ms a step (as measured; compute as modelled is "
+    )
+    for words in (
+        "with a free network",
+        "of the step is network",
+        "what to change",
+        "how long the links of each tier are busy",
+        "MFU",
+        "measured 300 ms: the plan at ",
+        "published runs of sources left out were off by",
+    ):
         assert words in shown
 
 
@@ -71,26 +80,52 @@ def test_more_ranks_than_the_fabric_has(run: Any, folder: Path) -> None:
 
 def test_every_row_of_csv_names_its_job(run: Any, folder: Path) -> None:
     header, *rows = run(*PLAN, "-n", "16", "--format", "csv").out.splitlines()
-    assert header.startswith("job,fabric,dimension,phase,primitive,group,ranks,stride,tiers,calls,bytes,")
+    assert header.startswith(
+        "job,fabric,dimension,phase,primitive,group,ranks,stride,tiers,calls,bytes,"
+    )
     assert rows
     assert all(row.startswith("mine,dgx-h100,") for row in rows)
 
 
 def test_what_a_run_takes_and_what_it_rests_on(run: Any, folder: Path) -> None:
-    args = (*PLAN, "-n", "16", "--format", "json", "--set", "ib.energy=30pJ/bit", "--job-set", "energy=true", "--job-set",
-            "steps=100000", "--job-set", "compression.scheme=int8", "--job-set", "compression.extra_steps=5%")  # fmt: skip
+    args = (
+        *PLAN,
+        "-n",
+        "16",
+        "--format",
+        "json",
+        "--set",
+        "ib.energy=30pJ/bit",
+        "--job-set",
+        "energy=true",
+        "--job-set",
+        "steps=100000",
+        "--job-set",
+        "compression.scheme=int8",
+        "--job-set",
+        "compression.extra_steps=5%",
+    )
     document = run(*args).json
     found = document["compression"]
     assert found["ratio"] == found["times_fewer"] == 4
     assert document["run_s"] == pytest.approx(1.05e5 * document["step_s"])
     assert found["plain_run_s"] == pytest.approx(1e5 * found["plain_step_s"])
     assert found["gains"] is (found["extra_steps"] < found["break_even_extra_steps"])
-    assert document["energy_J"] == pytest.approx(sum(one["energy_J"] or 0 for one in document["collectives"]))
+    assert document["energy_J"] == pytest.approx(
+        sum(one["energy_J"] or 0 for one in document["collectives"])
+    )
     assert document["step_s"] == pytest.approx(0.3), "anchored at what the file says was measured"
     assert document["anchor"]["before_s"] == pytest.approx(0.3 * (1 + document["measured_error"]))
-    assert "nvlink has no energy figure and counts as 0: set nvlink.energy=30pJ/bit" in document["grounds"]
+    assert (
+        "nvlink has no energy figure and counts as 0: set nvlink.energy=30pJ/bit"
+        in document["grounds"]
+    )
     for part in document["parts"]:  # the collectives of the stages that set the pace are the parts
-        paces = [one["exposed_s"] for one in document["collectives"] if one["dimension"] == part["name"] and one["paces"]]
+        paces = [
+            one["exposed_s"]
+            for one in document["collectives"]
+            if one["dimension"] == part["name"] and one["paces"]
+        ]
         assert not paces or sum(paces) == pytest.approx(part["exposed_s"])
 
 
@@ -100,12 +135,18 @@ BAD = {
     "layout.virtual=9": "--job-set layout.virtual=9: virtual 9",
     "layout.dp=8": "--job-set layout.dp=8: tp x cp x pp x dp = 32 does not fill 16 ranks",
     "layout.ep=2": "--job-set layout.ep=2: ep 2, and the model has no experts",
-    "batch.global=63": "--job-set batch.global=63: 63 sequences are not a multiple of micro 1 x dp 4 = 4",
+    "batch.global=63": (
+        "--job-set batch.global=63: 63 sequences are not a multiple of micro 1 x dp 4 = 4"
+    ),
     "batch.micro=48": "mine.yaml:3:17: batch.global: 64 sequences are not a multiple of micro 48",
     "overlap.cp=true": "--job-set overlap.cp=true: cp is 1: there is nothing to hide",
     "overlap.ep=true": "--job-set overlap.ep=true: ep is 1: there is nothing to hide",
-    "model={parameters: 1.0e+9, layers: 8}": "mine.yaml:4:14: layout.tp: tp 2 needs the size of activations",
-    "measured.step=1us": "--job-set measured.step=1us: a step of 1 us, and network and fixed time alone",
+    "model={parameters: 1.0e+9, layers: 8}": (
+        "mine.yaml:4:14: layout.tp: tp 2 needs the size of activations"
+    ),
+    "measured.step=1us": (
+        "--job-set measured.step=1us: a step of 1 us, and network and fixed time alone"
+    ),
 }
 
 
@@ -122,8 +163,16 @@ def test_what_does_not_fit_is_refused_where_it_was_said(run: Any, folder: Path, 
 @pytest.mark.parametrize(
     ("ranks", "says", "cure"),
     [
-        ("18", "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks", "-n 16 or -n 32"),
-        ("12", "mine.yaml:3:17: batch.global: 64 sequences are not a multiple of micro 1 x dp 3 = 3", "global: 63"),
+        (
+            "18",
+            "mine.yaml:4:9: layout: tp x cp x pp = 4 does not divide 18 ranks",
+            "-n 16 or -n 32",
+        ),
+        (
+            "12",
+            "mine.yaml:3:17: batch.global: 64 sequences are not a multiple of micro 1 x dp 3 = 3",
+            "global: 63",
+        ),
     ],
 )
 def test_ranks_that_do_not_fit(run: Any, folder: Path, ranks: str, says: str, cure: str) -> None:
@@ -136,7 +185,10 @@ def test_ranks_that_do_not_fit(run: Any, folder: Path, ranks: str, says: str, cu
 def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> None:
     Path("mine.yaml").write_text(TEXT + "overlap: {dp: true, pp: true}\n")
     done = run(*PLAN, "-n", "4")
-    assert "mine.yaml:8:15: overlap.dp: dp x cp is 1: there are no gradient collectives to hide" in done.err
+    assert (
+        "mine.yaml:8:15: overlap.dp: dp x cp is 1: there are no gradient collectives to hide"
+        in done.err
+    )
     assert done.code == 2
 
 
@@ -144,8 +196,13 @@ def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> 
 def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typed: str) -> None:
     done = run(*PLAN, "--set", typed)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write --job-set {typed}\n"
-    assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err  # as of a tier of that name
+    assert (
+        done.err
+        == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write"
+        f" --job-set {typed}\n"
+    )
+    # as of a tier of that name
+    assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err
 
 
 @pytest.mark.alike(2)
@@ -156,10 +213,19 @@ def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typ
         ("--links",),
         ("--search", "--top", "5"),
         ("--vary", "alpha=2x"),
-        ("--job-set", "model=llama3-70b", "--job-set", "batch.global=32", "--job-set", "measured.step=null"),
+        (
+            "--job-set",
+            "model=llama3-70b",
+            "--job-set",
+            "batch.global=32",
+            "--job-set",
+            "measured.step=null",
+        ),
     ],
 )
-def test_the_first_screen_is_one_of_80_columns_and_24_lines(run: Any, folder: Path, more: tuple[str, ...]) -> None:
+def test_the_first_screen_is_one_of_80_columns_and_24_lines(
+    run: Any, folder: Path, more: tuple[str, ...]
+) -> None:
     done = run(*PLAN, "-n", "16", *more)
     assert done.code == 0
     lines = done.out.splitlines()
@@ -181,7 +247,10 @@ def test_a_step_that_does_not_fit_is_not_what_comes_first(run: Any, folder: Path
 def test_the_bottleneck_is_named_only_where_it_is_sure() -> None:
     from colltool.render.views.plan import slow_tier
 
-    inside = {"layout": {"tp": 8, "dp": 8}, "calls": [{"primitive": "ar", "group": "tp", "size": "64MB"}]}
+    inside = {
+        "layout": {"tp": 8, "dp": 8},
+        "calls": [{"primitive": "ar", "group": "tp", "size": "64MB"}],
+    }
     assert slow_tier(colltool.plan(inside, "dgx-h100", 64)) == "nvlink"
     over_both = {"layout": {"dp": 64}, "calls": [{"primitive": "ar", "group": "dp", "size": "1GB"}]}
     found = colltool.plan(over_both, "dgx-h100", 64)

@@ -14,7 +14,10 @@ def test_the_busiest_links_of_a_job(run: Any) -> None:
     assert "the busiest link of each kind, all groups at once, at its full rate" in shown
     document = run(*ASKED, "--links", "--format", "json").json
     links = document["busiest_links"]
-    assert [(one["tier"], one["kind"]) for one in links][:2] == [("nvlink", "ports"), ("ib", "ports")]
+    assert [(one["tier"], one["kind"]) for one in links][:2] == [
+        ("nvlink", "ports"),
+        ("ib", "ports"),
+    ]
     for one in links:
         assert one["link"] in shown
         assert sum(one["by"].values()) == pytest.approx(one["bytes"])
@@ -31,6 +34,8 @@ def test_nothing_of_them_unasked(run: Any) -> None:
 
 def test_a_time_that_is_given_is_named(run: Any, tmp_path: Any) -> None:
     file = tmp_path / "calls.yaml"
-    file.write_text("layout: {dp: 16}\ncalls:\n  - {primitive: ar, group: dp, size: 1GB, time: 5ms}\n")
+    file.write_text(
+        "layout: {dp: 16}\ncalls:\n  - {primitive: ar, group: dp, size: 1GB, time: 5ms}\n"
+    )
     shown = run("plan", str(file), "-f", "dgx-h100", "--links").out
     assert "not counted, dp: their time is given, so their links are unknown" in shown

@@ -1,4 +1,5 @@
-"""``--plot`` of every command that has one: the file is written, beside an answer that it does not change."""
+"""``--plot`` of every command that has one: the file is written, beside an answer that it does not
+change."""
 
 from __future__ import annotations
 
@@ -14,7 +15,18 @@ Run = Callable[..., Any]
 COMMANDS = {
     "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB"),
     "compare": ("compare", "ar", "-f", "dgx-h100", "-f", "mi300x", "-n", "8", "-M", "1MB,1GB"),
-    "sensitivity": ("sensitivity", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB", "--samples", "100"),
+    "sensitivity": (
+        "sensitivity",
+        "ar",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "64",
+        "-M",
+        "1MB",
+        "--samples",
+        "100",
+    ),
     "breakdown": ("breakdown", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB"),
     "crossover": ("crossover", "ar", "-f", "dgx-h100", "-n", "64"),
     "plan": ("plan", "llama3-70b", "-f", "dgx-h100", "-n", "256"),

@@ -46,16 +46,22 @@ def test_logs_may_follow_their_option_or_stand_alone() -> None:
     """``--log *.log`` is many words to a shell."""
     Path("other.log").write_text(Path("all_reduce.log").read_text())
     told = [
-        run("report", "-f", "dgx-h100", "-n", "8", "-p", "ar", *logs, "--format", "json").json["sections"][2]["exhibits"][0][
-            "commands"
-        ]
-        for logs in (("--log", "all_reduce.log", "other.log"), ("--log", "all_reduce.log", "--log", "other.log"))
+        run("report", "-f", "dgx-h100", "-n", "8", "-p", "ar", *logs, "--format", "json").json[
+            "sections"
+        ][2]["exhibits"][0]["commands"]
+        for logs in (
+            ("--log", "all_reduce.log", "other.log"),
+            ("--log", "all_reduce.log", "--log", "other.log"),
+        )
     ]
     assert told == [["colltool doctor all_reduce.log other.log -f dgx-h100"]] * 2
 
 
 def test_another_fabric_is_one_to_compare_with() -> None:
-    told = [run(*SMALL, *other, "-n", "8", "--format", "json").json for other in (("-f", "dgx-h100"), ("--against", "dgx-h100"))]
+    told = [
+        run(*SMALL, *other, "-n", "8", "--format", "json").json
+        for other in (("-f", "dgx-h100"), ("--against", "dgx-h100"))
+    ]
     assert told[0] == told[1]
     assert [one["fabric"] for one in told[0]["fabrics"]] == ["mi300x", "dgx-h100"]
 
@@ -100,7 +106,9 @@ def test_what_cannot_be_used_says_what_to_type(args: tuple[str, ...], says: str)
     ],
     ids=" ".join,
 )
-def test_it_refuses_before_it_prices(args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_refuses_before_it_prices(
+    args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prices take seconds."""
     monkeypatch.setattr(colltool, "sweep", lambda *_, **__: pytest.fail("priced"))
     assert run("report", *(() if "-f" in args else ("-f", "dgx-h100")), "-p", "ar", *args).code == 2

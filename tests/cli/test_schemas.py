@@ -27,7 +27,13 @@ from jsonschema import Draft202012Validator
     ],
 )
 def test_every_definition_prints_its_schema(args: tuple[str, ...], identity: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "colltool", *args], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "colltool", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     schema = json.loads(done.stdout)
     assert schema["$id"] == identity
     Draft202012Validator.check_schema(schema)
@@ -46,7 +52,15 @@ def test_a_file_to_start_from_names_the_schema_that_it_keeps(
     args: tuple[str, ...], kind: str, read: Callable[[str], object], run: Any
 ) -> None:
     first, *rest = (text := run(*args).out).splitlines()
-    assert first in (f"# yaml-language-server: $schema={kind}.schema.json", f"#:schema ./{kind}.schema.json")
-    command = next(line for line in rest if "in an editor" in line.lower()).split("colltool ")[-1].split(",")[0].split()
+    assert first in (
+        f"# yaml-language-server: $schema={kind}.schema.json",
+        f"#:schema ./{kind}.schema.json",
+    )
+    command = (
+        next(line for line in rest if "in an editor" in line.lower())
+        .split("colltool ")[-1]
+        .split(",")[0]
+        .split()
+    )
     assert command == ["schema", kind, "-o", f"{kind}.schema.json"]
     Draft202012Validator(json.loads(run(*command[:2]).out)).validate(read(text))

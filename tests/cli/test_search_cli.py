@@ -1,4 +1,5 @@
-"""``colltool plan --search``: what a person sees of it, what a script takes from it, and what it says while it works."""
+"""``colltool plan --search``: what a person sees of it, what a script takes from it, and what it
+says while it works."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def test_the_best_ties_and_the_jobs_own(run: Any) -> None:
     assert re.search(r"\d+ layouts fill the ranks, \d+ fit 85.9 GB", shown)
     assert re.search(r"\d+ layouts are within 3%, take any\.(?s:.*)ties differ in ", shown)
     assert re.search(
-        r"Its own layout takes [\d.]+ ms, \+\d(?s:.*)the job's own layout: tp 2, pp 2, dp 4, ddp, recompute none\n", shown
+        r"Its own layout takes [\d.]+ ms, \+\d(?s:.*)the job's own layout: tp 2, pp 2, dp 4, ddp,"
+        r" recompute none\n",
+        shown,
     )
     assert len(re.findall(r"^\| +\d+ \|", shown, re.MULTILINE)) == 10
     assert " | best |" in shown
@@ -56,13 +59,18 @@ def test_the_line_below_shows_the_best_in_full(run: Any) -> None:
     pasted = shown.partition("and with:\n")[2].partition("\n\n")[0].replace("\\\n", " ").split()
     assert pasted[::2] == ["--job-set"] * (len(pasted) // 2)
     assert pasted[1::2] == [f"{key}={value}" for key, value in found["best_job_set"].items()]
-    planned = run("plan", "mine.yaml", "-f", "dgx-h100", "-n", "16", *pasted, "--format", "json").json
+    planned = run(
+        "plan", "mine.yaml", "-f", "dgx-h100", "-n", "16", *pasted, "--format", "json"
+    ).json
     assert planned["step_s"] == pytest.approx(found["best"]["step_s"], rel=1e-9)
     assert planned["memory_bytes"] == found["best"]["memory_bytes"]
 
 
 def test_a_job_that_has_the_best_already(run: Any) -> None:
-    values = [f"--job-set={key}={value}" for key, value in run(*SEARCH, "--format", "json").json["best_job_set"].items()]
+    values = [
+        f"--job-set={key}={value}"
+        for key, value in run(*SEARCH, "--format", "json").json["best_job_set"].items()
+    ]
     again = run(*SEARCH, *values)
     assert "That is its own layout." in " ".join(again.out.split())
     assert run(*SEARCH, *values, "--format", "json").json["own"]["of_best"] == 0
@@ -72,7 +80,11 @@ def test_the_document_is_what_python_returns(run: Any) -> None:
     document = run(*FEW, "--top", "all", "--format", "json").json
     found = colltool.search_layouts("mine.yaml", "dgx-h100", 16, {"tp": 2, "recompute": "none"})
     assert document["kept"] == {"tp": "2", "recompute": "none"}
-    assert (document["searched"], document["fit"], document["priced"]) == (found.held, found.fit, found.priced)
+    assert (document["searched"], document["fit"], document["priced"]) == (
+        found.held,
+        found.fit,
+        found.priced,
+    )
     assert [one["step_s"] for one in document["layouts"]] == [one.step_s for one in found.layouts]
     assert document["ties"] == sum(one["tie"] for one in document["layouts"]) == found.ties.layouts
     assert document["best"] == document["layouts"][0]
@@ -84,7 +96,9 @@ def test_the_document_is_what_python_returns(run: Any) -> None:
 
 def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
     shown = run(*FEW, "--keep", "virtual=1").out
-    header = next(line for line in shown.splitlines() if line.startswith("|  #") or line.startswith("| #"))
+    header = next(
+        line for line in shown.splitlines() if line.startswith("|  #") or line.startswith("| #")
+    )
     assert "ep" not in header.replace("step", "")
     assert "virtual" not in header
     assert "recompute" not in header
@@ -93,15 +107,27 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "what", "fix"),
     [
-        (("--search", "--keep", "dp=4"), "--keep: no constraint is called 'dp'", "constraints: tp, sp,"),
-        (("--search", "--keep", "shard=zero"), "--keep: shard cannot be 'zero'", "one of ddp, zero1"),
+        (
+            ("--search", "--keep", "dp=4"),
+            "--keep: no constraint is called 'dp'",
+            "constraints: tp, sp,",
+        ),
+        (
+            ("--search", "--keep", "shard=zero"),
+            "--keep: shard cannot be 'zero'",
+            "one of ddp, zero1",
+        ),
         (("--search", "--keep", "tp"), "--keep: 'tp' is not NAME=VALUE", "write --keep tp=8"),
         (
             ("--search", "--keep", "pp=3"),
             "--keep: pp=3: tp x cp x pp = 3 does not divide 16 ranks",
             "sizes whose product",
         ),
-        (("--search", "--keep", "ep=2"), "--keep: no layout of mine on 16 ranks with ep=2", "the model has no experts"),
+        (
+            ("--search", "--keep", "ep=2"),
+            "--keep: no layout of mine on 16 ranks with ep=2",
+            "the model has no experts",
+        ),
         (("--search", "--top", "0"), "--top", ""),
         (("--search", "--top", "1,2"), "--top: takes one number here", "one number, or all"),
         (("--keep", "tp=2"), "--keep: goes with a search", "add --search"),
@@ -116,7 +142,9 @@ def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix
 
 
 def test_a_shell_offers_what_can_be_kept() -> None:
-    assert complete_keep("re") == [f"recompute={name}" for name, row in RECOMPUTATIONS.items() if row.whole]
+    assert complete_keep("re") == [
+        f"recompute={name}" for name, row in RECOMPUTATIONS.items() if row.whole
+    ]
     assert complete_keep("tp") == ["tp="]
 
 
@@ -125,7 +153,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_for_terminals_and_for_what_takes_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_for_terminals_and_for_what_takes_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said, piped, soon = Terminal(), io.StringIO(), Terminal()
     monkeypatch.setattr(sys, "stderr", soon)
     with output.Counting("pricing layouts") as watch:
@@ -140,5 +170,11 @@ def test_progress_is_for_terminals_and_for_what_takes_a_while(monkeypatch: pytes
     assert soon.getvalue() == ""
     assert piped.getvalue() == ""
     lines = said.getvalue().split("\r")
-    assert [line.rstrip() for line in lines] == ["", "pricing layouts: 25% ...", "pricing layouts: 75% ...", "", ""]
+    assert [line.rstrip() for line in lines] == [
+        "",
+        "pricing layouts: 25% ...",
+        "pricing layouts: 75% ...",
+        "",
+        "",
+    ]
     assert lines[3] == " " * len("pricing layouts: 75% ..."), "what was written is gone"

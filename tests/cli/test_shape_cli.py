@@ -1,4 +1,5 @@
-"""``--shape`` and the slice that ``-n`` takes, on every command that takes a group; shapes as ``--set`` takes them."""
+"""``--shape`` and the slice that ``-n`` takes, on every command that takes a group; shapes as
+``--set`` takes them."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_a_shape_that_cannot_be_says_what_to_type(args: tuple[str, ...], run: An
     assert run(*args, *ON, "-n", "64", "--shape", "4x4x4").code == 0
 
 
-@pytest.mark.parametrize("text", ["4x", "x", "0x4", "4x-4", "a", "4*4", "1" * 30, "2x" * 20 + "2", "4x4.5"])
+@pytest.mark.parametrize(
+    "text", ["4x", "x", "0x4", "4x-4", "a", "4*4", "1" * 30, "2x" * 20 + "2", "4x4.5"]
+)
 def test_what_is_no_shape_is_refused(text: str, run: Any) -> None:
     refused = run("price", "ar", *ON, "--shape", text)
     assert (refused.code, refused.out) == (2, "")
@@ -61,8 +64,22 @@ def test_what_is_no_shape_is_refused(text: str, run: Any) -> None:
 def test_choices_take_it_too(run: Any) -> None:
     swept = run("sweep", "ar", *ON, "--shape", "4x4x4", "-M", "1GB", "--format", "json").json
     assert swept["axes"]["ranks"] == [64]
-    assert swept["cells"][0]["total_s"] == colltool.price("tpu-v5p", "ar", size=1e9, shape="4x4x4").best.total_s
-    compared = run("compare", "ar", "-f", "tpu-v5p,tpu-v4-512", "--shape", "4x4x4", "-M", "1GB", "--format", "json").json
+    assert (
+        swept["cells"][0]["total_s"]
+        == colltool.price("tpu-v5p", "ar", size=1e9, shape="4x4x4").best.total_s
+    )
+    compared = run(
+        "compare",
+        "ar",
+        "-f",
+        "tpu-v5p,tpu-v4-512",
+        "--shape",
+        "4x4x4",
+        "-M",
+        "1GB",
+        "--format",
+        "json",
+    ).json
     assert compared["rows"][0]["ranks"] == 64
     for command in (("sweep", "ar", *ON), ("compare", "ar", "-f", "tpu-v5p,tpu-v4-512")):
         refused = run(*command, "--shape", "4x4", "-n", "8")
@@ -73,7 +90,12 @@ def test_choices_take_it_too(run: Any) -> None:
 def test_a_report_looks_closely_at_the_slice(run: Any) -> None:
     done = run("report", *ON, "-p", "bc", "--shape", "2x2x4", "--format", "json")
     assert done.json["ranks"] == 16, done.err
-    lines = [line for one in done.json["sections"] for exhibit in one["exhibits"] for line in exhibit["commands"]]
+    lines = [
+        line
+        for one in done.json["sections"]
+        for exhibit in one["exhibits"]
+        for line in exhibit["commands"]
+    ]
     asked = [line for line in lines if "--shape" in line]
     assert [line.split()[1] for line in asked] == ["crossover", "breakdown", "sensitivity"]
     assert all("-n 16 --shape 2x2x4" in line for line in asked)
@@ -81,16 +103,25 @@ def test_a_report_looks_closely_at_the_slice(run: Any) -> None:
 
 
 def test_two_pods_of_one_kind_differ_by_their_links_alone() -> None:
-    """From 16 MB on a chip with links of twice the rate is faster at every number of ranks that is rented."""
+    """From 16 MB on a chip with links of twice the rate is faster at every number of ranks that is
+    rented."""
     for ranks in (64, 128, 256, 512):
-        old, new = (colltool.price(name, "ar", size=1e9, ranks=ranks).best for name in ("tpu-v4-512", "tpu-v5p"))
+        old, new = (
+            colltool.price(name, "ar", size=1e9, ranks=ranks).best
+            for name in ("tpu-v4-512", "tpu-v5p")
+        )
         assert new.total_s == pytest.approx(old.total_s / 2, rel=0.01)
 
 
 def test_csv_tells_slices_apart(run: Any) -> None:
     printed = run("price", "ar", *ON, "-n", "16", "-M", "1MB", "--format", "csv").out
     assert {row["shape"] for row in csv.DictReader(io.StringIO(printed))} == {"2x2x4"}
-    assert "shape" not in run("price", "ar", "-f", "nvl72", "-n", "16", "-M", "1MB", "--format", "csv").out.splitlines()[0]
+    assert (
+        "shape"
+        not in run(
+            "price", "ar", "-f", "nvl72", "-n", "16", "-M", "1MB", "--format", "csv"
+        ).out.splitlines()[0]
+    )
 
 
 @pytest.mark.parametrize("shape", ["8x8x8", "[8, 8, 8]"])
@@ -101,7 +132,15 @@ def test_set_takes_a_shape_as_vary_does(shape: str, run: Any) -> None:
 
 def test_python_takes_text_and_numbers() -> None:
     shapes = ["4x4x4", (4, 4, 4), [4, 4, 4]]
-    assert len({colltool.price("tpu-v5p", "ar", size=1e6, shape=shape).best.total_s for shape in shapes}) == 1
+    assert (
+        len(
+            {
+                colltool.price("tpu-v5p", "ar", size=1e6, shape=shape).best.total_s
+                for shape in shapes
+            }
+        )
+        == 1
+    )
     for wrong in (True, 64, (), (4, True), (4.0, 4), "4*4", [0, 4]):
         with pytest.raises(colltool.ColltoolError) as refused:
             colltool.price("tpu-v5p", "ar", size=1e6, shape=wrong)  # type: ignore[arg-type]
@@ -111,7 +150,16 @@ def test_python_takes_text_and_numbers() -> None:
 @pytest.mark.parametrize("size", [1e6, [1e3, 1e9]])
 def test_a_frame_says_what_leads_and_has_it_first(size: Any) -> None:
     columns = colltool.price("nvl72", "ar", size=size, ranks=144).to_columns()
-    rows = list(zip(columns["bytes"], columns["leads"], columns["status"], columns["total_s"], columns["why_not"], strict=True))
+    rows = list(
+        zip(
+            columns["bytes"],
+            columns["leads"],
+            columns["status"],
+            columns["total_s"],
+            columns["why_not"],
+            strict=True,
+        )
+    )
     assert {type(leads) for leads in columns["leads"]} == {bool}
     for one in set(columns["bytes"]):
         mine = [row for row in rows if row[0] == one]

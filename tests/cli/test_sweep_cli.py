@@ -15,28 +15,52 @@ def test_bad_input(run: Any) -> None:
         (("--vary", "name=a,b"), "name changes nothing that is priced"),
         (("--set", "nothing=1"), "--set nothing=1: unknown key 'nothing'"),
         (("--vary", "ib.eta.beta=0.5,1.5"), "expected a number from 0.000001 to 1"),
-        (("-n", "8,64", "--vary", "ib.bandwidth=1GB/s:9GB/s:100", "--limit", "1000"), "1200 cells, more than 1000"),
+        (
+            ("-n", "8,64", "--vary", "ib.bandwidth=1GB/s:9GB/s:100", "--limit", "1000"),
+            "1200 cells, more than 1000",
+        ),
         (("--pivot", "busbw", "--rows", "ranges"), "no axis is called 'ranges'"),
         (("--pivot", "busbw", "--rows", "bytes", "--cols", "bytes"), "are the rows already"),
-    ):  # fmt: skip
+    ):
         refused = run("sweep", "ar", "-f", "nvl72", *args)
         assert (refused.code, refused.out) == (2, "")
         assert words in refused.err, refused.err
 
 
 def test_the_document(run: Any) -> None:
-    document = json.loads(run("sweep", "ar", "-f", "dgx-h100,nvl72", "-n", "64", "-M", "1MB,1GB", "--format", "json").out)
-    assert document["axes"] == {"fabric": ["dgx-h100", "nvl72"], "ranks": [64], "bytes": [1000000, 1000000000]}
+    document = json.loads(
+        run(
+            "sweep", "ar", "-f", "dgx-h100,nvl72", "-n", "64", "-M", "1MB,1GB", "--format", "json"
+        ).out
+    )
+    assert document["axes"] == {
+        "fabric": ["dgx-h100", "nvl72"],
+        "ranks": [64],
+        "bytes": [1000000, 1000000000],
+    }
     assert [(cell["fabric"], cell["bytes"]) for cell in document["cells"]] == [
         (name, size) for name in ("dgx-h100", "nvl72") for size in (1000000, 1000000000)
     ]
-    shown = run("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm").out
+    shown = run(
+        "sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm"
+    ).out
     assert "\n\nalgorithm of all-reduce on dgx-h100, NCCL, realistic\n" in shown
     assert "where the winner changes" in shown
 
 
 def test_several_fabrics_under_numbers_that_may_be_off(run: Any) -> None:
-    asked = ("sensitivity", "ar", "-f", "dgx-h100,hgx-h200", "-n", "64", "-M", "256MB", "--samples", "200")
+    asked = (
+        "sensitivity",
+        "ar",
+        "-f",
+        "dgx-h100,hgx-h200",
+        "-n",
+        "64",
+        "-M",
+        "256MB",
+        "--samples",
+        "200",
+    )
     table, document, csv = (run(*asked, "--format", form) for form in ("table", "json", "csv"))
     assert (table.code, document.code, csv.code) == (0, 0, 0)
     held = json.loads(document.out)
@@ -74,7 +98,9 @@ def test_ranges_of_ranks(text: str, counts: list[int], run: Any) -> None:
     assert list(dict.fromkeys(cell["ranks"] for cell in run(*asked).json["cells"])) == counts
 
 
-@pytest.mark.parametrize("text", ["64-8", "8-8", "0-8", "8-9999999999", "8-64+0", "8-64x1", "1-1000000000+1"])
+@pytest.mark.parametrize(
+    "text", ["64-8", "8-8", "0-8", "8-9999999999", "8-64+0", "8-64x1", "1-1000000000+1"]
+)
 def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
     done = run("sweep", "ar", "-f", "star512", "-M", "1MB", "-n", text)
     assert (done.code, done.out) == (2, "")
@@ -85,8 +111,16 @@ def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "what", "fix"),
     [
-        (("plan", "llama3-70b", "--set", "layout.tp=4"), "--set: layout is of the job", "write --job-set layout.tp=4"),
-        (("plan", "llama3-70b", "--job-set", "ib.size=64"), "--job-set: ib is of the fabric", "write --set ib.size=64"),
+        (
+            ("plan", "llama3-70b", "--set", "layout.tp=4"),
+            "--set: layout is of the job",
+            "write --job-set layout.tp=4",
+        ),
+        (
+            ("plan", "llama3-70b", "--job-set", "ib.size=64"),
+            "--job-set: ib is of the fabric",
+            "write --set ib.size=64",
+        ),
         (
             ("sweep", "ar", "--set", "layout.tp=4"),
             "--set: layout is of the job",
@@ -94,7 +128,9 @@ def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
         ),
     ],
 )
-def test_values_of_jobs_and_fabrics_name_each_other_s_option(args: tuple[str, ...], what: str, fix: str, run: Any) -> None:
+def test_values_of_jobs_and_fabrics_name_each_other_s_option(
+    args: tuple[str, ...], what: str, fix: str, run: Any
+) -> None:
     done = run(*args, "-f", "dgx-h100")
     assert (done.code, done.out) == (2, "")
     assert what in done.err

@@ -30,7 +30,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ladder": ("ladder",),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
-    "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "tp=1", "--keep", "pp=4"),
+    "plan search": (
+        "plan",
+        "mixtral-8x7b",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "128",
+        "--search",
+        "--keep",
+        "tp=1",
+        "--keep",
+        "pp=4",
+    ),
     "explain": ("explain", "ring", "ar", *NVL, "-M", "16MB"),
 }
 LEFT_OUT = "--all adds "
@@ -40,10 +52,13 @@ PLAIN = {name: value for name, value in os.environ.items() if name not in _UNSET
 
 @cache
 def on_terminal(*args: str, columns: int = 80, code: int = 0, **env: str) -> str:
-    """What a terminal of this width receives from a child of this process: modules are loaded already."""
+    """What a terminal of this width receives from a child of this process: modules are loaded
+    already."""
     process, ours = pty.fork()
     if process == 0:
-        _become_the_program(args, columns, PLAIN | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | env)
+        _become_the_program(
+            args, columns, PLAIN | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | env
+        )
     received = b""
     while chunk := _read(ours):
         received += chunk
@@ -60,7 +75,9 @@ def _become_the_program(args: tuple[str, ...], columns: int, env: dict[str, str]
         os.environ.clear()
         os.environ.update(env)
         encoding = env.get("PYTHONIOENCODING", "utf-8")
-        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(at, "r" if at == 0 else "w", encoding=encoding) for at in range(3))
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(at, "r" if at == 0 else "w", encoding=encoding) for at in range(3)
+        )
         ended = boundary(args)
         sys.stdout.flush()
     finally:
@@ -89,7 +106,11 @@ def tables(text: str) -> list[list[list[str]]]:
                 found.append([])
             found[-1].append(cells[:-1] if cells[-1] == "" else cells)
             inside = True
-        elif not re.match(r"[├|+╭╰]", line) or re.match(r"[╰]", line) or (inside and line.startswith("+")):
+        elif (
+            not re.match(r"[├|+╭╰]", line)
+            or re.match(r"[╰]", line)
+            or (inside and line.startswith("+"))
+        ):
             inside = False
     return found
 
@@ -115,7 +136,9 @@ def test_tables_fit_and_nothing_is_cut(name: str, columns: int) -> None:
             assert title in header or title in named, f"column {title} is gone without a word"
         cells = [word for row in part for cell in row for word in cell.split()]
         kept = [index for index, title in enumerate(full[0]) if title in header]
-        assert sorted(cells) == sorted(word for row in full for index in kept for word in row[index].split())
+        assert sorted(cells) == sorted(
+            word for row in full for index in kept for word in row[index].split()
+        )
 
 
 def unfolded(table: list[list[str]]) -> list[list[str]]:
@@ -131,7 +154,9 @@ def test_all_columns_and_rows_fit_too(name: str) -> None:
     assert LEFT_OUT not in shown
     whole = tables(without_colour(on_terminal(*COMMANDS[name], "--all", columns=500)))
     words = set(shown.split())
-    assert {word for table in whole for row in table for cell in row for word in cell.split()} <= words
+    assert {
+        word for table in whole for row in table for cell in row for word in cell.split()
+    } <= words
 
 
 @pytest.mark.alike(5)
@@ -150,9 +175,15 @@ def test_some_column_is_left_out_at_80() -> None:
 @pytest.mark.alike(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_word_of_a_text_is_cut_at_80(name: str, run: Any) -> None:
-    """Text is wrapped between words, so every word of the pipe's text stands whole on the terminal."""
+    """Text is wrapped between words, so every word of the pipe's text stands whole on the
+    terminal."""
     out = run(*COMMANDS[name], "--all").out
-    words = {word for line in out.splitlines() if not line.startswith(("|", "+")) for word in line.split()}
+    words = {
+        word
+        for line in out.splitlines()
+        if not line.startswith(("|", "+"))
+        for word in line.split()
+    }
     assert words <= set(without_colour(on_terminal(*COMMANDS[name], "--all")).split())
 
 
@@ -214,7 +245,9 @@ def test_a_file_is_written_as_for_a_pipe(run: Any, tmp_path: Path) -> None:
 
 @pytest.mark.alike(5)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_in_a_pipe_80_columns_and_all_as_wide_as_the_content(name: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pipe_80_columns_and_all_as_wide_as_the_content(
+    name: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm-256color")
     brief, whole = (run(*COMMANDS[name], *more).out for more in ((), ("--all",)))

@@ -38,7 +38,9 @@ RANK = "#  Rank {:2} Group  0 Pid {} on   host{:02} device {:2} [0000:1b:00] NVI
 
 
 def rank_lines(ranks: int, nodes: int) -> str:
-    return "\n".join(RANK.format(rank, 100 + rank, rank * nodes // ranks, rank) for rank in range(ranks))
+    return "\n".join(
+        RANK.format(rank, 100 + rank, rank * nodes // ranks, rank) for rank in range(ranks)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +58,28 @@ def test_json_keeps_what_it_promises(run: Callable[..., Any]) -> None:
     done = run("validate", "ar.log", "-f", "eight.yaml", "--format", "json")
     assert (done.code, done.err) == (0, "")
     document = done.json
-    assert (document["schema"], document["fabric"], document["holds"]) == ("colltool.validate/1", "eight", True)
+    assert (document["schema"], document["fabric"], document["holds"]) == (
+        "colltool.validate/1",
+        "eight",
+        True,
+    )
     (one,) = document["series"]
     assert list(one)[:6] == ["collective", "ranks", "mape", "worst", "points", "findings"]
-    assert (one["collective"], one["ranks"], one["nodes"], one["library"]) == ("all_reduce", 8, 1, "NCCL")
+    assert (one["collective"], one["ranks"], one["nodes"], one["library"]) == (
+        "all_reduce",
+        8,
+        1,
+        "NCCL",
+    )
     first = one["points"][0]
-    assert list(first)[:6] == ["bytes", "measured_s", "predicted_s", "relative_error", "algorithm", "protocol"]
+    assert list(first)[:6] == [
+        "bytes",
+        "measured_s",
+        "predicted_s",
+        "relative_error",
+        "algorithm",
+        "protocol",
+    ]
     assert list(first)[6:8] == ["busbw_measured_Bps", "busbw_expected_Bps"]
     # the double binary tree: 5 us, six steps of 1 us, two megabytes and a bit at 100 GB/s
     predicted = 5e-6 + 6e-6 + 2 * 1048576 / 100e9
@@ -78,7 +96,10 @@ def test_a_series_for_people(run: Callable[..., Any]) -> None:
     assert "\nall-reduce, 8 ranks on 1 node (NCCL " in out
     assert "|  1 MiB |" in out
     assert "protocol" not in out
-    assert "findings:\n  reaches the busbw predicted for this fabric: 94 of 99.9 GB/s at 1 GiB, but only from 1 GiB on: " in out
+    assert (
+        "findings:\n  reaches the busbw predicted for this fabric: 94 of 99.9 GB/s at 1 GiB, but"
+        " only from 1 GiB on: " in out
+    )
 
 
 def test_a_narrow_terminal_keeps_what_is_reached() -> None:
@@ -88,18 +109,27 @@ def test_a_narrow_terminal_keeps_what_is_reached() -> None:
 
 
 def test_times_that_no_hardware_takes_are_refused_where_they_stand(run: Callable[..., Any]) -> None:
-    rows = ["collective,ranks,bytes,time_us", "ar,8,1000000,36.5", "ar,8,4000000,89", "ar,8,16000000,0.299", ""]
+    rows = [
+        "collective,ranks,bytes,time_us",
+        "ar,8,1000000,36.5",
+        "ar,8,4000000,89",
+        "ar,8,16000000,0.299",
+        "",
+    ]
     Path("slipped.csv").write_text("\n".join(rows).replace("0.299", "0.0299"))
     done = run("validate", "slipped.csv", "-f", "eight.yaml")
     assert (done.code, done.out) == (2, "")
     assert "slipped.csv:4: implausible times: 16 MB in 29.9 ns, 535 TB/s" in done.err
     assert "check the unit of the times in the logs" in done.err
     Path("slipped.csv").write_text("\n".join(rows))
-    assert run("validate", "slipped.csv", "-f", "eight.yaml").code == 0  # 53 TB/s: a price to be compared with
+    # 53 TB/s: a price to be compared with
+    assert run("validate", "slipped.csv", "-f", "eight.yaml").code == 0
 
 
 def test_errors_beyond_percents_are_in_times(run: Callable[..., Any]) -> None:
-    Path("fast.csv").write_text("collective,ranks,bytes,time_us\nar,8,1000000,0.1\nar,8,4000000,0.2\nar,8,16000000,0.4\n")
+    Path("fast.csv").write_text(
+        "collective,ranks,bytes,time_us\nar,8,1000000,0.1\nar,8,4000000,0.2\nar,8,16000000,0.4\n"
+    )
     out = run("validate", "fast.csv", "-f", "eight.yaml", "-a", "ring").out
     # a ring takes 36.5, 89 and 299 us
     assert ": 518 times off on average, worst +746 times" in out
@@ -135,8 +165,13 @@ def test_a_limit_that_holds(run: Callable[..., Any], limit: str) -> None:
 def test_a_limit_that_does_not_hold_names_the_series_on_stderr(run: Callable[..., Any]) -> None:
     done = run("validate", "both.csv", "-f", "eight.yaml", "-a", "ring", "--max-mape", "15%")
     assert done.code == 1
-    assert done.err == "does not hold: all-gather, 4 ranks on 1 node: 22.5% off on average, more than 15%\n"
-    assert done.out.startswith("eight: 7.5% off on average over 3 sizes; too few sizes to judge. Worst: -22.5%")
+    assert (
+        done.err
+        == "does not hold: all-gather, 4 ranks on 1 node: 22.5% off on average, more than 15%\n"
+    )
+    assert done.out.startswith(
+        "eight: 7.5% off on average over 3 sizes; too few sizes to judge. Worst: -22.5%"
+    )
 
 
 @pytest.mark.parametrize("limit", ["0", "-5%", "nan", "inf", "15", "much", "15%%", ""])
@@ -150,21 +185,36 @@ def test_ranks_that_ran_elsewhere(run: Callable[..., Any]) -> None:
     done = run("validate", "spread.log", "-f", "eight.yaml")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(
-        "error: spread.log:15: all-reduce, 8 ranks on 2 nodes: eight puts 8 ranks in each domain of port, "
+        "error: spread.log:15: all-reduce, 8 ranks on 2 nodes: eight puts 8 ranks in each domain of"
+        " port, "
     )
     done = run("validate", "ar.log", "-f", "eight.yaml", "--set", "port.size=4")
     assert "8 ranks do not fit: eight has 4\n  type --set port.size=8, or" in done.err
 
 
 def test_what_ran_can_be_named(run: Callable[..., Any]) -> None:
-    document = run("validate", "ar.log", "-f", "eight.yaml", "--algorithm", "ring", "--format", "json").json
+    document = run(
+        "validate", "ar.log", "-f", "eight.yaml", "--algorithm", "ring", "--format", "json"
+    ).json
     assert {point["algorithm"] for point in document["series"][0]["points"]} == {"ring"}
     assert run("validate", "ar.log", "-f", "eight.yaml", "--algorithm", "rang").code == 2
 
 
 def test_readings_change_the_price(run: Callable[..., Any]) -> None:
-    args = ("validate", "ar.log", "-f", "eight.yaml", "--set", "port.eta.beta=0.5", "--format", "json")
-    real, ideal = (run(*args, *more).json["series"][0]["points"][2]["predicted_s"] for more in ((), ("--ideal",)))
+    args = (
+        "validate",
+        "ar.log",
+        "-f",
+        "eight.yaml",
+        "--set",
+        "port.eta.beta=0.5",
+        "--format",
+        "json",
+    )
+    real, ideal = (
+        run(*args, *more).json["series"][0]["points"][2]["predicted_s"]
+        for more in ((), ("--ideal",))
+    )
     assert real / ideal == pytest.approx(2, rel=1e-2)
 
 

@@ -26,14 +26,20 @@ PRICED = FABRIC + b"\nprices: {currency: USD, switch: 30000}\n"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write(Path("rank0.json"), [step(1, 0, 1000), kernel(0, 150), call(100, 110, list(range(8)), elements=2**22, Seq=1)], 0, 8)
+    write(
+        Path("rank0.json"),
+        [step(1, 0, 1000), kernel(0, 150), call(100, 110, list(range(8)), elements=2**22, Seq=1)],
+        0,
+        8,
+    )
     Path("old").write_text("precious")
     return tmp_path
 
 
 @contextmanager
 def piped(path: str, content: bytes = FABRIC) -> Iterator[str]:
-    """A named pipe that gives its content to its first reader; a second one would wait without end."""
+    """A named pipe that gives its content to its first reader; a second one would wait without
+    end."""
     os.mkfifo(path)
 
     def feed() -> None:
@@ -76,7 +82,16 @@ def test_a_device_is_written_after_the_files_are_sure(run: Any, folder: Path) ->
     reader, writer = os.pipe()
     with os.fdopen(reader), os.fdopen(writer, "wb"):
         os.set_blocking(reader, False)
-        done = run("trace", "rank0.json", "-f", "dgx-h100", "--calls", f"/dev/fd/{writer}", "-o", "missing/x.json")
+        done = run(
+            "trace",
+            "rank0.json",
+            "-f",
+            "dgx-h100",
+            "--calls",
+            f"/dev/fd/{writer}",
+            "-o",
+            "missing/x.json",
+        )
         assert (done.code, done.out) == (2, "")
         with pytest.raises(BlockingIOError):
             os.read(reader, 1)
@@ -84,13 +99,17 @@ def test_a_device_is_written_after_the_files_are_sure(run: Any, folder: Path) ->
 
 def test_two_names_of_one_new_file(run: Any, folder: Path) -> None:
     Path("here").symlink_to(".")
-    done = run("trace", "rank0.json", "-f", "dgx-h100", "--calls", "here/new.json", "-o", "./new.json")
+    done = run(
+        "trace", "rank0.json", "-f", "dgx-h100", "--calls", "here/new.json", "-o", "./new.json"
+    )
     assert (done.code, done.out) == (2, "")
     assert "written twice" in done.err
     assert not Path("new.json").exists()
 
 
-def test_a_failed_folder_is_gone_again(run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_folder_is_gone_again(
+    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -102,7 +121,23 @@ def test_a_failed_folder_is_gone_again(run: Any, folder: Path, monkeypatch: pyte
 
 def test_the_exit_code_of_a_check_writes_all_the_same(run: Any, folder: Path) -> None:
     for name, size in (("a.json", "1MB"), ("b.json", "2MB")):
-        assert run("price", "ar", "-f", "star512", "-n", "8", "-M", size, "--format", "json", "-o", name).code == 0
+        assert (
+            run(
+                "price",
+                "ar",
+                "-f",
+                "star512",
+                "-n",
+                "8",
+                "-M",
+                size,
+                "--format",
+                "json",
+                "-o",
+                name,
+            ).code
+            == 0
+        )
     done = run("diff", "a.json", "b.json", "-o", "moved.json")
     assert (done.code, done.out) == (1, "")
     assert Path("moved.json").exists()
@@ -110,7 +145,9 @@ def test_the_exit_code_of_a_check_writes_all_the_same(run: Any, folder: Path) ->
 
 READ_ONCE: dict[str, Callable[[str], Any]] = {
     "price": lambda pipe: colltool.price(pipe, "ar", ranks=8, size="1MB"),
-    "sweep": lambda pipe: colltool.sweep(pipe, "ar", ranks=8, sizes=["1MB"], vary="nvlink.alpha=1us,2us"),
+    "sweep": lambda pipe: colltool.sweep(
+        pipe, "ar", ranks=8, sizes=["1MB"], vary="nvlink.alpha=1us,2us"
+    ),
     "compare": lambda pipe: colltool.compare([pipe, "dgx-b200"], "ar", ranks=8, sizes=["1MB"]),
     "report": lambda pipe: colltool.report(pipe, ranks=8, primitives="ar"),
     "size_fabric": lambda pipe: colltool.size_fabric(64, 8, prices=pipe),
@@ -150,15 +187,18 @@ def test_what_was_read_is_known_within_one_call_alone(folder: Path) -> None:
 LONG = "x" * 300  # longer than any file system's names
 
 
-@pytest.mark.parametrize("args", [
-    ("price", "ar", "-f", "star512", "-M", "1MB", "-o", f"{LONG}.json"),
-    ("crossover", "ar", "-f", "star512", "--plot", f"{LONG}.png"),
-    ("price", "ar", "-f", f"{LONG}.yaml", "-M", "1MB"),
-    ("price", "ar", "-f", LONG, "-M", "1MB"),
-    ("fabric", "init", "--from", "star512", "-o", f"{LONG}.yaml"),
-    ("plan", f"{LONG}.yaml", "-f", "dgx-h100"),
-    ("doctor", f"{LONG}.log"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("price", "ar", "-f", "star512", "-M", "1MB", "-o", f"{LONG}.json"),
+        ("crossover", "ar", "-f", "star512", "--plot", f"{LONG}.png"),
+        ("price", "ar", "-f", f"{LONG}.yaml", "-M", "1MB"),
+        ("price", "ar", "-f", LONG, "-M", "1MB"),
+        ("fabric", "init", "--from", "star512", "-o", f"{LONG}.yaml"),
+        ("plan", f"{LONG}.yaml", "-f", "dgx-h100"),
+        ("doctor", f"{LONG}.log"),
+    ],
+)
 def test_a_name_too_long_is_unusable(run: Any, folder: Path, args: tuple[str, ...]) -> None:
     before = sorted(os.listdir("."))
     done = run(*args)
@@ -170,7 +210,13 @@ def test_a_name_too_long_is_unusable(run: Any, folder: Path, args: tuple[str, ..
 
 def test_no_backend_of_that_name(folder: Path) -> None:
     args = [sys.executable, "-m", "colltool", "crossover", "ar", "-f", "star512", "--plot", "a.png"]
-    done = subprocess.run(args, env={**os.environ, "MPLBACKEND": "nonsense"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        args,
+        env={**os.environ, "MPLBACKEND": "nonsense"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "MPLBACKEND=nonsense names none of its backends" in done.stderr
     assert "unset MPLBACKEND" in done.stderr

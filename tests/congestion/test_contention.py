@@ -1,4 +1,5 @@
-"""What a layout costs, held against hand counts, an independent walk of lattice links, and prices."""
+"""What a layout costs, held against hand counts, an independent walk of lattice links, and
+prices."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def test_all_to_all_on_a_4x4_torus_puts_8_chunks_on_every_link() -> None:
 
 
 def test_rings_on_whole_lines_of_one_axis_share_nothing() -> None:
-    """The textbooks' eight replicas of TP=8: lines of one axis are disjoint, whichever of the 64 they are."""
+    """The textbooks' eight replicas of TP=8: lines of one axis are disjoint, whichever of the 64
+    they are."""
     for count in (8, 64):
         result = on("torus512", kind="axis", axis=1, group=8, count=count)
         assert (result.slowdown, result.shared, result.loaded) == (1.0, 0, 8 * count)
@@ -39,14 +41,18 @@ def test_rings_on_whole_lines_of_one_axis_share_nothing() -> None:
 def test_replicas_that_interleave_on_a_line_share_all_of_it() -> None:
     result = on("torus512", kind="axis", axis=1, group=4, stride=2)
     assert (result.slowdown, result.shared, result.loaded) == (2.0, 512, 512)
-    assert {(group.eta_beta, group.eta_alpha, group.extra_hops) for group in result.groups} == {(0.5, 2.0, 1)}
+    assert {(group.eta_beta, group.eta_alpha, group.extra_hops) for group in result.groups} == {
+        (0.5, 2.0, 1)
+    }
     assert not any("no link carries two groups" in note for note in result.notes)
 
 
 def test_a_group_spread_over_two_axes_pays_hops() -> None:
     """4x2 in plain order: six neighbours, and two turns of 3 hops back and 1 across."""
     result = on("torus512", kind="box", shape=(4, 2))
-    assert {(group.eta_alpha, group.extra_hops) for group in result.groups} == {((6 * 1 + 2 * 4) / 8, 3)}
+    assert {(group.eta_alpha, group.extra_hops) for group in result.groups} == {
+        ((6 * 1 + 2 * 4) / 8, 3)
+    }
     assert result.shared == 0
 
 
@@ -87,9 +93,16 @@ def clos(layout: dict[str, Any], **options: Any) -> Contention:
 
 
 def test_packed_against_scattered_on_an_oversubscribed_clos() -> None:
-    packed, scattered = (clos({"kind": kind, "group": 8}, primitive="a2a") for kind in ("block", "cyclic"))
-    assert (packed.slowdown, packed.groups[0].eta_alpha, packed.groups[0].extra_hops) == (1.0, 1.0, 0)
-    # every member under a leaf of its own: 8 ranks a leaf send 7/8 M each through uplinks of 8/4 ports
+    packed, scattered = (
+        clos({"kind": kind, "group": 8}, primitive="a2a") for kind in ("block", "cyclic")
+    )
+    assert (packed.slowdown, packed.groups[0].eta_alpha, packed.groups[0].extra_hops) == (
+        1.0,
+        1.0,
+        0,
+    )
+    # every member under a leaf of its own: 8 ranks a leaf send 7/8 M each through uplinks of 8/4
+    # ports
     assert scattered.slowdown == 4.0
     assert scattered.hottest[0].link == "net leaf 0 uplinks"
     assert scattered.hottest[0].load == 7.0
@@ -113,10 +126,13 @@ def test_the_packed_ideal_pays_what_the_wiring_costs_anybody() -> None:
 def test_a_map_that_rotates_gpus_breaks_the_rails() -> None:
     rails = {"kind": "cyclic", "group": 32, "stride": 8}
     four = load_fabric("dgx-h100", ["ib.levels.spine.oversubscription=4"])
-    aligned, broken = (colltool.contention(four, rails, placed=placed) for placed in ("identity", "rotate"))
+    aligned, broken = (
+        colltool.contention(four, rails, placed=placed) for placed in ("identity", "rotate")
+    )
     assert (aligned.slowdown, aligned.groups[0].extra_hops) == (1.0, 0)
     assert (broken.slowdown, broken.groups[0].extra_hops) == (4.0, 2)
-    assert broken.groups[0].eta_alpha == pytest.approx(8 / 2 * aligned.groups[0].eta_alpha)  # every hop 8 us instead of 2
+    # every hop 8 us instead of 2
+    assert broken.groups[0].eta_alpha == pytest.approx(8 / 2 * aligned.groups[0].eta_alpha)
     assert any(note.startswith("rails:") for note in broken.notes)
 
 
@@ -137,7 +153,8 @@ def test_several_collectives_at_once_add_up() -> None:
     fabric = load_fabric("torus512")
     result = colltool.contention(fabric, read_layout(text, "l.yaml", fabric), per_link=True)
     tp, ep = result.groups
-    assert {link.load for link in result.links} == {14 / 8 + 1, 1.0}  # both on the way up, the all-to-all alone down
+    # both on the way up, the all-to-all alone down
+    assert {link.load for link in result.links} == {14 / 8 + 1, 1.0}
     assert tp.slowdown == pytest.approx(2.75 / 1.75)
     assert ep.slowdown == pytest.approx(2.75)
     assert result.shared == 8
@@ -147,7 +164,11 @@ def test_sizes_for_some_groups_only_are_refused() -> None:
     from colltool.congestion.layout import read_layout
 
     fabric = load_fabric("star512")
-    layout = read_layout("groups:\n - {name: a, ranks: [0, 1], size: 1MB}\n - {name: b, ranks: [2, 3]}\n", "l.yaml", fabric)
+    layout = read_layout(
+        "groups:\n - {name: a, ranks: [0, 1], size: 1MB}\n - {name: b, ranks: [2, 3]}\n",
+        "l.yaml",
+        fabric,
+    )
     with pytest.raises(ColltoolError, match=r"l\.yaml:3:4: group 'b' has no size"):
         colltool.contention(fabric, layout)
     assert colltool.contention(fabric, layout, size="1MB").groups[1].bytes == 1e6
@@ -155,7 +176,9 @@ def test_sizes_for_some_groups_only_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["torus", "mesh"])
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5), (8,), (1, 6, 2), (7, 2)])
-def test_links_are_those_of_the_lattice_that_schedules_run_on(kind: str, shape: tuple[int, ...]) -> None:
+def test_links_are_those_of_the_lattice_that_schedules_run_on(
+    kind: str, shape: tuple[int, ...]
+) -> None:
     name = {"torus": "torus512", "mesh": "mesh512"}[kind]
     fabric = load_fabric(name, [f"{kind}.shape={list(shape)}"])
     (links,) = link_models(fabric)
@@ -184,8 +207,11 @@ tiers:
     inner, outer = link_models(fabric)
     assert isinstance(inner, LatticeLinks)
     assert isinstance(outer, SwitchedLinks)
-    (up, *_) = inner.uses(np.array([4, 8]), np.array([5, 9]))
-    assert [inner.name(0, int(link)) for link in up.resource] == ["ring 1 (0) -> (1)", "ring 2 (0) -> (1)"]
+    up, *_ = inner.uses(np.array([4, 8]), np.array([5, 9]))
+    assert [inner.name(0, int(link)) for link in up.resource] == [
+        "ring 1 (0) -> (1)",
+        "ring 2 (0) -> (1)",
+    ]
     result = colltool.contention(fabric, {"kind": "cyclic", "group": 3})
     assert {link.link.split()[0] for link in result.hottest} == {"net"}
 
@@ -193,12 +219,22 @@ tiers:
 @pytest.mark.parametrize(
     ("primitive", "algorithm", "bytes_out"),
     [
-        (AR, "ring", 14 / 8), (RS, "ring", 7 / 8), (AG, "recursive-doubling", 7 / 8), (RS, "recursive-halving", 7 / 8),
-        (AR, "rabenseifner", 14 / 8), (AR, "recursive-doubling", 3), (AR, "one-shot", 7), (AR, "two-shot", 14 / 8),
-        (A2A, "pairwise", 7 / 8), (A2A, "bruck", 3 / 2), (AG, "direct", 7 / 8),
+        (AR, "ring", 14 / 8),
+        (RS, "ring", 7 / 8),
+        (AG, "recursive-doubling", 7 / 8),
+        (RS, "recursive-halving", 7 / 8),
+        (AR, "rabenseifner", 14 / 8),
+        (AR, "recursive-doubling", 3),
+        (AR, "one-shot", 7),
+        (AR, "two-shot", 14 / 8),
+        (A2A, "pairwise", 7 / 8),
+        (A2A, "bruck", 3 / 2),
+        (AG, "direct", 7 / 8),
     ],
-)  # fmt: skip
-def test_traffic_is_the_formula_s_n_beta(primitive: Primitive, algorithm: str, bytes_out: float) -> None:
+)
+def test_traffic_is_the_formula_s_n_beta(
+    primitive: Primitive, algorithm: str, bytes_out: float
+) -> None:
     from colltool.algorithms.group import Group
     from colltool.algorithms.registry import find
     from colltool.base.primitives import totals
@@ -207,7 +243,9 @@ def test_traffic_is_the_formula_s_n_beta(primitive: Primitive, algorithm: str, b
     out, into = (np.bincount(ends, one.size, 8) for ends in (one.src, one.dst))
     assert out == pytest.approx([bytes_out] * 8)
     assert into == pytest.approx([bytes_out] * 8)
-    assert totals(find(primitive, algorithm).schedule(Group(8, "star")))[1] == pytest.approx(bytes_out)
+    assert totals(find(primitive, algorithm).schedule(Group(8, "star")))[1] == pytest.approx(
+        bytes_out
+    )
     assert len(one.src) <= messages_of(row_of(primitive, algorithm), 8)
 
 
@@ -215,7 +253,9 @@ def test_dim_ring_loads_each_axis_with_its_share() -> None:
     result = on("torus512", group=512, algorithm="dim-ring", per_link=True)
     assert result.slowdown == 1.0
     # the reduce-scatter upwards, the all-gather downwards
-    assert [line.busiest for line in result.lines] == [share for share in (7 / 8, 7 / 64, 7 / 512) for _ in range(2)]
+    assert [line.busiest for line in result.lines] == [
+        share for share in (7 / 8, 7 / 64, 7 / 512) for _ in range(2)
+    ]
     with pytest.raises(ColltoolError, match="sub-lattice"):
         on("torus512", group=6, count=2, algorithm="dim-ring")
 
@@ -236,16 +276,29 @@ def test_too_many_pairs_are_refused_before_they_are_listed() -> None:
         on("tpu-v5p", primitive="a2a")
 
 
-@pytest.mark.parametrize("layout", [{"kind": "axis", "group": 4, "stride": 2}, {"kind": "random", "group": 8, "seed": 3}])
+@pytest.mark.parametrize(
+    "layout", [{"kind": "axis", "group": 4, "stride": 2}, {"kind": "random", "group": 8, "seed": 3}]
+)
 def test_as_eta_makes_a_price_that_of_the_layout(layout: dict[str, Any]) -> None:
-    """The ring of a packed group, priced with the eta, takes as long as the busiest link does here."""
+    """The ring of a packed group, priced with the eta, takes as long as the busiest link does
+    here."""
     result = colltool.contention("torus512", layout, size="16MB")
     (eta,) = result.etas
-    fabric = load_fabric("torus512", [f"torus.eta.alpha={eta.alpha!r}", f"torus.eta.beta={eta.beta!r}"])
-    price = colltool.price(fabric, "ar", ranks=layout["group"], size="16MB", algorithms="ring").results[0]
-    assert float(price.bandwidth_s) == pytest.approx(max(group.together_s or 0 for group in result.groups))
-    ideal = colltool.price(fabric, "ar", ranks=layout["group"], size="16MB", algorithms="ring", ideal=True).results[0]
-    assert float(price.alpha_s / ideal.alpha_s) == pytest.approx(max(group.eta_alpha for group in result.groups))
+    fabric = load_fabric(
+        "torus512", [f"torus.eta.alpha={eta.alpha!r}", f"torus.eta.beta={eta.beta!r}"]
+    )
+    price = colltool.price(
+        fabric, "ar", ranks=layout["group"], size="16MB", algorithms="ring"
+    ).results[0]
+    assert float(price.bandwidth_s) == pytest.approx(
+        max(group.together_s or 0 for group in result.groups)
+    )
+    ideal = colltool.price(
+        fabric, "ar", ranks=layout["group"], size="16MB", algorithms="ring", ideal=True
+    ).results[0]
+    assert float(price.alpha_s / ideal.alpha_s) == pytest.approx(
+        max(group.eta_alpha for group in result.groups)
+    )
 
 
 def test_a_full_mesh_has_a_link_for_every_pair() -> None:
@@ -254,7 +307,10 @@ def test_a_full_mesh_has_a_link_for_every_pair() -> None:
     assert {link.load for link in all_pairs.links} == {1 / 8}
 
 
-@swept("layout", [{"group": 8}, {"kind": "random", "group": 16, "seed": 5}, {"kind": "cyclic", "group": 6}])
+@swept(
+    "layout",
+    [{"group": 8}, {"kind": "random", "group": 16, "seed": 5}, {"kind": "cyclic", "group": 6}],
+)
 @swept("primitive", ["ar", "a2a", "bc"])
 @swept("fabric", ["torus512", "kd-mesh", "star512", "clos-4to1", "nvl72"])
 def test_bounds(fabric: str, primitive: str, layout: dict[str, Any]) -> None:
@@ -272,9 +328,12 @@ def test_bounds(fabric: str, primitive: str, layout: dict[str, Any]) -> None:
 
 
 def test_neighbours_apart_from_placement() -> None:
-    """Two interleaved 2x2x2 boxes: better placed than a line of 8, and each twice as slow for the other."""
+    """Two interleaved 2x2x2 boxes: better placed than a line of 8, and each twice as slow for the
+    other."""
     boxes = {"A": [0, 2, 8, 10, 64, 66, 72, 74], "B": [1, 3, 9, 11, 65, 67, 73, 75]}
-    groups = "".join(f"  - {{name: {name}, ranks: {ranks}, primitive: a2a}}\n" for name, ranks in boxes.items())
+    groups = "".join(
+        f"  - {{name: {name}, ranks: {ranks}, primitive: a2a}}\n" for name, ranks in boxes.items()
+    )
     from pathlib import Path
     from tempfile import TemporaryDirectory
 

@@ -1,4 +1,5 @@
-"""The coefficients for a fabric file: of the worst group, on the tiers that its ideal spans and the one that bounds it."""
+"""The coefficients for a fabric file: of the worst group, on the tiers that its ideal spans and the
+one that bounds it."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def test_alpha_is_of_the_worst_and_names_it_where_it_comes_last() -> None:
 
 
 def test_beta_goes_to_the_tier_that_bounds_and_alpha_to_all_that_carry() -> None:
-    """The share of a port: where uplinks bound the ideal at twice a port's time, twice as slow leaves a quarter."""
+    """The share of a port: where uplinks bound the ideal at twice a port's time, twice as slow
+    leaves a quarter."""
     assert of((BOTH, [2], [5])) == [TierEta("t1", 5.0, None, "a"), TierEta("t2", 5.0, 0.25, "a")]
     inner, outer = of((INNER, [3], [1]), (BOTH, [1, 2], [1, 2]))
     assert inner == TierEta("t1", 2.0, 0.3333333333, "c")
@@ -60,6 +62,9 @@ def test_no_slower_than_the_ideal_is_no_share_whatever_bounds_it() -> None:
 
 
 def test_the_largest_alpha_is_the_largest_that_a_file_takes() -> None:
-    assert small.fabric(small.star(4, eta={"alpha": MAX_ETA_ALPHA})).tiers[0].eta.alpha == MAX_ETA_ALPHA
+    assert (
+        small.fabric(small.star(4, eta={"alpha": MAX_ETA_ALPHA})).tiers[0].eta.alpha
+        == MAX_ETA_ALPHA
+    )
     with pytest.raises(ColltoolError):
         small.fabric(small.star(4, eta={"alpha": MAX_ETA_ALPHA * 1.01}))

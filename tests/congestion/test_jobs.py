@@ -1,4 +1,5 @@
-"""What groups run, and who is in them: layouts made in Python, names as data, tiers that carry nothing."""
+"""What groups run, and who is in them: layouts made in Python, names as data, tiers that carry
+nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +16,16 @@ from tests.wiring import on
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("tier", [small.star(1), small.full_mesh(1), small.torus(1), small.mesh(1, 1), small.clos(1, (1, 1.0))])
+@pytest.mark.parametrize(
+    "tier",
+    [small.star(1), small.full_mesh(1), small.torus(1), small.mesh(1, 1), small.clos(1, (1, 1.0))],
+)
 def test_a_tier_of_one_endpoint_carries_nothing(tier: small.Tier) -> None:
-    for fabric in (small.fabric(small.star(4), tier), small.fabric(tier, small.star(4)), small.fabric(tier, small.torus(4))):
+    for fabric in (
+        small.fabric(small.star(4), tier),
+        small.fabric(tier, small.star(4)),
+        small.fabric(tier, small.torus(4)),
+    ):
         result = colltool.contention(fabric, {}, per_link=True)
         assert result.slowdown == 1
         assert {link.load for link in result.links} == {1.5}
@@ -34,7 +42,10 @@ def test_a_tier_of_one_endpoint_carries_nothing(tier: small.Tier) -> None:
         ([GroupLayout("a", (0, 1), (0, 512))], "endpoint 512 is outside star512"),
         ([GroupLayout("a", (0, 1), (0, -1))], "endpoint -1 is outside star512"),
         ([GroupLayout("a", (0, 1, 2), (5, 3, 5))], "endpoint 5 is in a group twice"),
-        *(([GroupLayout("a", (0, 1), (0, 1), size=size)], f"a size of {size} bytes") for size in (0.0, -1.0, NAN, INF, 5e-324)),
+        *(
+            ([GroupLayout("a", (0, 1), (0, 1), size=size)], f"a size of {size} bytes")
+            for size in (0.0, -1.0, NAN, INF, 5e-324)
+        ),
         ([GroupLayout("a", (0, 1), (0, 1), algorithm="")], ""),
     ],
 )
@@ -53,7 +64,8 @@ def test_an_algorithm_that_is_no_name() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", "x|y", "=1+1", "\x1b[31m", "\u202e", "", "[red]"])
 def test_names_are_data(name: str) -> None:
-    """Escaped where they leave the program, not here: the group is found again under its own name."""
+    """Escaped where they leave the program, not here: the group is found again under its own
+    name."""
     groups = [GroupLayout(name, (0, 2), (0, 2)), GroupLayout("other", (1, 3), (1, 3))]
     result = colltool.contention(small.fabric(small.mesh(8)), Layout("made", groups))
     assert [group.name for group in result.groups] == [name, "other"]
@@ -70,4 +82,9 @@ def test_a_million_ranks_are_two_arrays_until_somebody_looks() -> None:
         result.groups[32]
     again = colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 2})
     assert result == again
-    assert result.groups != colltool.contention(small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 4}).groups
+    assert (
+        result.groups
+        != colltool.contention(
+            small.fabric(small.clos(64, (8, 1.0), (64, 2.0))), {"group": 4}
+        ).groups
+    )

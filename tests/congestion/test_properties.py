@@ -1,5 +1,5 @@
-"""Any small fabric, any layout: a result whose loads add up to the bytes sent, or a refusal in words; and what cannot matter does
-not."""
+"""Any small fabric, any layout: a result whose loads add up to the bytes sent, or a refusal in
+words; and what cannot matter does not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ Options = dict[str, Any]
 
 
 def any_tier(random: Random) -> small.Tier:
-    alpha, bw, ports = random.choice([0.5, 1, 3]), random.choice([10, 50, 100, 900]), random.choice([1, 1, 2])
+    alpha, bw, ports = (
+        random.choice([0.5, 1, 3]),
+        random.choice([10, 50, 100, 900]),
+        random.choice([1, 1, 2]),
+    )
     kind = random.choice(["star", "full_mesh", "torus", "mesh", "clos", "clos", "clos"])
     if kind in ("torus", "mesh"):
         make = small.torus if kind == "torus" else small.mesh
@@ -39,7 +43,10 @@ def any_tier(random: Random) -> small.Tier:
     groups = [random.choice([1, 2, 3])]
     for _ in range(random.randint(0, 2)):
         groups.append(groups[-1] * random.choice([2, 3]))
-    levels = [(group, alpha * (k + 1), random.choice([1, 1.5, 4])) if k else (group, alpha) for k, group in enumerate(groups)]
+    levels = [
+        (group, alpha * (k + 1), random.choice([1, 1.5, 4])) if k else (group, alpha)
+        for k, group in enumerate(groups)
+    ]
     return small.clos(groups[-1], *levels, bw=bw, ports=ports)
 
 
@@ -58,8 +65,12 @@ def any_layout(random: Random, fabric: Fabric, *, overlap: bool = True) -> Layou
         mine, ends = tuple(ends[:take]), ends[take:]
         if len(mine) < 2:
             break
-        primitive = random.choice([None, *(one for one in Primitive if one is not P2P or take == 2)])
-        algorithm = random.choice([None, None, random.choice(modelled(primitive))]) if primitive else None
+        primitive = random.choice(
+            [None, *(one for one in Primitive if one is not P2P or take == 2)]
+        )
+        algorithm = (
+            random.choice([None, None, random.choice(modelled(primitive))]) if primitive else None
+        )
         groups.append(GroupLayout(f"group {number}|=\n", mine, mine, primitive, algorithm))
     return Layout("any", groups)
 
@@ -67,7 +78,12 @@ def any_layout(random: Random, fabric: Fabric, *, overlap: bool = True) -> Layou
 def any_options(random: Random) -> Options:
     return random.choice(
         [{}] * 4
-        + [{"size": 1e6}, {"size": "1GB"}, {"zipf": random.choice([0, 0.5, 1.0, 100])}, {"hot": random.choice([1, 1.5, 2])}]
+        + [
+            {"size": 1e6},
+            {"size": "1GB"},
+            {"zipf": random.choice([0, 0.5, 1.0, 100])},
+            {"hot": random.choice([1, 1.5, 2])},
+        ]
         + [{"hot": 1.0, "hot_members": (1, 0)}, {"matrix": any_matrix(random)}]
     )
 
@@ -104,18 +120,28 @@ def works(seed: int) -> tuple[Fabric, Layout, Options, Contention]:
 
 def messages(fabric: Fabric, layout: Layout, options: Options) -> list[tuple[int, int, float]]:
     size = options.get("size")
-    skew = Skew(options.get("matrix"), options.get("hot"), options.get("hot_members", (0,)), options.get("zipf"))
-    asked = JobDefaults(None, None, None if size is None else colltool.base.formatting.parse_size(size), skew)
+    skew = Skew(
+        options.get("matrix"),
+        options.get("hot"),
+        options.get("hot_members", (0,)),
+        options.get("zipf"),
+    )
+    asked = JobDefaults(
+        None, None, None if size is None else colltool.base.formatting.parse_size(size), skew
+    )
     return [
         (int(ends[a]), int(ends[b]), float(bytes_) * batch.run.scale)
         for batch in jobs_of(fabric, layout, asked)
         for ends in batch.ends
-        for a, b, bytes_ in zip(batch.traffic.src, batch.traffic.dst, batch.traffic.size, strict=True)
+        for a, b, bytes_ in zip(
+            batch.traffic.src, batch.traffic.dst, batch.traffic.size, strict=True
+        )
     ]
 
 
 def links_on(tier: Any, a: int, b: int) -> int:
-    """How many links, or pairs of ports, a message between two endpoints of a tier loads: counted place by place."""
+    """How many links, or pairs of ports, a message between two endpoints of a tier loads: counted
+    place by place."""
     if not isinstance(tier, LatticeTier):
         return 1
     hops = 0
@@ -131,7 +157,10 @@ def test_the_cases_are_of_every_kind() -> None:
     kept = [result for result in results if result is not None]
     assert len(SEEDS) / 2 < len(kept) < len(SEEDS)
     lines = [line.line for result in kept for line in result.lines]
-    assert all(any(line.endswith(word) for line in lines) for word in ("ports in", "uplinks", " links", "-"))
+    assert all(
+        any(line.endswith(word) for line in lines)
+        for word in ("ports in", "uplinks", " links", "-")
+    )
     assert any(result.slowdown < 1 for result in kept)
     assert any(result.slowdown > 4 for result in kept)
 
@@ -143,7 +172,13 @@ def test_a_result_adds_up_or_is_refused(seed: int) -> None:
     if result is None:
         return
     for group in result.groups:
-        numbers = (group.slowdown, group.interference, group.eta_alpha, group.eta_beta, group.tail_over_mean)
+        numbers = (
+            group.slowdown,
+            group.interference,
+            group.eta_alpha,
+            group.eta_beta,
+            group.tail_over_mean,
+        )
         assert all(math.isfinite(number) and number > 0 for number in numbers)
         assert group.interference >= 1
         assert group.tail_over_mean >= 1
@@ -171,27 +206,41 @@ def test_a_result_adds_up_or_is_refused(seed: int) -> None:
 def test_names_of_tiers_and_groups_change_nothing_else(seed: int) -> None:
     fabric, layout, options, before = works(seed)
     named = fabric.model_copy(
-        update={"tiers": tuple(tier.model_copy(update={"name": f"other{k}"}) for k, tier in enumerate(fabric.tiers))}
+        update={
+            "tiers": tuple(
+                tier.model_copy(update={"name": f"other{k}"}) for k, tier in enumerate(fabric.tiers)
+            )
+        }
     )
     groups = [group._replace(name=f"\u202e{number}") for number, group in enumerate(layout.groups)]
     after = colltool.contention(named, Layout("else", groups), per_link=True, **options)
     for one, other in zip(before.groups, after.groups, strict=True):
         assert one._replace(name="", busiest="") == other._replace(name="", busiest="")
-    assert [link._replace(link="", line="") for link in before.links] == [link._replace(link="", line="") for link in after.links]
-    assert [(eta.alpha, eta.beta) for eta in before.etas] == [(eta.alpha, eta.beta) for eta in after.etas]
+    assert [link._replace(link="", line="") for link in before.links] == [
+        link._replace(link="", line="") for link in after.links
+    ]
+    assert [(eta.alpha, eta.beta) for eta in before.etas] == [
+        (eta.alpha, eta.beta) for eta in after.etas
+    ]
 
 
 @swept("seed", SEEDS[:25])
 def test_the_order_of_groups_changes_nothing(seed: int) -> None:
     fabric, layout, options, before = works(seed)
-    after = colltool.contention(fabric, layout._replace(groups=layout.groups[::-1]), per_link=True, **options)
+    after = colltool.contention(
+        fabric, layout._replace(groups=layout.groups[::-1]), per_link=True, **options
+    )
     for one, other in zip(before.groups, after.groups[::-1], strict=True):
         assert one.name == other.name
         assert one.slowdown == pytest.approx(other.slowdown)
         assert (one.extra_hops, one.eta_alpha) == (other.extra_hops, other.eta_alpha)
     assert [link.link for link in before.links] == [link.link for link in after.links]
-    assert [link.load for link in before.links] == pytest.approx([link.load for link in after.links])
-    assert [link.over_ideal for link in before.links] == pytest.approx([link.over_ideal for link in after.links])
+    assert [link.load for link in before.links] == pytest.approx(
+        [link.load for link in after.links]
+    )
+    assert [link.over_ideal for link in before.links] == pytest.approx(
+        [link.over_ideal for link in after.links]
+    )
 
 
 @swept("seed", SEEDS[:25])
@@ -204,7 +253,9 @@ def test_twice_the_bandwidth_is_half_the_time_and_the_same_slowdown(seed: int) -
     for one, other in zip(before.groups, after.groups, strict=True):
         assert one.together_s == 2 * (other.together_s or 0)
         assert one.ideal_s == 2 * (other.ideal_s or 0)
-        assert one._replace(ideal_s=None, together_s=None) == other._replace(ideal_s=None, together_s=None)
+        assert one._replace(ideal_s=None, together_s=None) == other._replace(
+            ideal_s=None, together_s=None
+        )
 
 
 @swept("seed", SEEDS[:25])
@@ -234,7 +285,13 @@ def test_a_packed_group_alone_is_its_own_ideal(seed: int) -> None:
     # ring neighbours in the order of ranks need not be neighbours of a lattice
     primitive = "a2a" if lattices else random.choice(["a2a", "ar", "bc"])
     (group,) = colltool.contention(fabric, {"group": ranks, "count": 1}, primitive=primitive).groups
-    assert (group.slowdown, group.interference, group.eta_alpha, group.extra_hops, group.eta_beta) == (1, 1, 1, 0, 1)
+    assert (
+        group.slowdown,
+        group.interference,
+        group.eta_alpha,
+        group.extra_hops,
+        group.eta_beta,
+    ) == (1, 1, 1, 0, 1)
 
 
 @swept("primitive", ["ar", "a2a", "bc"])
@@ -247,7 +304,9 @@ def test_a_packed_group_alone_is_its_own_ideal(seed: int) -> None:
         small.fabric(small.full_mesh(8), small.full_mesh(2)),
     ],
 )
-def test_groups_that_stand_alike_are_slowed_alike(fabric: Fabric, kind: str, primitive: str) -> None:
+def test_groups_that_stand_alike_are_slowed_alike(
+    fabric: Fabric, kind: str, primitive: str
+) -> None:
     """Half of an innermost domain each: what one domain meets, all do."""
     half = fabric.tiers[0].endpoints // 2
     pattern = {"kind": kind, "group": half, **({"stride": 2} if kind == "cyclic" else {})}

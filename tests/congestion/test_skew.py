@@ -1,4 +1,5 @@
-"""All-to-alls that are not uniform: what they cost at the busiest port, and what no distribution has."""
+"""All-to-alls that are not uniform: what they cost at the busiest port, and what no distribution
+has."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def test_zipf_is_its_largest_weight() -> None:
 def test_a_matrix_counts_bytes_off_the_diagonal() -> None:
     matrix = [[9e9, 100, 300], [100, 0, 300], [100, 100, 5]]
     (group,) = (result := on("star512", group=3, count=1, matrix=matrix)).groups
-    assert (result.unit, result.hottest[0].link, result.hottest[0].load) == ("bytes", "star rank 2 in", 600.0)
+    assert (result.unit, result.hottest[0].link, result.hottest[0].load) == (
+        "bytes",
+        "star rank 2 in",
+        600.0,
+    )
     assert group.slowdown == pytest.approx(600 / (1000 / 3))
     assert group.together_s == pytest.approx(600 / 900e9)
     assert group.bytes == 500
@@ -67,13 +72,28 @@ def test_a_matrix_that_is_none(matrix: Any, what: str) -> None:
 @swept(
     ("options", "what"),
     [
-        *(({"hot": hot}, "hot: group 'g0': 1 destinations at") for hot in (0.5, 0, -1, 8.001, 9, NAN, INF, 5e-324)),
-        *(({"hot": hot}, "hot: group 'g0': expected a number, got") for hot in ("x", "", True, [2], 10**400)),
+        *(
+            ({"hot": hot}, "hot: group 'g0': 1 destinations at")
+            for hot in (0.5, 0, -1, 8.001, 9, NAN, INF, 5e-324)
+        ),
+        *(
+            ({"hot": hot}, "hot: group 'g0': expected a number, got")
+            for hot in ("x", "", True, [2], 10**400)
+        ),
         ({"hot": 5, "hot_members": (0, 1)}, "2 destinations at 5 times"),
-        *(({"hot": 2, "hot_members": bad}, "a hot member is outside the group of 8") for bad in ((), (8,), (-1,), (0, 99))),
-        *(({"hot": 2, "hot_members": bad}, "numbers of members") for bad in (5, None, ("a",), (0.5,), (True,))),
+        *(
+            ({"hot": 2, "hot_members": bad}, "a hot member is outside the group of 8")
+            for bad in ((), (8,), (-1,), (0, 99))
+        ),
+        *(
+            ({"hot": 2, "hot_members": bad}, "numbers of members")
+            for bad in (5, None, ("a",), (0.5,), (True,))
+        ),
         ({"hot": 2, "hot_members": (3, 1, 3)}, "hot member 3 is named twice"),
-        *(({"zipf": s}, "zipf: group 'g0': the exponent of Zipf") for s in (-1, -1e-300, 100.5, NAN, INF, -INF)),
+        *(
+            ({"zipf": s}, "zipf: group 'g0': the exponent of Zipf")
+            for s in (-1, -1e-300, 100.5, NAN, INF, -INF)
+        ),
         *(({"zipf": s}, "zipf: group 'g0': expected a number") for s in ("x", True, [1])),
     ],
 )
@@ -83,7 +103,8 @@ def test_a_skew_that_no_distribution_has(options: dict[str, Any], what: str) -> 
 
 
 @pytest.mark.parametrize(
-    "options", [{"hot": 8}, {"hot": 1, "hot_members": range(8)}, {"hot": 4, "hot_members": np.array([7, 0])}]
+    "options",
+    [{"hot": 8}, {"hot": 1, "hot_members": range(8)}, {"hot": 4, "hot_members": np.array([7, 0])}],
 )
 def test_the_edges_of_hot_are_taken(options: dict[str, Any]) -> None:
     group = on("star512", group=8, count=1, **options).groups[0]
@@ -94,10 +115,13 @@ def test_zipf_may_leave_destinations_nothing() -> None:
     assert on("star512", group=8, count=1, zipf=100).slowdown == pytest.approx(8)
 
 
-@pytest.mark.parametrize("matrix", [[[0, 0, 0], [0, 0, 0], [4, 0, 0]], [[9, 0, 0], [0, 0, 0], [4, 1e-300, 0]]])
+@pytest.mark.parametrize(
+    "matrix", [[[0, 0, 0], [0, 0, 0], [4, 0, 0]], [[9, 0, 0], [0, 0, 0], [4, 1e-300, 0]]]
+)
 def test_rows_that_send_nothing(matrix: list[list[float]]) -> None:
     result = on("star512", group=3, count=1, matrix=matrix)
-    assert result.groups[0].slowdown == 3.0  # 4 bytes at one port; alone each would send 2/3 of 2 bytes
+    # 4 bytes at one port; alone each would send 2/3 of 2 bytes
+    assert result.groups[0].slowdown == 3.0
     assert (result.hottest[0].link, result.hottest[0].load) == ("star rank 2 out", 4.0)
 
 

@@ -1,5 +1,5 @@
-"""The traffic of every algorithm against its schedule, executed message by message: who sends how much to whom, and which links
-of a lattice carry it."""
+"""The traffic of every algorithm against its schedule, executed message by message: who sends how
+much to whom, and which links of a lattice carry it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
 from colltool.congestion.skew import Skew
-from colltool.congestion.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
+from colltool.congestion.traffic import (
+    MOST_MESSAGES,
+    Members,
+    Traffic,
+    default_of,
+    messages_of,
+    modelled,
+    row_of,
+    traffic,
+)
 from colltool.fabric.model import Fabric
 from colltool.schedules.executor import run
 from colltool.schedules.program import Step, maker
@@ -55,12 +64,23 @@ def modelled_pairs(one: Traffic, ranks: int) -> Pairs:
 def runs_on(primitive: Primitive, name: str, ranks: int) -> bool:
     if primitive is P2P:
         return ranks == 2
-    return not (ranks & (ranks - 1)) or name not in ("recursive-doubling", "recursive-halving", "rabenseifner")
+    return not (ranks & (ranks - 1)) or name not in (
+        "recursive-doubling",
+        "recursive-halving",
+        "rabenseifner",
+    )
 
 
 def test_every_primitive_has_an_algorithm_by_default() -> None:
     assert {primitive: default_of(primitive) for primitive in Primitive} == {
-        primitive: {"all_to_all": "pairwise", "broadcast": "chain", "reduce": "chain", "p2p": "send"}.get(str(primitive), "ring")
+        primitive: (
+            {
+                "all_to_all": "pairwise",
+                "broadcast": "chain",
+                "reduce": "chain",
+                "p2p": "send",
+            }.get(str(primitive), "ring")
+        )
         for primitive in Primitive
     }
     assert len(ROWS) == 21
@@ -68,19 +88,25 @@ def test_every_primitive_has_an_algorithm_by_default() -> None:
 
 @swept("ranks", [2, 3, 4, 5, 6, 7, 8, 9])
 @swept(("primitive", "name"), ANYWHERE)
-def test_pair_by_pair_it_is_what_the_schedule_sends(primitive: Primitive, name: str, ranks: int) -> None:
-    """A schedule of any-to-any groups. On a lattice ``ring`` and ``chain`` go in the order of the layout's members: what another
-    order than the schedule's walk over neighbours costs is what contention is asked; so is it with partners of powers of two.
+def test_pair_by_pair_it_is_what_the_schedule_sends(
+    primitive: Primitive, name: str, ranks: int
+) -> None:
+    """A schedule of any-to-any groups. On a lattice ``ring`` and ``chain`` go in the order of the
+    layout's members: what another order than the schedule's walk over neighbours costs is what
+    contention is asked; so is it with partners of powers of two.
     """
     if not runs_on(primitive, name, ranks):
         with pytest.raises(ColltoolError, match=r"power-of-two|joins 2 ranks"):
             traffic(primitive, name, Members(ranks))
         return
     group = Group(ranks, "star", scale_out=True)
-    if name == "shortest-path":  # a schedule of lattices, whose messages are those of any all-to-all
+    # a schedule of lattices, whose messages are those of any all-to-all
+    if name == "shortest-path":
         group = Group(ranks, "mesh", (Axis(ranks, False),))
     one = traffic(primitive, name, Members(ranks))
-    np.testing.assert_allclose(modelled_pairs(one, ranks), executed(primitive, name, group), atol=1e-12)
+    np.testing.assert_allclose(
+        modelled_pairs(one, ranks), executed(primitive, name, group), atol=1e-12
+    )
     pairs = len(np.unique(one.src * ranks + one.dst))
     assert len(one.src) <= messages_of(row_of(primitive, name), ranks)
     assert not row_of(primitive, name).dense or pairs == messages_of(row_of(primitive, name), ranks)
@@ -96,18 +122,41 @@ def lattice(kind: str, shape: tuple[int, ...]) -> Fabric:
     return small.fabric(small.torus(*shape) if kind == "torus" else small.mesh(*shape))
 
 
-def placed(kind: str, shape: tuple[int, ...], box: tuple[int, ...], apart: tuple[int, ...]) -> tuple[Fabric, Layout]:
+def placed(
+    kind: str, shape: tuple[int, ...], box: tuple[int, ...], apart: tuple[int, ...]
+) -> tuple[Fabric, Layout]:
     """A group on a box of a lattice, ``apart`` from place to place of each axis."""
     strides = [prod(shape[:k]) for k in range(len(shape))]
-    places = product(*(range(0, b * a, a) for b, a in zip(reversed(box), reversed(apart), strict=True)))
-    ends = tuple(sum(p * s for p, s in zip(reversed(place), strides, strict=True)) for place in places)
+    places = product(
+        *(range(0, b * a, a) for b, a in zip(reversed(box), reversed(apart), strict=True))
+    )
+    ends = tuple(
+        sum(p * s for p, s in zip(reversed(place), strides, strict=True)) for place in places
+    )
     return lattice(kind, shape), Layout("box", [GroupLayout("g", tuple(range(len(ends))), ends)])
 
 
-WHOLE = [(2,), (3,), (5,), (8,), (2, 2), (4, 2), (2, 3), (3, 3), (1, 4), (2, 2, 2), (3, 2, 4), (2, 1, 3)]
+WHOLE = [
+    (2,),
+    (3,),
+    (5,),
+    (8,),
+    (2, 2),
+    (4, 2),
+    (2, 3),
+    (3, 3),
+    (1, 4),
+    (2, 2, 2),
+    (3, 2, 4),
+    (2, 1, 3),
+]
 PARTS = [  # of which shape, the box, how far its places are apart
-    ((8,), (4,), (1,)), ((8,), (3,), (2,)), ((4, 4), (2, 4), (1, 1)), ((5, 3), (3, 3), (1, 1)), ((6, 4), (2, 2), (3, 1)),
-]  # fmt: skip
+    ((8,), (4,), (1,)),
+    ((8,), (3,), (2,)),
+    ((4, 4), (2, 4), (1, 1)),
+    ((5, 3), (3, 3), (1, 1)),
+    ((6, 4), (2, 2), (3, 1)),
+]
 BOXES = [(shape, shape, (1,) * len(shape)) for shape in WHOLE] + PARTS
 
 
@@ -115,11 +164,19 @@ BOXES = [(shape, shape, (1,) * len(shape)) for shape in WHOLE] + PARTS
 @swept("kind", ["torus", "mesh"])
 @swept(("primitive", "name"), BY_AXES)
 def test_axis_by_axis_it_is_what_the_schedule_sends(
-    primitive: Primitive, name: str, kind: str, shape: tuple[int, ...], box: tuple[int, ...], apart: tuple[int, ...]
+    primitive: Primitive,
+    name: str,
+    kind: str,
+    shape: tuple[int, ...],
+    box: tuple[int, ...],
+    apart: tuple[int, ...],
 ) -> None:
     """A part of an axis is an open line, as a price has it; so are two ranks, and all of a mesh."""
     fabric, layout = placed(kind, shape, box, apart)
-    axes = tuple(Axis(taken, kind == "torus" and taken == size) for taken, size in zip(box, shape, strict=True))
+    axes = tuple(
+        Axis(taken, kind == "torus" and taken == size)
+        for taken, size in zip(box, shape, strict=True)
+    )
     group = Group(prod(box), "torus" if kind == "torus" else "mesh", axes)
     (batch,) = jobs_of(fabric, layout, JobDefaults(primitive, name, None, Skew()))
     expected = executed(primitive, name, group)
@@ -128,16 +185,22 @@ def test_axis_by_axis_it_is_what_the_schedule_sends(
     net = LatticeNetwork(axes)
     assert net.distance(src, dst) == 1
     np.testing.assert_allclose(
-        net.loads(batch.traffic.src, batch.traffic.dst, batch.traffic.size), net.loads(src, dst, expected[src, dst]), atol=1e-12
+        net.loads(batch.traffic.src, batch.traffic.dst, batch.traffic.size),
+        net.loads(src, dst, expected[src, dst]),
+        atol=1e-12,
     )
-    assert len(set(zip(batch.traffic.src.tolist(), batch.traffic.dst.tolist(), strict=True))) == len(batch.traffic.src)
+    assert len(
+        set(zip(batch.traffic.src.tolist(), batch.traffic.dst.tolist(), strict=True))
+    ) == len(batch.traffic.src)
 
 
 def test_places_all_round_a_closed_axis_make_a_ring_themselves() -> None:
     fabric, layout = placed("torus", (8,), (4,), (2,))
     (batch,) = jobs_of(fabric, layout, JobDefaults(RS, "dim-ring", None, Skew()))
     np.testing.assert_allclose(
-        modelled_pairs(batch.traffic, 4), executed(RS, "dim-ring", Group(4, "torus", (Axis(4, True),))), atol=1e-12
+        modelled_pairs(batch.traffic, 4),
+        executed(RS, "dim-ring", Group(4, "torus", (Axis(4, True),))),
+        atol=1e-12,
     )
 
 
@@ -145,7 +208,14 @@ def link_totals(result: Any) -> dict[str, float]:
     return {link.link: link.load for link in result.links}
 
 
-LINKS = [(AR, "dim-ring"), (AG, "dim-ring"), (RS, "dim-ring"), (A2A, "shortest-path"), (A2A, "pairwise"), (A2A, "direct")]
+LINKS = [
+    (AR, "dim-ring"),
+    (AG, "dim-ring"),
+    (RS, "dim-ring"),
+    (A2A, "shortest-path"),
+    (A2A, "pairwise"),
+    (A2A, "direct"),
+]
 
 
 @swept("shape", WHOLE)
@@ -154,17 +224,23 @@ LINKS = [(AR, "dim-ring"), (AG, "dim-ring"), (RS, "dim-ring"), (A2A, "shortest-p
 def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     primitive: Primitive, name: str, kind: str, shape: tuple[int, ...]
 ) -> None:
-    """From the public function to the links: a 0 on the downward links of an all-gather is what this would have caught."""
+    """From the public function to the links: a 0 on the downward links of an all-gather is what
+    this would have caught."""
     axes = tuple(Axis(size, kind == "torus") for size in shape)
     group = Group(prod(shape), "torus" if kind == "torus" else "mesh", axes)
-    result = colltool.contention(lattice(kind, shape), {}, primitive=primitive, algorithm=name, per_link=True)
+    result = colltool.contention(
+        lattice(kind, shape), {}, primitive=primitive, algorithm=name, per_link=True
+    )
     net = LatticeNetwork(axes)
-    if name in ("pairwise", "direct"):  # schedules of any-to-any groups: their pairs, on this lattice
+    # schedules of any-to-any groups: their pairs, on this lattice
+    if name in ("pairwise", "direct"):
         group = Group(prod(shape), "star", scale_out=True)
     pairs = executed(primitive, name, group)
     src, dst = np.nonzero(pairs)
     loads = net.loads(src, dst, pairs[src, dst])
-    assert link_totals(result) == pytest.approx({_named(net, int(link)): loads[link] for link in np.flatnonzero(loads > 1e-12)})
+    assert link_totals(result) == pytest.approx(
+        {_named(net, int(link)): loads[link] for link in np.flatnonzero(loads > 1e-12)}
+    )
     assert result.slowdown == 1.0
 
 
@@ -173,10 +249,19 @@ def _named(net: LatticeNetwork, link: int) -> str:
 
 
 def test_dim_ring_on_a_line_and_on_a_ring_by_hand() -> None:
-    """Four places: a ring takes 3/4 one way; a line 3/4, 2/4, 1/4 up and 1/4, 2/4, 3/4 down, an all-reduce 1 both ways."""
+    """Four places: a ring takes 3/4 one way; a line 3/4, 2/4, 1/4 up and 1/4, 2/4, 3/4 down, an
+    all-reduce 1 both ways."""
     for primitive, ring, line in ((RS, (3, 0), (3, 1)), (AG, (0, 3), (1, 3)), (AR, (3, 3), (4, 4))):
         closed, opened = (
-            link_totals(colltool.contention(lattice(kind, (4,)), {}, primitive=primitive, algorithm="dim-ring", per_link=True))
+            link_totals(
+                colltool.contention(
+                    lattice(kind, (4,)),
+                    {},
+                    primitive=primitive,
+                    algorithm="dim-ring",
+                    per_link=True,
+                )
+            )
             for kind in ("torus", "mesh")
         )
         assert (closed.get("t1 (0) -> (1)", 0) * 4, closed.get("t1 (1) -> (0)", 0) * 4) == ring

@@ -1,4 +1,5 @@
-"""The one reader: files and mappings, overrides of every kind of definition, every error at its place."""
+"""The one reader: files and mappings, overrides of every kind of definition, every error at its
+place."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ from colltool.training.job import Job, read_job
 STAR = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 SMALL: dict[str, Any] = {"name": "small", "tiers": [STAR]}
 FABRIC = (shipped_folder() / "nvl72.yaml").read_text()
-LADDER = "schema: colltool.ladder-file/1\nname: mine\nsize: 1MB\nrungs:\n  - {primitive: ar, fabric: star512, ranks: 64}\n"
+LADDER = (
+    "schema: colltool.ladder-file/1\nname: mine\nsize: 1MB\nrungs:\n  - {primitive: ar, fabric:"
+    " star512, ranks: 64}\n"
+)
 LAYOUT = """\
 schema: colltool.layout/1
 size: 16MB
@@ -54,7 +58,11 @@ device: h100
 stack: megatron
 overlap: {dp: true, overhead: 5us}
 """
-TORUS = read_fabric("name: t\ntiers:\n - {name: t, topology: torus, shape: [4, 4], alpha: 1us, bandwidth: 100GB/s}\n", "t.yaml")
+TORUS = read_fabric(
+    "name: t\ntiers:\n - {name: t, topology: torus, shape: [4, 4], alpha: 1us, bandwidth:"
+    " 100GB/s}\n",
+    "t.yaml",
+)
 
 HOLDS = "a definition holds text, finite numbers, true, false, lists and mappings"
 
@@ -82,17 +90,30 @@ def test_a_mapping_is_the_fabric_of_its_file() -> None:
 
 
 def test_errors_of_a_mapping_name_key_paths_alone() -> None:
-    bad = {"name": "a b", "tiers": [STAR | {"size": 0, "alpha": 1, "eta": {"beta": float("nan")}, "ports": object()}], 3: 4}
+    bad = {
+        "name": "a b",
+        "tiers": [STAR | {"size": 0, "alpha": 1, "eta": {"beta": float("nan")}, "ports": object()}],
+        3: 4,
+    }
     assert refusal(lambda: load_fabric(bad)) == [
         "3: the key 3 is not text\n  a key is text",
-        "name: expected a name of at most 64 letters, digits, '-' and '_', such as rack-1, got 'a b'",
+        (
+            "name: expected a name of at most 64 letters, digits, '-' and '_', such as rack-1, got"
+            " 'a b'"
+        ),
         "tiers.0.size: expected a whole number from 1 to 10000000, got 0",
-        "tiers.0.alpha: expected a time from 0.1 ns to 1 s, such as 0.5us, got 1\n  is the unit missing? write 1us or 1ns",
+        (
+            "tiers.0.alpha: expected a time from 0.1 ns to 1 s, such as 0.5us, got 1\n  is the unit"
+            " missing? write 1us or 1ns"
+        ),
         "tiers.0.eta.beta: nan is not a finite number\n  " + HOLDS,
         "tiers.0.ports: no definition holds an object\n  " + HOLDS,
     ]
     assert refusal(lambda: load_fabric({})) == [
-        "key 'name' is missing\n  give a name of at most 64 letters, digits, '-' and '_', such as rack-1",
+        (
+            "key 'name' is missing\n  give a name of at most 64 letters, digits, '-' and '_', such"
+            " as rack-1"
+        ),
         "key 'tiers' is missing\n  give a list of 1 to 8 tiers, innermost first",
     ]
 
@@ -102,11 +123,16 @@ def test_a_mapping_without_end_or_bounds() -> None:
     endless.append(endless)
     assert "nested deeper than 32 levels" in refusal(lambda: load_fabric({"notes": endless}))[0]
     assert "holds more than" in refusal(lambda: load_fabric({"notes": [0] * MAX_VALUES}))[0]
-    assert "a number of more than 60 digits" in refusal(lambda: load_fabric(SMALL | {"launch_overhead": 10**5000}))[0]
+    assert (
+        "a number of more than 60 digits"
+        in refusal(lambda: load_fabric(SMALL | {"launch_overhead": 10**5000}))[0]
+    )
 
 
 def test_ladders_and_layouts_from_mappings() -> None:
-    ladder = load_ladder({"size": "1MB", "rungs": [{"primitive": "ar", "fabric": "star512"}]}, {"rungs.0.ranks": 8})
+    ladder = load_ladder(
+        {"size": "1MB", "rungs": [{"primitive": "ar", "fabric": "star512"}]}, {"rungs.0.ranks": 8}
+    )
     assert (ladder.size, ladder.rungs[0].ranks, ladder.rungs[0].where) == (1e6, 8, "rungs.0")
     assert ladder.overrides == (("rungs.0.ranks", "8"),)
     layout = load_layout({"groups": [{"ranks": [0, 1]}, {"ranks": [2, 1]}], "overlap": True}, TORUS)
@@ -137,21 +163,32 @@ def test_overrides_are_no_part_of_the_data() -> None:
 
 
 def test_overrides_as_a_mapping() -> None:
-    fabric = load_fabric("nvl72", {"ib.size": 16, "nvlink.alpha": "1us", "nvlink.eta": {"beta": 0.5}})
-    assert fabric == load_fabric("nvl72", ["ib.size=16", "nvlink.alpha=1us", "nvlink.eta={beta: 0.5}"])
+    fabric = load_fabric(
+        "nvl72", {"ib.size": 16, "nvlink.alpha": "1us", "nvlink.eta": {"beta": 0.5}}
+    )
+    assert fabric == load_fabric(
+        "nvl72", ["ib.size=16", "nvlink.alpha=1us", "nvlink.eta={beta: 0.5}"]
+    )
     assert dict(fabric.overrides)["ib.size"] == "16"
-    assert refusal(lambda: load_fabric("nvl72", {"nvlink.alpha": 5, "ib.siz": 4, "ib.size": None})) == [
-        "overrides['nvlink.alpha']: expected a time from 0.1 ns to 1 s, such as 0.5us, got 5\n"
-        "  is the unit missing? write 5us or 5ns",
-        "overrides['ib.siz']: unknown key 'siz'\n  did you mean 'size'? known: name, bandwidth, eta, ports, max_size, "
-        "cable, energy, post, medium, protocols, algorithms, size, domains, topology, alpha, oversubscription, trunk, levels, "
-        "planes, "
-        "rails, in_network, sizing, notes, "
-        "source",
+    assert refusal(
+        lambda: load_fabric("nvl72", {"nvlink.alpha": 5, "ib.siz": 4, "ib.size": None})
+    ) == [
+        (
+            "overrides['nvlink.alpha']: expected a time from 0.1 ns to 1 s, such as 0.5us, got 5\n"
+            "  is the unit missing? write 5us or 5ns"
+        ),
+        (
+            "overrides['ib.siz']: unknown key 'siz'\n  did you mean 'size'? known: name, bandwidth,"
+            " eta, ports, max_size, cable, energy, post, medium, protocols, algorithms, size,"
+            " domains, topology, alpha, oversubscription, trunk, levels, planes, rails, in_network,"
+            " sizing, notes, source"
+        ),
         "overrides['ib.size']: expected KEY=VALUE\n  write --set nvlink.alpha=1us",
     ]
     for wrong in ("ib.size=16", 5):
-        assert refusal(lambda wrong=wrong: load_fabric("nvl72", wrong))[0].startswith("--set: expected a list")
+        assert refusal(lambda wrong=wrong: load_fabric("nvl72", wrong))[0].startswith(
+            "--set: expected a list"
+        )
 
 
 def test_overrides_of_any_definition() -> None:
@@ -160,7 +197,8 @@ def test_overrides_of_any_definition() -> None:
     assert [group.ranks for group in layout.groups] == [(4, 5), (0, 1, 4, 5)]
     assert layout.overrides == (("tp.ranks", "[4, 5]"), ("ep.pattern.count", "1"))
     assert refusal(lambda: read_layout(LAYOUT, "l.yaml", TORUS, ["tp.ranks=[4, 99]"])) == [
-        "--set tp.ranks=[4, 99]: groups.0.ranks.1: rank 99 is outside the fabric\n  t has ranks 0 .. 15"
+        "--set tp.ranks=[4, 99]: groups.0.ranks.1: rank 99 is outside the fabric\n  t has ranks 0"
+        " .. 15"
     ]
 
 
@@ -179,20 +217,33 @@ def test_a_validator_names_the_key_and_tells_what_does_not_depend() -> None:
         "[{name: a, group: 4, alpha: 1us, oversubscription: 2}, "
         "{name: a, group: 6, alpha: 2us}, {name: c, group: 12, alpha: 3us}]"
     )
-    text = f"name: x\ntiers:\n  - {{name: t, topology: clos, size: 16, bandwidth: 1GB/s, alpha: 1us,\n     levels: {levels}}}\n"
+    text = (
+        "name: x\ntiers:\n  - {name: t, topology: clos, size: 16, bandwidth: 1GB/s, alpha: 1us,\n"
+        f"     levels: {levels}}}\n"
+    )
     assert [re.sub(r"\n.*", "", line) for line in refusal(lambda: read_fabric(text, "f.yaml"))] == [
         "f.yaml:3:66: tiers.0.alpha: has both alpha and levels: give each level its own alpha",
-        "f.yaml:4:65: tiers.0.levels.0.oversubscription: oversubscription has no meaning on the first level 'a': "
-        "no uplinks enter it from below",
+        (
+            "f.yaml:4:65: tiers.0.levels.0.oversubscription: oversubscription has no meaning on the"
+            " first level 'a': no uplinks enter it from below"
+        ),
         "f.yaml:4:76: tiers.0.levels.1.name: two levels have the same name: a, a, c",
-        "f.yaml:4:86: tiers.0.levels.1.group: groups do not nest: 'a' has 6 endpoints, "
-        "which is not a larger multiple of the 4 of 'a'",
-        "f.yaml:4:119: tiers.0.levels.2.group: the last level 'c' joins 12 endpoints, the tier has 16",
+        (
+            "f.yaml:4:86: tiers.0.levels.1.group: groups do not nest: 'a' has 6 endpoints, "
+            "which is not a larger multiple of the 4 of 'a'"
+        ),
+        (
+            "f.yaml:4:119: tiers.0.levels.2.group: the last level 'c' joins 12 endpoints, the tier"
+            " has 16"
+        ),
     ]
 
 
 def test_a_path_of_pydantic_is_the_path_of_the_file() -> None:
-    data = {"tiers": [{"topology": "star", "notes": {"star": 1}, "algorithms": {"x": []}}], "notes": [1]}
+    data = {
+        "tiers": [{"topology": "star", "notes": {"star": 1}, "algorithms": {"x": []}}],
+        "notes": [1],
+    }
     for loc, path in (
         (("tiers", 0, "star", "alpha"), ("tiers", 0, "alpha")),
         (("tiers", 0, "star", "notes", "dict[str,str]", "star"), ("tiers", 0, "notes", "star")),
@@ -218,7 +269,9 @@ def test_what_a_place_accepts() -> None:
 
 
 def test_a_check_beyond_the_model_sees_what_is_sound() -> None:
-    reading = read(LayoutFile, "groups:\n  - {name: 3, ranks: [0, 1]}\n  - {ranks: [x, 1]}\n", "l.yaml")
+    reading = read(
+        LayoutFile, "groups:\n  - {name: 3, ranks: [0, 1]}\n  - {ranks: [x, 1]}\n", "l.yaml"
+    )
     assert reading.model is None
     assert reading.sound(("groups", 0, "ranks"))
     assert not reading.sound(("groups", 0))
@@ -238,9 +291,9 @@ def test_patterns_have_the_fields_of_their_files() -> None:
         assert spot
         assert spot.words == f"one of {', '.join(kinds)}"
         plain = pattern()._asdict()
-        assert {key: field.default for key, field in model.model_fields.items() if key in plain} == plain | (
-            {"shape": None} if "shape" in plain else {}
-        )
+        assert {
+            key: field.default for key, field in model.model_fields.items() if key in plain
+        } == plain | ({"shape": None} if "shape" in plain else {})
 
 
 # Abuse
@@ -269,10 +322,41 @@ def test_a_flood_of_errors_is_refused_at_once(flood: str) -> None:
 
 
 JUNK = [
-    "~", "[]", "{}", "-1", "1e9", "*a", "&a ", "!!str ", "<<", "? ", "yes", "'", '"', "\t", "- ", "---\n", "[[1]]", "\x00",
-    "\x9b", "\u202e", "\u0665", "9" * 5000, ".nan", "5e-324", "true", "1us", "16MB", ", ", ": ", "{a: 1}", "\ud800", "0x1",
-    "1EB", "\ufeff",
-]  # fmt: skip
+    "~",
+    "[]",
+    "{}",
+    "-1",
+    "1e9",
+    "*a",
+    "&a ",
+    "!!str ",
+    "<<",
+    "? ",
+    "yes",
+    "'",
+    '"',
+    "\t",
+    "- ",
+    "---\n",
+    "[[1]]",
+    "\x00",
+    "\x9b",
+    "\u202e",
+    "\u0665",
+    "9" * 5000,
+    ".nan",
+    "5e-324",
+    "true",
+    "1us",
+    "16MB",
+    ", ",
+    ": ",
+    "{a: 1}",
+    "\ud800",
+    "0x1",
+    "1EB",
+    "\ufeff",
+]
 
 
 @every_kind
@@ -283,17 +367,32 @@ def test_any_mutation_is_a_model_or_an_error_with_its_place(kind: str, data: st.
     for _ in range(data.draw(st.integers(1, 4))):
         words = [match.span() for match in re.finditer(r"[\w./-]+|\S", text)]
         start, end = data.draw(st.sampled_from(words))
-        text = text[:start] + data.draw(st.sampled_from([*JUNK, ""])) + text[data.draw(st.sampled_from([start, end])) :]
+        text = (
+            text[:start]
+            + data.draw(st.sampled_from([*JUNK, ""]))
+            + text[data.draw(st.sampled_from([start, end])) :]
+        )
     try:
-        places = [] if isinstance(reader(text), Fabric | LadderDefinition | Layout | Job) else ["nothing"]
+        places = (
+            []
+            if isinstance(reader(text), Fabric | LadderDefinition | Layout | Job)
+            else ["nothing"]
+        )
     except ColltoolError as error:
         places = [one.where for one in getattr(error, "problems", [error])]
     assert all(re.match(r"any\.yaml(:\d+:\d+(: .+)?)?$", place) for place in places)
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(JUNK),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(JUNK),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 PATHS = {
@@ -308,7 +407,15 @@ PATHS = {
         "notes",
         "nvlink.eta",
     ],
-    "ladder": ["size", "rungs.0", "rungs.0.fabric", "rungs.0.ranks", "name", "description", "rungs"],
+    "ladder": [
+        "size",
+        "rungs.0",
+        "rungs.0.fabric",
+        "rungs.0.ranks",
+        "name",
+        "description",
+        "rungs",
+    ],
     "job": [
         "model",
         "model.heads",
@@ -357,4 +464,7 @@ def test_any_value_of_pythons_is_taken_or_refused(kind: str, data: st.DataObject
 
 
 def test_every_definition_has_its_model() -> None:
-    assert all(model.model_fields["schema_"].alias == "schema" for model in (Fabric, LadderFile, LayoutFile, JobFile))
+    assert all(
+        model.model_fields["schema_"].alias == "schema"
+        for model in (Fabric, LadderFile, LayoutFile, JobFile)
+    )

@@ -36,7 +36,10 @@ def refusal(text: str) -> str:
 
 def test_positions_of_values_and_keys() -> None:
     read = read_source(TEXT, "f.yaml")
-    assert read.data == {"name": "x", "tiers": [{"size": 8, "eta": {"alpha": 1, "beta": 0.5}}, {"size": 4}]}
+    assert read.data == {
+        "name": "x",
+        "tiers": [{"size": 8, "eta": {"alpha": 1, "beta": 0.5}}, {"size": 4}],
+    }
     assert read.positions[("tiers", 0, "eta", "beta")] == Position(5, 27)
     assert read.keys[("tiers", 0, "eta", "beta")] == Position(5, 21)
     assert read.where(("tiers", 1, "size")) == "f.yaml:6:11"
@@ -107,7 +110,10 @@ def test_keys_that_are_text(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["1", "1.5", "1e3", "true", "null", "~", ".inf"])
 def test_keys_that_are_not_text(key: str) -> None:
-    assert refusal(f"a:\n  {key}: 1") == f'f.yaml:2:3: a.{key}: the key {key} is not text\n  quote it: "{key}":'
+    assert (
+        refusal(f"a:\n  {key}: 1")
+        == f'f.yaml:2:3: a.{key}: the key {key} is not text\n  quote it: "{key}":'
+    )
 
 
 @pytest.mark.parametrize("number", [".inf", "-.INF", ".nan", ".NaN", "1e999", "9" * 200])
@@ -118,25 +124,82 @@ def test_numbers_that_are_not_finite(number: str) -> None:
 @swept(
     ("text", "words"),
     [
-        ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: key 'a' is repeated, first given at f.yaml:1:1\n  keep one of the two"),
-        ("a: {b: 1, b: 1}", "f.yaml:1:11: a.b: key 'b' is repeated, first given at f.yaml:1:5\n  keep one of the two"),
-        ("a: &x 1", "f.yaml:1:4: a: anchors ('&x') are not supported\n  remove it; write values out where needed"),
-        ("&k a: 1", "f.yaml:1:1: a: anchors ('&k') are not supported\n  remove it; write values out where needed"),
+        (
+            "a: 1\nb: 2\na: 3",
+            "f.yaml:3:1: a: key 'a' is repeated, first given at f.yaml:1:1\n  keep one of the two",
+        ),
+        (
+            "a: {b: 1, b: 1}",
+            (
+                "f.yaml:1:11: a.b: key 'b' is repeated, first given at f.yaml:1:5\n  keep one of"
+                " the two"
+            ),
+        ),
+        (
+            "a: &x 1",
+            (
+                "f.yaml:1:4: a: anchors ('&x') are not supported\n  remove it; write values out"
+                " where needed"
+            ),
+        ),
+        (
+            "&k a: 1",
+            (
+                "f.yaml:1:1: a: anchors ('&k') are not supported\n  remove it; write values out"
+                " where needed"
+            ),
+        ),
         ("a: *x", "f.yaml:1:4: a: aliases ('*x') are not supported\n  write the value out"),
         ("*x : 1", "f.yaml:1:1: aliases ('*x') are not supported\n  write the value out"),
-        ("a: !!str 5", "f.yaml:1:4: a: tags ('!!str') are not supported\n  remove it; quote the value if it is text"),
-        ("a: !mine [1]", "f.yaml:1:4: a: tags ('!mine') are not supported\n  remove it; quote the value if it is text"),
-        ("!!map\na: 1", "f.yaml:1:1: tags ('!!map') are not supported\n  remove it; quote the value if it is text"),
-        ("a:\n  <<: {b: 1}", "f.yaml:2:3: a.<<: merge keys ('<<') are not supported\n  write the keys out"),
+        (
+            "a: !!str 5",
+            (
+                "f.yaml:1:4: a: tags ('!!str') are not supported\n  remove it; quote the value if"
+                " it is text"
+            ),
+        ),
+        (
+            "a: !mine [1]",
+            (
+                "f.yaml:1:4: a: tags ('!mine') are not supported\n  remove it; quote the value if"
+                " it is text"
+            ),
+        ),
+        (
+            "!!map\na: 1",
+            (
+                "f.yaml:1:1: tags ('!!map') are not supported\n  remove it; quote the value if it"
+                " is text"
+            ),
+        ),
+        (
+            "a:\n  <<: {b: 1}",
+            "f.yaml:2:3: a.<<: merge keys ('<<') are not supported\n  write the keys out",
+        ),
         ("? [a]\n: 1", "f.yaml:1:3: a list or mapping cannot be a key\n  a key is text"),
-        ("a: 1\n---\nb: 1", "f.yaml:2:1: a second document starts here\n  one file holds one document"),
+        (
+            "a: 1\n---\nb: 1",
+            "f.yaml:2:1: a second document starts here\n  one file holds one document",
+        ),
         ("", "f.yaml:1:1: the file is empty, expected keys and values\n  write 'key: value'"),
-        ("\n# only a comment\n", "f.yaml:1:1: the file is empty, expected keys and values\n  write 'key: value'"),
+        (
+            "\n# only a comment\n",
+            "f.yaml:1:1: the file is empty, expected keys and values\n  write 'key: value'",
+        ),
         ("5", "f.yaml:1:1: expected keys and values, got 5\n  write 'key: value'"),
         ("- a", "f.yaml:1:1: expected keys and values, got a list\n  write 'key: value'"),
-        ("some words", "f.yaml:1:1: expected keys and values, got 'some words'\n  write 'key: value'"),
-        ("a: \x01", "f.yaml:1:4: not a text file: it holds the control character U+0001\n  remove it"),
-        ("a: 1\nb: \ud800", "f.yaml:2:4: not a text file: it holds the control character U+D800\n  remove it"),
+        (
+            "some words",
+            "f.yaml:1:1: expected keys and values, got 'some words'\n  write 'key: value'",
+        ),
+        (
+            "a: \x01",
+            "f.yaml:1:4: not a text file: it holds the control character U+0001\n  remove it",
+        ),
+        (
+            "a: 1\nb: \ud800",
+            "f.yaml:2:4: not a text file: it holds the control character U+D800\n  remove it",
+        ),
     ],
 )
 def test_what_is_refused(text: str, words: str) -> None:
@@ -150,7 +213,12 @@ def test_a_value_without_a_key() -> None:
 def test_all_refusals_at_once_in_the_order_of_the_file() -> None:
     with pytest.raises(ManyErrors) as caught:
         read_source("a: *x\nb: .nan\nb: 1\n1: 2\n", "f.yaml")
-    assert [problem.where for problem in caught.value.problems] == ["f.yaml:1:4", "f.yaml:2:4", "f.yaml:3:1", "f.yaml:4:1"]
+    assert [problem.where for problem in caught.value.problems] == [
+        "f.yaml:1:4",
+        "f.yaml:2:4",
+        "f.yaml:3:1",
+        "f.yaml:4:1",
+    ]
 
 
 def test_scan_marks_what_it_refused() -> None:
@@ -159,10 +227,14 @@ def test_scan_marks_what_it_refused() -> None:
     assert [problem.path for problem in problems] == [("a",)]
 
 
-@pytest.mark.parametrize("text", ["a: [1", "a: b: c", "\ta: 1", "a: 'x", "a: @x", "%YAML 9.9.9\n---\na: 1", 'a: "\\UFFFFFFFF"'])
+@pytest.mark.parametrize(
+    "text",
+    ["a: [1", "a: b: c", "\ta: 1", "a: 'x", "a: @x", "%YAML 9.9.9\n---\na: 1", 'a: "\\UFFFFFFFF"'],
+)
 def test_a_syntax_error_is_one_line_with_its_place(text: str) -> None:
     first, *rest = refusal(text).split("\n")
-    assert first.startswith(("f.yaml:1:", "f.yaml:2:1:"))  # the end of the file may be the start of its next line
+    # the end of the file may be the start of its next line
+    assert first.startswith(("f.yaml:1:", "f.yaml:2:1:"))
     assert ": not valid YAML: " in first
     assert len(rest) <= 1
 
@@ -179,7 +251,15 @@ def test_size_has_a_limit() -> None:
 
 def test_values_are_shown_on_one_short_line() -> None:
     assert [shown(value) for value in (None, True, 5, 0.5, "a", [], [1], {}, {"a": 1})] == [
-        "nothing", "true", "5", "0.5", "'a'", "an empty list", "a list", "an empty mapping", "a mapping",
-    ]  # fmt: skip
+        "nothing",
+        "true",
+        "5",
+        "0.5",
+        "'a'",
+        "an empty list",
+        "a list",
+        "an empty mapping",
+        "a mapping",
+    ]
     assert shown("\x1b[31m\n") == r"'\x1b[31m\n'"
     assert len(shown("x" * 1000)) == 62

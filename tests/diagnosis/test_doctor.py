@@ -42,7 +42,9 @@ def test_a_healthy_node_is_as_expected(tmp_path: Path) -> None:
 
 def test_five_series_at_two_thirds_are_one_finding(tmp_path: Path) -> None:
     """Twelve of eighteen links carry two thirds, and the rate of all series says so once."""
-    result = colltool.doctor(log(tmp_path / "a.log", shaken(time_on(set_=["nvlink.bandwidth=300GB/s"])), FIVE))
+    result = colltool.doctor(
+        log(tmp_path / "a.log", shaken(time_on(set_=["nvlink.bandwidth=300GB/s"])), FIVE)
+    )
     finding = only(result)
     assert len(finding.series) == 5
     assert 0.6 < finding.low <= finding.high < 0.72
@@ -66,7 +68,8 @@ def test_one_disturbed_size_of_three_is_no_finding(size: float, tmp_path: Path) 
 
 @pytest.mark.parametrize("size", LARGE[-3:])
 def test_one_good_size_of_three_does_not_hide_slow_links(size: float, tmp_path: Path) -> None:
-    """Two of three sizes at half the rate, one at three times that: a mean would be 83%, above the bar."""
+    """Two of three sizes at half the rate, one at three times that: a mean would be 83%, above the
+    bar."""
     time = one_size_off(time_on(set_=["nvlink.bandwidth=225GB/s"]), size, 1 / 3)
     (series,) = colltool.doctor(log(tmp_path / "a.log", time)).series
     assert series.low
@@ -76,7 +79,9 @@ def test_one_good_size_of_three_does_not_hide_slow_links(size: float, tmp_path: 
 def test_the_number_of_a_cause_is_not_moved_by_one_disturbed_size(tmp_path: Path) -> None:
     time = one_size_off(time_on(set_=["nvlink.bandwidth=300GB/s"]), LARGE[-2], 1.5)
     (said,) = (
-        cause.said for cause in only(colltool.doctor(log(tmp_path / "a.log", time, FIVE))).causes if cause.name == "nvlinks"
+        cause.said
+        for cause in only(colltool.doctor(log(tmp_path / "a.log", time, FIVE))).causes
+        if cause.name == "nvlinks"
     )
     assert said.startswith("12 of the 18")
 
@@ -94,11 +99,16 @@ def test_fewer_links_are_counted(links: int, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_without_nvls_and_all_else_well_nvls_is_off(seed: int, tmp_path: Path) -> None:
     """An all-gather and an all-to-all of full rate leave no doubt about the wires."""
-    result = colltool.doctor(log(tmp_path / "a.log", shaken(time_on(only=RINGS), seed=seed), ("ar", "ag", "a2a")))
+    result = colltool.doctor(
+        log(tmp_path / "a.log", shaken(time_on(only=RINGS), seed=seed), ("ar", "ag", "a2a"))
+    )
     finding = only(result)
     assert names(finding) == ["nvls-off"]
     assert finding.series == ("all-reduce, 8 ranks on 1 node",)
-    assert [one.cause for one in finding.experiments[0].foretold] == ["nvls-off", "as the fabric says"]
+    assert [one.cause for one in finding.experiments[0].foretold] == [
+        "nvls-off",
+        "as the fabric says",
+    ]
 
 
 def test_what_one_series_cannot_tell_apart_stands_together_with_what_would(tmp_path: Path) -> None:
@@ -112,7 +122,9 @@ def test_what_one_series_cannot_tell_apart_stands_together_with_what_would(tmp_p
     assert len(finding.experiments) > 1
 
 
-@pytest.mark.parametrize(("rate", "bus"), [("15.75GB/s", "Gen3"), ("31.5GB/s", "Gen4"), ("63GB/s", "Gen5 x16")])
+@pytest.mark.parametrize(
+    ("rate", "bus"), [("15.75GB/s", "Gen3"), ("31.5GB/s", "Gen4"), ("63GB/s", "Gen5 x16")]
+)
 def test_a_path_over_pcie(rate: str, bus: str, tmp_path: Path) -> None:
     time = shaken(time_on(set_=[f"nvlink.bandwidth={rate}"], only=RINGS))
     finding = only(colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "rs"))))
@@ -122,12 +134,18 @@ def test_a_path_over_pcie(rate: str, bus: str, tmp_path: Path) -> None:
 
 def test_half_the_rate_of_rings_is_ll(tmp_path: Path) -> None:
     time = shaken(time_on(set_=["nvlink.bandwidth=225GB/s"], only=RINGS))
-    assert "protocol-ll" in names(only(colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "rs")))))
+    assert "protocol-ll" in names(
+        only(colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "rs"))))
+    )
 
 
 def test_everything_slower_is_clocks(tmp_path: Path) -> None:
     healthy = time_on()
-    finding = only(colltool.doctor(log(tmp_path / "a.log", shaken(lambda p, size: 1.9 * healthy(p, size)), FIVE)))
+    finding = only(
+        colltool.doctor(
+            log(tmp_path / "a.log", shaken(lambda p, size: 1.9 * healthy(p, size)), FIVE)
+        )
+    )
     assert finding.size == "large and small"
     assert names(finding) == ["clocks"]
     assert "1.9" in finding.causes[0].said
@@ -135,7 +153,11 @@ def test_everything_slower_is_clocks(tmp_path: Path) -> None:
 
 def test_late_launches_are_seen_in_small_messages_alone(tmp_path: Path) -> None:
     healthy = time_on()
-    finding = only(colltool.doctor(log(tmp_path / "a.log", lambda p, size: 40e-6 + healthy(p, size), ("ar", "ag"))))
+    finding = only(
+        colltool.doctor(
+            log(tmp_path / "a.log", lambda p, size: 40e-6 + healthy(p, size), ("ar", "ag"))
+        )
+    )
     assert (finding.size, names(finding)) == ("small", ["launch"])
     assert finding.causes[0].said.startswith("every call takes 40 us more")
 
@@ -150,12 +172,15 @@ def test_half_the_network_between_two_hosts(tmp_path: Path) -> None:
     finding = only(result)
     assert {"rails", "network"} <= set(names(finding))
     assert next(one.said for one in finding.causes if one.name == "rails").startswith("4 of 8 NICs")
-    assert all("mpirun -np 16 -N 8 " in one.command or "-g " in one.command for one in finding.experiments)
+    assert all(
+        "mpirun -np 16 -N 8 " in one.command or "-g " in one.command for one in finding.experiments
+    )
     assert {one.wire for one in result.series} == {"ib"}
 
 
 def test_sockets_are_a_twentieth_of_rdma(tmp_path: Path) -> None:
-    """Below what any share of NICs leaves, TCP is named before them, and nothing inside the hosts."""
+    """Below what any share of NICs leaves, TCP is named before them, and nothing inside the
+    hosts."""
     time = shaken(time_on(ranks=16, set_=["ib.bandwidth=1.5GB/s"]), 0.02)
     result = colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "a2a"), LARGE, ranks=16))
     finding = only(result)
@@ -167,7 +192,9 @@ def test_sockets_are_a_twentieth_of_rdma(tmp_path: Path) -> None:
 def test_two_ailments_are_two_findings(tmp_path: Path) -> None:
     """Rings in place of NVLS, and launches that are late everywhere."""
     time = time_on(only=RINGS)
-    result = colltool.doctor(log(tmp_path / "a.log", lambda p, size: 60e-6 + time(p, size), ("ar", "ag", "a2a")))
+    result = colltool.doctor(
+        log(tmp_path / "a.log", lambda p, size: 60e-6 + time(p, size), ("ar", "ag", "a2a"))
+    )
     assert sorted((finding.size, names(finding)[0]) for finding in result.findings) == [
         ("large", "nvls-off"),
         ("small", "launch"),
@@ -198,7 +225,9 @@ def test_a_collective_alone(tmp_path: Path) -> None:
     file = log(tmp_path / "a.log", time_on(only=RINGS), ("ar", "ag"))
     assert colltool.doctor(file, primitive="ag").ok
     assert not colltool.doctor(file, primitive="ar").ok
-    with pytest.raises(ColltoolError, match=r"hold no broadcast(.|\n)*they hold: all_reduce, all_gather"):
+    with pytest.raises(
+        ColltoolError, match=r"hold no broadcast(.|\n)*they hold: all_reduce, all_gather"
+    ):
         colltool.doctor(file, primitive="bc")
 
 

@@ -1,4 +1,5 @@
-"""The next experiment: whole command lines, of what the logs' library runs, whose outcomes tell causes apart."""
+"""The next experiment: whole command lines, of what the logs' library runs, whose outcomes tell
+causes apart."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from machine_logs import LARGE, log, time_on
 import colltool
 from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, command_line
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
-from colltool.diagnosis.causes import AS_IS, TELLS, ExperimentMachine, SupportedCause, next_experiments
+from colltool.diagnosis.causes import (
+    AS_IS,
+    TELLS,
+    ExperimentMachine,
+    SupportedCause,
+    next_experiments,
+)
 from colltool.diagnosis.hypotheses import HostFacts, Scenario, hypotheses
 
 BASE = Scenario(colltool.load_fabric("dgx-h100"))
@@ -18,7 +25,9 @@ NODE, PAIR = ExperimentMachine(8, 1, "NCCL"), ExperimentMachine(16, 2, "NCCL")
 
 
 def supported(name: str, value: float, spans: int = 1, library: str = "NCCL") -> SupportedCause:
-    cause = next(one for one in hypotheses(BASE, HostFacts(spans, 8, library, "NVIDIA")) if one.name == name)
+    cause = next(
+        one for one in hypotheses(BASE, HostFacts(spans, 8, library, "NVIDIA")) if one.name == name
+    )
     return SupportedCause(cause, value, cause.scenario(value), frozenset({0}), 0.0, 0.0)
 
 
@@ -45,7 +54,9 @@ def test_a_late_launch_is_looked_for_in_small_messages() -> None:
 
 def test_a_slow_rank_is_told_from_links_by_halves() -> None:
     (one,) = next_experiments([supported("slow-rank", 0.5), supported("nvlinks", 9)], BASE, NODE)
-    assert one.command.startswith("CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_NVLS_ENABLE=0 NCCL_DEBUG=INFO ./build/all_reduce_perf ")
+    assert one.command.startswith(
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_NVLS_ENABLE=0 NCCL_DEBUG=INFO ./build/all_reduce_perf "
+    )
     assert one.command.endswith(" -g 4")
     assert one.note
 
@@ -55,7 +66,9 @@ def test_what_nothing_tells_apart_has_no_experiment() -> None:
 
 
 def test_a_slow_network_is_told_from_slow_links_on_one_host() -> None:
-    (one,) = next_experiments([supported("network", 0.5, 2), supported("slow-rank", 0.5, 2)], BASE, PAIR)
+    (one,) = next_experiments(
+        [supported("network", 0.5, 2), supported("slow-rank", 0.5, 2)], BASE, PAIR
+    )
     network, rank = one.foretold
     assert abs(network.seconds / rank.seconds - 1) > TELLS
 
@@ -63,10 +76,13 @@ def test_a_slow_network_is_told_from_slow_links_on_one_host() -> None:
 def test_command_lines() -> None:
     run = {"NCCL_ALGO": "ring"}
     assert command_line(AR, SMALL_SIZES, 8) == "./build/all_reduce_perf -b 8 -e 64K -f 2 -g 8"
-    assert command_line(P2P, LARGE_SIZES, 16, 2, settings=run) == (
-        "mpirun -np 16 -N 8 -x NCCL_ALGO=ring ./build/sendrecv_perf -b 256M -e 4G -f 2 -g 1"
+    assert (
+        command_line(P2P, LARGE_SIZES, 16, 2, settings=run)
+        == "mpirun -np 16 -N 8 -x NCCL_ALGO=ring ./build/sendrecv_perf -b 256M -e 4G -f 2 -g 1"
     )
-    assert command_line(AG, LARGE_SIZES, 4, settings=run).startswith("NCCL_ALGO=ring ./build/all_gather_perf ")
+    assert command_line(AG, LARGE_SIZES, 4, settings=run).startswith(
+        "NCCL_ALGO=ring ./build/all_gather_perf "
+    )
     assert command_line(BC, SMALL_SIZES, 4, 2, mpi=True) == "mpirun -np 4 -N 2 osu_bcast -m 8:65536"
     for primitive in (RS, A2A, REDUCE):
         assert "_perf" in command_line(primitive, LARGE_SIZES, 8)

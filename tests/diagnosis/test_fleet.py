@@ -1,4 +1,5 @@
-"""Runs of many hosts as one question: which host is slow, which fails, what was slow only once; drawn as a matrix."""
+"""Runs of many hosts as one question: which host is slow, which fails, what was slow only once;
+drawn as a matrix."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def test_hosts_of_four_and_more_hosts_than_the_fabric_has(tmp_path: Path) -> Non
     file = log(tmp_path / "a.log", time_on(ranks=16), ("ar",), LARGE, ranks=16)
     text = file.read_text()
     for rank in range(16):
-        text = text.replace(f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} ")
+        text = text.replace(
+            f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} "
+        )
     file.write_text(text)
     result = colltool.doctor(file)
     assert dict(result.assumed.overrides) == {"nvlink.size": "4"}
@@ -72,9 +74,13 @@ def test_devices_of_the_nearest_class(device: str, fabric: str, tmp_path: Path) 
 
 def test_racks_of_72_run_as_64(tmp_path: Path) -> None:
     time = time_on("gb300-nvl72", ranks=128, set_=["nvlink.size=64"])
-    text = log(tmp_path / "a.log", time, ("ar",), LARGE, ranks=128, device="NVIDIA GB300").read_text()
+    text = log(
+        tmp_path / "a.log", time, ("ar",), LARGE, ranks=128, device="NVIDIA GB300"
+    ).read_text()
     for rank in range(128):
-        text = text.replace(f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} ")
+        text = text.replace(
+            f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} "
+        )
     (tmp_path / "a.log").write_text(text)
     result = colltool.doctor(tmp_path / "a.log")
     assert dict(result.assumed.overrides) == {"nvlink.size": "64"}
@@ -82,8 +88,13 @@ def test_racks_of_72_run_as_64(tmp_path: Path) -> None:
 
 
 def test_logs_of_two_machines(tmp_path: Path) -> None:
-    files = [log(tmp_path / f"{at}.log", time_on(), device=device) for at, device in enumerate((H100, "NVIDIA H200"))]
-    with pytest.raises(ColltoolError, match="different machines: NVIDIA H100 80GB HBM3, NVIDIA H200"):
+    files = [
+        log(tmp_path / f"{at}.log", time_on(), device=device)
+        for at, device in enumerate((H100, "NVIDIA H200"))
+    ]
+    with pytest.raises(
+        ColltoolError, match="different machines: NVIDIA H100 80GB HBM3, NVIDIA H200"
+    ):
         colltool.doctor(files)
 
 
@@ -112,7 +123,11 @@ def test_overrides_are_of_either_fabric(tmp_path: Path) -> None:
 
 def test_devices_of_a_json_report(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    listed = [{"rank": 0, "hostname": "n0", "device_info": H100}, {"rank": 1, "hostname": "n\x1b0", "device_info": H100}, "odd"]
+    listed = [
+        {"rank": 0, "hostname": "n0", "device_info": H100},
+        {"rank": 1, "hostname": "n\x1b0", "device_info": H100},
+        "odd",
+    ]
     file.write_text(json.dumps({"config": {"devices": listed}}))
     assert logged_hardware([file]) == LoggedHardware((H100,), ("n0", "n\\x1b0"))
     file.write_text("{ torn")
@@ -121,5 +136,7 @@ def test_devices_of_a_json_report(tmp_path: Path) -> None:
 
 def test_prefixes_of_launchers_are_no_part_of_a_name(tmp_path: Path) -> None:
     file = tmp_path / "a.log"
-    file.write_text(f"[1,0]<stdout>:#  Rank  0 Group  0 Pid 7 on n7 device  0 [0000:1b:00] {H100}\n0: # size\n")
+    file.write_text(
+        f"[1,0]<stdout>:#  Rank  0 Group  0 Pid 7 on n7 device  0 [0000:1b:00] {H100}\n0: # size\n"
+    )
     assert logged_hardware([file]) == LoggedHardware((H100,), ("n7",))

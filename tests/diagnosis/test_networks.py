@@ -1,4 +1,5 @@
-"""A machine whose log names no NICs is a question, not a verdict: the usual NICs that fit what was measured."""
+"""A machine whose log names no NICs is a question, not a verdict: the usual NICs that fit what was
+measured."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ import colltool
 
 def measured(folder: Path, gbit: float) -> Path:
     """Two hosts of eight H100 with NICs of so many Gbit/s a device."""
-    time = machine_logs.time_on("dgx-h100", 16, [f"ib.bandwidth={gbit / 8}GB/s"], only={"ar": "multi-rail-ring"})
+    time = machine_logs.time_on(
+        "dgx-h100", 16, [f"ib.bandwidth={gbit / 8}GB/s"], only={"ar": "multi-rail-ring"}
+    )
     return machine_logs.log(folder / "two.log", time, sizes=machine_logs.LARGE, ranks=16)
 
 
@@ -25,7 +28,9 @@ def test_slower_nics_that_are_usual_are_asked_for_and_healthy(gbit: int, tmp_pat
 
 
 def test_nics_as_the_bundled_machine_has_ask_nothing_of_their_speed(tmp_path: Path) -> None:
-    log = machine_logs.log(tmp_path / "two.log", machine_logs.time_on(ranks=16), sizes=machine_logs.LARGE, ranks=16)
+    log = machine_logs.log(
+        tmp_path / "two.log", machine_logs.time_on(ranks=16), sizes=machine_logs.LARGE, ranks=16
+    )
     found = colltool.doctor(log)
     assert found.ok
     assert not found.assumed.network

@@ -18,7 +18,11 @@ INFINIBAND = (
     "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
     "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
 )
-SOCKETS = ("NET/Socket : Using [0]eth0:10.0.0.1<0>", "Using network Socket", "Channel 0 : 8[0] -> 0[0] via NET/Socket/0")
+SOCKETS = (
+    "NET/Socket : Using [0]eth0:10.0.0.1<0>",
+    "Using network Socket",
+    "Channel 0 : 8[0] -> 0[0] via NET/Socket/0",
+)
 
 
 def read(folder: Path, *lines: str) -> DebugLines:
@@ -39,23 +43,39 @@ def test_a_machine_with_infiniband(tmp_path: Path) -> None:
     [
         (SOCKETS, "sockets", "Using network Socket"),
         (("NCCL_IB_DISABLE set by environment to 1.",), "sockets", "NCCL_IB_DISABLE=1"),
-        (("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0",), "gpudirect", "no connection via NET with GDRDMA"),
+        (
+            ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0",),
+            "gpudirect",
+            "no connection via NET with GDRDMA",
+        ),
         (("NCCL_NET_GDR_LEVEL set by environment to LOC",), "gpudirect", "NCCL_NET_GDR_LEVEL=LOC"),
         (("NCCL_P2P_DISABLE set by environment to 1",), "pcie", "NCCL_P2P_DISABLE=1"),
-        (("Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",), "pcie", "connections via SHM, none via P2P"),
-        (("NVLS multicast support is not available on dev 0",), "nvls-off", "NVLS multicast support is not available"),
+        (
+            ("Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",),
+            "pcie",
+            "connections via SHM, none via P2P",
+        ),
+        (
+            ("NVLS multicast support is not available on dev 0",),
+            "nvls-off",
+            "NVLS multicast support is not available",
+        ),
         (("NCCL_ALGO set by environment to Ring",), "algorithm-ring", "NCCL_ALGO=Ring"),
         (("NCCL_PROTO set by environment to LL",), "protocol-ll", "NCCL_PROTO=LL"),
         (("NCCL_IB_HCA set by environment to mlx5_0",), "rails", "NCCL_IB_HCA=mlx5_0"),
     ],
 )
-def test_a_line_names_its_cause(lines: tuple[str, ...], cause: str, quoted: str, tmp_path: Path) -> None:
+def test_a_line_names_its_cause(
+    lines: tuple[str, ...], cause: str, quoted: str, tmp_path: Path
+) -> None:
     first, *_ = told(read(tmp_path, *lines))
     assert first == (cause, quoted)
 
 
 def test_ordinary_text_says_nothing(tmp_path: Path) -> None:
-    found = read(tmp_path, "Bootstrap : Using eth0:10.0.0.1<0>", "comm 0x55 rank 0 nranks 16 Init COMPLETE")
+    found = read(
+        tmp_path, "Bootstrap : Using eth0:10.0.0.1<0>", "comm 0x55 rank 0 nranks 16 Init COMPLETE"
+    )
     assert not told(found)
     assert not list(denied(found))
     assert not found.any
@@ -63,7 +83,9 @@ def test_ordinary_text_says_nothing(tmp_path: Path) -> None:
 
 def test_a_slow_log_is_explained_by_its_own_line(tmp_path: Path) -> None:
     healthy = machine_logs.time_on(ranks=16)
-    path = machine_logs.log(tmp_path / "slow.log", lambda p, m: 12 * healthy(p, m), sizes=machine_logs.LARGE, ranks=16)
+    path = machine_logs.log(
+        tmp_path / "slow.log", lambda p, m: 12 * healthy(p, m), sizes=machine_logs.LARGE, ranks=16
+    )
     path.write_text("\n".join(HOST + line for line in SOCKETS) + "\n" + path.read_text())
     found = colltool.doctor(path)
     assert found.findings[0].causes[0].name == "sockets"
@@ -72,7 +94,9 @@ def test_a_slow_log_is_explained_by_its_own_line(tmp_path: Path) -> None:
 
 def test_a_denied_cause_is_not_offered(tmp_path: Path) -> None:
     healthy = machine_logs.time_on(ranks=16)
-    path = machine_logs.log(tmp_path / "slow.log", lambda p, m: 12 * healthy(p, m), sizes=machine_logs.LARGE, ranks=16)
+    path = machine_logs.log(
+        tmp_path / "slow.log", lambda p, m: 12 * healthy(p, m), sizes=machine_logs.LARGE, ranks=16
+    )
     path.write_text("\n".join(HOST + line for line in INFINIBAND) + "\n" + path.read_text())
     named = [cause.name for one in colltool.doctor(path).findings for cause in one.causes]
     assert not {"sockets", "gpudirect", "pcie"} & set(named)

@@ -1,4 +1,5 @@
-"""Series beside prices: which algorithms count, the errors and their means, whether the ranks fit, and the verdict."""
+"""Series beside prices: which algorithms count, the errors and their means, whether the ranks fit,
+and the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from colltool.render.text import to_text
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
-SKIPPED = (Skipped("no dtype", 1, "made.log:2", used=True), Skipped("wrong result", 2, "made.log:9"))
+SKIPPED = (
+    Skipped("no dtype", 1, "made.log:2", used=True),
+    Skipped("wrong result", 2, "made.log:9"),
+)
 
 
 def best(size: float) -> float:
@@ -31,14 +35,28 @@ def constant(_size: float) -> float:
 
 
 def titles(one: str, primitive: Primitive, ranks: int = 8, fab: object = STAR) -> set[str]:
-    return set(price_series(fab, series(constant, [1e3, 1e9], ranks, primitive, library=one), Readings()).by_title)  # type: ignore[arg-type]
+    return set(
+        price_series(
+            fab, series(constant, [1e3, 1e9], ranks, primitive, library=one), Readings()
+        ).by_title
+    )  # type: ignore[arg-type]
 
 
 def test_the_models_own_times_have_no_error() -> None:
     one = judged(STAR, series(best, [1e3, 1e6, 16e6, 1e9]))
     assert one.mape < 1e-12
-    assert [point.algorithm for point in one.points] == ["double-binary-tree", "double-binary-tree", "ring", "ring"]
-    assert [point.bound for point in one.points] == ["latency", "bandwidth", "bandwidth", "bandwidth"]
+    assert [point.algorithm for point in one.points] == [
+        "double-binary-tree",
+        "double-binary-tree",
+        "ring",
+        "ring",
+    ]
+    assert [point.bound for point in one.points] == [
+        "latency",
+        "bandwidth",
+        "bandwidth",
+        "bandwidth",
+    ]
     assert one.points[3].busbw_expected_Bps == pytest.approx(1.75e9 / best(1e9))
 
 
@@ -56,8 +74,13 @@ def test_errors_are_of_the_price_relative_to_the_measurement() -> None:
 
 
 def test_the_mean_over_all_is_over_points_not_series() -> None:
-    exact, off = series(best, [1e6, 16e6, 1e9]), series(lambda size: 2 * best(size), [1e6], primitive=AR, library="RCCL")
-    result = validate(STAR, Measurements((exact, off), (Skipped("wrong result", 2, "made.log:9"),)), max_mape=0.4)
+    exact, off = (
+        series(best, [1e6, 16e6, 1e9]),
+        series(lambda size: 2 * best(size), [1e6], primitive=AR, library="RCCL"),
+    )
+    result = validate(
+        STAR, Measurements((exact, off), (Skipped("wrong result", 2, "made.log:9"),)), max_mape=0.4
+    )
     assert result.mape == pytest.approx(0.5 / 4)
     assert not result.holds
     assert result.skipped[0].rows == 2
@@ -75,7 +98,11 @@ def test_nearest_is_the_algorithm_whose_price_comes_nearest() -> None:
 
 def test_only_what_the_library_ships() -> None:
     assert titles("NCCL", AR) == {"ring", "double-binary-tree"}
-    assert titles("MPI", AR) == titles("Cray MPICH", AR) == {"ring", "recursive-doubling", "rabenseifner"}
+    assert (
+        titles("MPI", AR)
+        == titles("Cray MPICH", AR)
+        == {"ring", "recursive-doubling", "rabenseifner"}
+    )
     assert titles("", AR) >= titles("NCCL", AR) | titles("MPI", AR)
     assert titles("RCCL", P2P) == {"send"}
     assert "direct" in titles("NCCL", A2A)
@@ -86,7 +113,10 @@ def test_only_what_the_library_ships() -> None:
 def test_a_composition_takes_only_the_librarys_choices() -> None:
     nccl = titles("NCCL", AR, 32, TWO)
     assert "hierarchical (ring / ring)" not in nccl
-    assert {"hierarchical (in-network / double-binary-tree)", "hierarchical (ring / double-binary-tree)"} <= nccl
+    assert {
+        "hierarchical (in-network / double-binary-tree)",
+        "hierarchical (ring / double-binary-tree)",
+    } <= nccl
     assert not any("recursive" in title or "leader" in title for title in nccl)
     assert not any("in-network" in title for title in titles("RCCL", AR, 32, TWO))
 
@@ -102,7 +132,10 @@ def test_a_named_algorithm_serves_the_series_it_is_one_of() -> None:
     both = Measurements((series(constant, [1e6]), series(constant, [1e6], primitive=AG)), ())
     result = validate(STAR, both, algorithms=["double-binary-tree", "ring"])
     assert [one.points[0].algorithm for one in result.series] == ["double-binary-tree", "ring"]
-    with pytest.raises(ColltoolError, match="all-gather, 8 ranks: double-binary-tree is not an algorithm for all-gather"):
+    with pytest.raises(
+        ColltoolError,
+        match="all-gather, 8 ranks: double-binary-tree is not an algorithm for all-gather",
+    ):
         validate(STAR, both, algorithms=["double-binary-tree"])
 
 
@@ -120,7 +153,9 @@ def test_the_protocol_of_the_price_is_named() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, -0.1, float("nan"), float("inf")])
 def test_a_limit_that_is_none(limit: float) -> None:
-    with pytest.raises(ColltoolError, match=r"^max_mape: must be a positive share(.|\n)*write 0.15"):
+    with pytest.raises(
+        ColltoolError, match=r"^max_mape: must be a positive share(.|\n)*write 0.15"
+    ):
         validate(STAR, Measurements((series(best, [1e6]),), ()), max_mape=limit)
 
 
@@ -135,22 +170,33 @@ def test_no_series() -> None:
         validate(STAR, Measurements((), ()))
     with pytest.raises(ColltoolError) as error:
         validate(STAR, Measurements((), SKIPPED))
-    assert str(error.value) == (
-        "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows\n"
+    assert (
+        str(error.value)
+        == "made.log:9: nothing to validate: the logs hold no usable series: wrong result, 2 rows\n"
         "  measure again, and give the whole output of the benchmark"
     )
 
 
-# --- whether the ranks fit --------------------------------------------------------------------------------------------
+# --- whether the ranks fit
+# --------------------------------------------------------------------------------------------
 
 FITS = [(8, 1), (4, 1), (16, 2), (32, 4), (16, None), (2, None)]
 DO_NOT = {
     (64, None): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (64, 8): ("64 ranks do not fit: small has 32", "type --set t2.size=8,"),
     (12, None): ("leave a domain half full", "type --set t1.size=4,"),
-    (13, None): ("leave a domain half full", "the nearest sizes that fill whole domains are 8 and 16; or use a fabric with"),
-    (8, 2): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4,"),
-    (32, 8): ("small puts 8 ranks in each domain of t1, the log has 4 on a node", "type --set t1.size=4 --set t2.size=8,"),
+    (13, None): (
+        "leave a domain half full",
+        "the nearest sizes that fill whole domains are 8 and 16; or use a fabric with",
+    ),
+    (8, 2): (
+        "small puts 8 ranks in each domain of t1, the log has 4 on a node",
+        "type --set t1.size=4,",
+    ),
+    (32, 8): (
+        "small puts 8 ranks in each domain of t1, the log has 4 on a node",
+        "type --set t1.size=4 --set t2.size=8,",
+    ),
     (16, 1): ("the log has 16 on a node", "type --set t1.size=16,"),
     (8, 3): ("are not spread evenly over the nodes", "use a fabric with"),
     (7, 7): ("the log has 1 on a node", "type --set t1.size=1 --set t2.size=7,"),
@@ -186,42 +232,65 @@ def test_a_domain_larger_than_any_host_spans_hosts() -> None:
     assert check_fits(rack, series(constant, [1e6], 72, nodes=18)).ranks == 72
 
 
-# --- the verdict ------------------------------------------------------------------------------------------------------
+# --- the verdict
+# ------------------------------------------------------------------------------------------------------
 
 
 def verdict(factors: dict[float, float]) -> str:
-    return validate(STAR, Measurements((series(lambda size: factors[size] * best(size), factors),), ())).verdict
+    return validate(
+        STAR, Measurements((series(lambda size: factors[size] * best(size), factors),), ())
+    ).verdict
 
 
 def test_verdicts() -> None:
     sizes = [1e3, 4e3, 16e3, 64e3, 1e6, 16e6, 256e6, 1e9]
     assert verdict(dict.fromkeys(sizes, 1.0)) == "0.0% off on average over 8 sizes; trust it"
     # a third more time than the price: -25%; 1/1.04 - 1 = -3.8%
-    assert verdict({size: 4 / 3 if size < 1e6 else 1.04 for size in sizes}) == (
-        "14% off on average over 8 sizes; trust it from 1 MB on (3.8%), not below (25%)"
+    assert (
+        verdict({size: 4 / 3 if size < 1e6 else 1.04 for size in sizes})
+        == "14% off on average over 8 sizes; trust it from 1 MB on (3.8%), not below (25%)"
     )
-    assert verdict({size: 4 / 3 if size >= 1e6 else 1.04 for size in sizes}) == (
-        "14% off on average over 8 sizes; trust it below 1 MB (3.8%), not from there on (25%)"
+    assert (
+        verdict({size: 4 / 3 if size >= 1e6 else 1.04 for size in sizes})
+        == "14% off on average over 8 sizes; trust it below 1 MB (3.8%), not from there on (25%)"
     )
-    assert verdict(dict.fromkeys(sizes, 2.0)) == "50% off on average over 8 sizes; on no range of sizes within 10%"
+    assert (
+        verdict(dict.fromkeys(sizes, 2.0))
+        == "50% off on average over 8 sizes; on no range of sizes within 10%"
+    )
     assert verdict({1e6: 2.0}) == "50% off on average over 1 size; too few sizes to judge"
-    assert verdict({1e6: 1.0, 16e6: 1.0}) == "0.0% off on average over 2 sizes; too few sizes to judge"
+    assert (
+        verdict({1e6: 1.0, 16e6: 1.0}) == "0.0% off on average over 2 sizes; too few sizes to judge"
+    )
 
 
 def test_one_bad_size_is_no_range() -> None:
     sizes = by_steps(1e3, 1.1e9, 2.0)
     bad = dict.fromkeys(sizes, 1.0) | {sizes[-3]: 2.0}
-    assert verdict(bad) == f"2.4% off on average over 21 sizes; trust it, but for {size_text(sizes[-3])} (50%)"
+    assert (
+        verdict(bad)
+        == f"2.4% off on average over 21 sizes; trust it, but for {size_text(sizes[-3])} (50%)"
+    )
     hump = dict.fromkeys(sizes, 1.0) | dict.fromkeys(sizes[8:11], 10.0)
-    assert verdict(hump) == "13% off on average over 21 sizes; trust it, but for 256 KB to 1.024 MB (90%)"
+    assert (
+        verdict(hump)
+        == "13% off on average over 21 sizes; trust it, but for 256 KB to 1.024 MB (90%)"
+    )
     few = dict.fromkeys([1e3, 4e3, 16e3, 64e3], 1.0)
-    assert verdict(few | {16e3: 0.5}) == "25% off on average over 4 sizes; trust it, but for 16 KB (100%)"
+    assert (
+        verdict(few | {16e3: 0.5})
+        == "25% off on average over 4 sizes; trust it, but for 16 KB (100%)"
+    )
 
 
 def of_several(*factors: tuple[Primitive, float]) -> str:
     """The verdict on series of four sizes, each its price times a factor."""
-    exact = [series(constant, [1e6, 4e6, 16e6, 64e6], primitive=primitive) for primitive, _ in factors]
-    prices = [{point.bytes: point.predicted_s for point in judged(STAR, one).points} for one in exact]
+    exact = [
+        series(constant, [1e6, 4e6, 16e6, 64e6], primitive=primitive) for primitive, _ in factors
+    ]
+    prices = [
+        {point.bytes: point.predicted_s for point in judged(STAR, one).points} for one in exact
+    ]
     made = [
         series(lambda size, times=times, by=by: by * times[size], times, primitive=primitive)  # type: ignore[misc]
         for (primitive, by), times in zip(factors, prices, strict=True)
@@ -231,24 +300,40 @@ def of_several(*factors: tuple[Primitive, float]) -> str:
 
 def test_series_that_are_off_are_named() -> None:
     # 1/1.12 - 1 = -10.7%
-    assert of_several((AR, 1.0), (AG, 1.0), (P2P, 1.12)) == (
-        "3.6% off on average over 12 sizes; trust it, but for p2p on 8 ranks (11%)"
+    assert (
+        of_several((AR, 1.0), (AG, 1.0), (P2P, 1.12))
+        == "3.6% off on average over 12 sizes; trust it, but for p2p on 8 ranks (11%)"
     )
-    assert of_several((AR, 1.0), (A2A, 2.0)) == "25% off on average over 8 sizes; trust it, but for all-to-all on 8 ranks (50%)"
-    assert of_several((AR, 2.0), (AG, 2.0)) == "50% off on average over 8 sizes; on no range of sizes within 10%"
+    assert (
+        of_several((AR, 1.0), (A2A, 2.0))
+        == "25% off on average over 8 sizes; trust it, but for all-to-all on 8 ranks (50%)"
+    )
+    assert (
+        of_several((AR, 2.0), (AG, 2.0))
+        == "50% off on average over 8 sizes; on no range of sizes within 10%"
+    )
 
 
 def test_series_of_one_name_are_told_apart() -> None:
     sizes = [1e6, 4e6, 16e6]
-    half, double = (series(lambda size, by=by: by * best(size), sizes, nodes=1)._replace(dtype=name)  # type: ignore[misc]
-                    for name, by in (("half", 1.0), ("double", 2.0)))  # fmt: skip
+    half, double = (
+        series(lambda size, by=by: by * best(size), sizes, nodes=1)._replace(dtype=name)  # type: ignore[misc]
+        for name, by in (("half", 1.0), ("double", 2.0))
+    )
     assert validate(STAR, Measurements((half, double), ())).verdict.endswith(
         "trust it, but for all-reduce of double on 8 ranks on 1 node (50%)"
     )
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.12955, "13.0%"), (0.0, "0.0%"), (10.0, "1000.0%"), (11.6, "12 times"), (1013664.564, "1013665 times")]
+    ("share", "text"),
+    [
+        (0.12955, "13.0%"),
+        (0.0, "0.0%"),
+        (10.0, "1000.0%"),
+        (11.6, "12 times"),
+        (1013664.564, "1013665 times"),
+    ],
 )
 def test_percent(share: float, text: str) -> None:
     assert percent(share) == text
@@ -257,7 +342,14 @@ def test_percent(share: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(8.0, "8 B"), (65536.0, "64 KiB"), (2.0**30, "1 GiB"), (16e6, "16 MB"), (1048320.0, "1.048 MB"), (1e3, "1 KB")],
+    [
+        (8.0, "8 B"),
+        (65536.0, "64 KiB"),
+        (2.0**30, "1 GiB"),
+        (16e6, "16 MB"),
+        (1048320.0, "1.048 MB"),
+        (1e3, "1 KB"),
+    ],
 )
 def test_sizes_as_benchmarks_step(size: float, text: str) -> None:
     assert size_text(size) == text

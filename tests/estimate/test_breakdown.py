@@ -1,4 +1,5 @@
-"""A breakdown is one row of the price list, phase by phase, beside the flat schedules that it is to beat."""
+"""A breakdown is one row of the price list, phase by phase, beside the flat schedules that it is to
+beat."""
 
 from __future__ import annotations
 
@@ -32,7 +33,15 @@ def test_without_a_name_it_is_the_best_row(primitive: str, size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ring", "tree", "hierarchical:ring/ring", "hierarchical:direct/tree", "leader:binomial/ring", "inner-ring"]
+    "name",
+    [
+        "ring",
+        "tree",
+        "hierarchical:ring/ring",
+        "hierarchical:direct/tree",
+        "leader:binomial/ring",
+        "inner-ring",
+    ],
 )
 def test_a_named_row_is_the_one_of_the_price(name: str) -> None:
     found = colltool.breakdown(TWO, "ar", size=1e6, algorithm=name)
@@ -43,15 +52,23 @@ def test_a_named_row_is_the_one_of_the_price(name: str) -> None:
 @swept("model", [{}, {"phases": "pipelined"}, {"phases": "sequential"}, {"ideal": True}])
 @swept("primitive", ["ar", "ag", "bc"])
 @swept("size", [1.0, 1e6, 1e9])
-def test_hierarchical_alone_is_its_fastest_composition(primitive: str, size: float, model: dict[str, object]) -> None:
+def test_hierarchical_alone_is_its_fastest_composition(
+    primitive: str, size: float, model: dict[str, object]
+) -> None:
     found = colltool.breakdown(TWO, primitive, size=size, algorithm="hierarchical", **model)
-    rows = [row for row in colltool.price(TWO, primitive, size=size, **model).results if row.algorithm == "hierarchical"]
+    rows = [
+        row
+        for row in colltool.price(TWO, primitive, size=size, **model).results
+        if row.algorithm == "hierarchical"
+    ]
     leading = [row for row in rows if row.selectable] or rows
     assert found.price.results[0].total_s == min(float(row.total_s) for row in leading)
 
 
 def test_phases_add_up_to_the_row() -> None:
-    (row,) = colltool.breakdown(TWO, "ar", size=1e6, algorithm="hierarchical:ring/ring").price.results
+    (row,) = colltool.breakdown(
+        TWO, "ar", size=1e6, algorithm="hierarchical:ring/ring"
+    ).price.results
     assert sum(phase.total_s for phase in row.phases) == pytest.approx(row.total_s)
     assert [(phase.tier, phase.primitive, phase.bytes) for phase in row.phases] == [
         ("t1", "reduce_scatter", 1e6),
@@ -61,7 +78,9 @@ def test_phases_add_up_to_the_row() -> None:
 
 
 def test_the_phases_of_a_lattice_are_its_axes() -> None:
-    (row,) = colltool.breakdown(fabric(torus(4, 3, 2)), "ar", size=24.0, algorithm="dim-ring").price.results
+    (row,) = colltool.breakdown(
+        fabric(torus(4, 3, 2)), "ar", size=24.0, algorithm="dim-ring"
+    ).price.results
     assert [(phase.label, phase.ranks, phase.bytes) for phase in row.phases] == [
         ("axis 1 (4)", 4, 24.0),
         ("axis 2 (3)", 3, 6.0),

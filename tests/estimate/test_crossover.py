@@ -27,14 +27,19 @@ from colltool.fabric.model import Fabric
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))
 
 
-def totals(where: Fabric | str, primitive: str, names: list[str], size: float, **more: object) -> dict[str, float]:
+def totals(
+    where: Fabric | str, primitive: str, names: list[str], size: float, **more: object
+) -> dict[str, float]:
     """Seconds by title."""
     return {
-        row.title: float(row.total_s) for row in colltool.price(where, primitive, size=size, algorithms=names, **more).results
+        row.title: float(row.total_s)
+        for row in colltool.price(where, primitive, size=size, algorithms=names, **more).results
     }
 
 
-def difference(where: Fabric, primitive: str, pair: list[str], **more: object) -> Callable[[float], float]:
+def difference(
+    where: Fabric, primitive: str, pair: list[str], **more: object
+) -> Callable[[float], float]:
     def at(size: float) -> float:
         both = totals(where, primitive, pair, size, **more)
         return both[pair[0]] - both[pair[1]]
@@ -51,15 +56,25 @@ def bisect(function: Callable[[float], float], low: float, high: float) -> float
     return sqrt(low * high)
 
 
-def crossings(where: Fabric | str, primitive: str, pair: list[str], **more: object) -> tuple[Crossing, ...]:
+def crossings(
+    where: Fabric | str, primitive: str, pair: list[str], **more: object
+) -> tuple[Crossing, ...]:
     (found,) = colltool.crossover(where, primitive, algorithms=pair, **more).pairs
     return found.crossings
 
 
 def check_sides(
-    where: Fabric, primitive: str, pair: list[str], crossing: Crossing, margin: float = 1.001, **more: object
+    where: Fabric,
+    primitive: str,
+    pair: list[str],
+    crossing: Crossing,
+    margin: float = 1.001,
+    **more: object,
 ) -> None:
-    below, above = (totals(where, primitive, pair, size, **more) for size in (crossing.bytes / margin, crossing.bytes * margin))
+    below, above = (
+        totals(where, primitive, pair, size, **more)
+        for size in (crossing.bytes / margin, crossing.bytes * margin)
+    )
     assert min(below, key=below.__getitem__) == crossing.faster_below
     assert min(above, key=above.__getitem__) == crossing.faster_above
 
@@ -75,7 +90,9 @@ def test_ring_against_tree(alpha: float, bw: float, n: int) -> None:
     lg = ceil(log2(n))
     assert crossing.bytes == pytest.approx(scale * (n - 1 - lg) / (lg - (n - 1) / n))
     if crossing.bytes >= 10:
-        assert crossing.bytes == pytest.approx(bisect(difference(where, "ar", ["ring", "tree"]), 1.0, 1e18), rel=1e-6)
+        assert crossing.bytes == pytest.approx(
+            bisect(difference(where, "ar", ["ring", "tree"]), 1.0, 1e18), rel=1e-6
+        )
         check_sides(where, "ar", ["ring", "tree"], crossing)
 
 
@@ -90,7 +107,9 @@ def test_ring_against_the_double_tree(alpha: float, bw: float, n: int, c: float)
         return
     scale = alpha * 1e-6 * bw * 1e9
     (crossing,) = found.crossings
-    assert crossing.bytes == pytest.approx(2 * (n - 1 - ceil(log2(n))) * scale / (c - 2 * (n - 1) / n), rel=1e-6)
+    assert crossing.bytes == pytest.approx(
+        2 * (n - 1 - ceil(log2(n))) * scale / (c - 2 * (n - 1) / n), rel=1e-6
+    )
     assert found.dominates is None
     check_sides(where, "ar", pair, crossing, tree_beta=c)
 
@@ -111,13 +130,20 @@ def test_pairs_of_one_primitive_cross_where_bisection_says(alpha: float, bw: flo
 
 
 def test_approximations_stand_beside_the_exact_size() -> None:
-    (pair,) = colltool.crossover(fabric(star(64, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
+    (pair,) = colltool.crossover(
+        fabric(star(64, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]
+    ).pairs
     assert pair.approximations == pytest.approx(
-        {"N*alpha*BW/log2N": 64e5 / 6, "N*alpha*BW/(log2N-1)": 1.28e6, "N*alpha*BW": 64e5}  # the second: 004's "about 1.2 MB"
+        # the second: 004's "about 1.2 MB"
+        {"N*alpha*BW/log2N": 64e5 / 6, "N*alpha*BW/(log2N-1)": 1.28e6, "N*alpha*BW": 64e5}
     )
-    (two,) = colltool.crossover(fabric(star(2, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
+    (two,) = colltool.crossover(
+        fabric(star(2, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]
+    ).pairs
     assert set(two.approximations) == {"N*alpha*BW/log2N", "N*alpha*BW"}
-    (odd,) = colltool.crossover(fabric(star(100, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]).pairs
+    (odd,) = colltool.crossover(
+        fabric(star(100, 1.0, 100.0)), "ar", algorithms=["ring", "tree"]
+    ).pairs
     assert odd.approximations["N*alpha*BW/log2N"] == pytest.approx(1e7 / log2(100))
 
 
@@ -138,7 +164,9 @@ DOMINATED = [
 
 
 @pytest.mark.parametrize(("primitive", "pair", "winner", "model"), DOMINATED, ids=str)
-def test_dominated_pairs(primitive: str, pair: list[str], winner: str, model: dict[str, object]) -> None:
+def test_dominated_pairs(
+    primitive: str, pair: list[str], winner: str, model: dict[str, object]
+) -> None:
     for names in (pair, pair[::-1]):
         (found,) = colltool.crossover(fabric(star(64)), primitive, algorithms=names, **model).pairs
         assert (found.crossings, found.dominates) == ((), winner)
@@ -161,7 +189,9 @@ def test_flat_against_composed(pair: list[str]) -> None:
         both = totals(TWO, "ar", names, size)
         winner = found.dominates
         for crossing in found.crossings:
-            winner = crossing.faster_above if size > crossing.bytes else winner or crossing.faster_below
+            winner = (
+                crossing.faster_above if size > crossing.bytes else winner or crossing.faster_below
+            )
         assert both[str(winner)] == pytest.approx(min(both.values()))
 
 
@@ -169,11 +199,14 @@ def test_the_balance_is_where_latency_and_bandwidth_take_the_same_time() -> None
     found = colltool.crossover(fabric(star(64, 1.0, 100.0)), "ar", algorithms=["ring", "tree"])
     assert found.balance == pytest.approx({"ring": 126 * 1e5 / (126 / 64), "tree": 1e5})
     for name, size in found.balance.items():
-        (row,) = colltool.price(fabric(star(64, 1.0, 100.0)), "ar", size=size, algorithms=name).results
+        (row,) = colltool.price(
+            fabric(star(64, 1.0, 100.0)), "ar", size=size, algorithms=name
+        ).results
         assert row.alpha_s == pytest.approx(row.bandwidth_s)
 
 
-# --- readings -----------------------------------------------------------------------------------------------------------
+# --- readings
+# -----------------------------------------------------------------------------------------------------------
 
 PAIRS = [
     ("bc", ["chain", "binomial"]),
@@ -187,7 +220,9 @@ PAIRS = [
 
 @swept("segments", [1, 4, 64])
 @swept(("primitive", "pair"), PAIRS)
-def test_a_given_number_of_segments_crosses_exactly(primitive: str, pair: list[str], segments: int) -> None:
+def test_a_given_number_of_segments_crosses_exactly(
+    primitive: str, pair: list[str], segments: int
+) -> None:
     where = fabric(star(64))
     for crossing in crossings(where, primitive, pair, pipelining=segments):
         both = totals(where, primitive, pair, crossing.bytes, pipelining=segments)
@@ -196,7 +231,8 @@ def test_a_given_number_of_segments_crosses_exactly(primitive: str, pair: list[s
 
 
 def sign_changes(at: Callable[[float], float]) -> list[float]:
-    """Every size between 1 byte and 1 TB at which two prices swap, found without looking at the formula."""
+    """Every size between 1 byte and 1 TB at which two prices swap, found without looking at the
+    formula."""
     sizes = [10 ** (k / 20) for k in range(241)]
     values = [at(size) for size in sizes]
     rounding = [abs(value) < 1e-15 for value in values]
@@ -213,8 +249,11 @@ def sign_changes(at: Callable[[float], float]) -> list[float]:
 
 @swept("n", [4, 8, 64, 512], most=2)
 @swept(("primitive", "pair"), PAIRS)
-def test_optimal_segments_cross_where_whole_numbers_of_them_do(primitive: str, pair: list[str], n: int) -> None:
-    """The smooth form is only a first guess: the sizes told are those at which real prices swap, all of them."""
+def test_optimal_segments_cross_where_whole_numbers_of_them_do(
+    primitive: str, pair: list[str], n: int
+) -> None:
+    """The smooth form is only a first guess: the sizes told are those at which real prices swap,
+    all of them."""
     where = fabric(star(n))
     solved = [c.bytes for c in crossings(where, primitive, pair, pipelining="optimal")]
     real = sign_changes(difference(where, primitive, pair, pipelining="optimal"))
@@ -251,7 +290,8 @@ def test_at_least_two_algorithms() -> None:
         colltool.crossover(TWO, "ar", algorithms=["ring", "ring"])
 
 
-# --- the quadratic ------------------------------------------------------------------------------------------------------
+# --- the quadratic
+# ------------------------------------------------------------------------------------------------------
 
 coefficients = st.floats(-1e3, 1e3).filter(lambda x: abs(x) > 1e-3)
 
@@ -287,7 +327,8 @@ def test_roots_by_hand(curve: Curve, expected: list[float]) -> None:
     assert positive_roots(Curve(0, 0, 0), curve) == pytest.approx(expected)
 
 
-# --- winners ------------------------------------------------------------------------------------------------------------
+# --- winners
+# ------------------------------------------------------------------------------------------------------------
 
 FABRICS = {
     "star": fabric(star(64, 0.5, 900.0)),
@@ -298,19 +339,33 @@ FABRICS = {
 }
 
 
-@swept("model", [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}], most=2)
+@swept(
+    "model",
+    [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}],
+    most=2,
+)
 @swept("primitive", ["ar", "ag", "a2a", "bc"])
 @swept("where", FABRICS.values())
-def test_the_winner_is_the_fastest_of_all_that_may_lead(where: Fabric | str, primitive: str, model: dict[str, object]) -> None:
+def test_the_winner_is_the_fastest_of_all_that_may_lead(
+    where: Fabric | str, primitive: str, model: dict[str, object]
+) -> None:
     loaded = colltool.load_fabric(where) if isinstance(where, str) else where
     winners = colltool.crossover(loaded, primitive, **model).winners
     assert winners[0].from_bytes == 1.0
     assert winners[-1].to_bytes is None
     assert all(one.to_bytes == other.from_bytes for one, other in pairwise(winners))
-    assert all((one.algorithm, one.protocol) != (other.algorithm, other.protocol) for one, other in pairwise(winners))
+    assert all(
+        (one.algorithm, one.protocol) != (other.algorithm, other.protocol)
+        for one, other in pairwise(winners)
+    )
     for size in [10 ** (k / 2) for k in range(25)]:
-        (winner,) = (w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes))
-        real = {r.title: float(r.total_s) for r in colltool.price(loaded, primitive, size=size, **model).leading}
+        (winner,) = (
+            w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes)
+        )
+        real = {
+            r.title: float(r.total_s)
+            for r in colltool.price(loaded, primitive, size=size, **model).leading
+        }
         assert winner.algorithm in real
         assert real[winner.algorithm] == pytest.approx(min(real.values()), rel=1e-9)
 
@@ -320,7 +375,11 @@ def test_winners_with_optimal_segments(primitive: str) -> None:
     for where in (FABRICS["star"], colltool.load_fabric("torus512")):
         winners = colltool.crossover(where, primitive, pipelining="optimal").winners  # type: ignore[arg-type]
         for size in [10 ** (k / 4) for k in range(49)]:
-            (winner,) = (w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes))
+            (winner,) = (
+                w
+                for w in winners
+                if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes)
+            )
             rows = colltool.price(where, primitive, size=size, pipelining="optimal").leading
             real = {row.title: float(row.total_s) for row in rows}
             assert real[winner.algorithm] <= min(real.values()) * (1 + 1e-9), (size, winner)
@@ -341,10 +400,14 @@ def test_on_one_rank_pair_the_usual_pairs_may_coincide() -> None:
 
 
 def test_a_pair_of_which_one_was_measured_says_so() -> None:
-    """A ring that reaches half of its wires, as NCCL was measured to, beside a tree that NCCL does not run."""
+    """A ring that reaches half of its wires, as NCCL was measured to, beside a tree that NCCL does
+    not run."""
     half = [{"algorithm": "ring", "primitives": ["all_reduce"], "share": 0.5}]
     told = fabric(star(64), library={"name": "nccl", "reached": half})
     assert colltool.crossover(told, "ar", algorithms=["ring", "tree"]).uneven
     assert not colltool.crossover(fabric(star(64)), "ar", algorithms=["ring", "tree"]).uneven
     assert not colltool.crossover(told, "ar", algorithms=["tree", "double-binary-tree"]).uneven
-    assert not colltool.crossover(under_library(told, "mpi"), "ar", algorithms=["ring", "tree"]).uneven  # has no figures
+    # has no figures
+    assert not colltool.crossover(
+        under_library(told, "mpi"), "ar", algorithms=["ring", "tree"]
+    ).uneven

@@ -29,7 +29,10 @@ GB = 1e9
 def per_GB(where: Fabric, primitive: str, group: AnyGroup = None, **readings: Any) -> float:
     """Milliseconds that a GB takes at least."""
     asked = Readings(**readings)
-    return float(cut_bound_of(place(where, group), parse_primitive(primitive), asked).seconds(GB)) * 1e3
+    return (
+        float(cut_bound_of(place(where, group), parse_primitive(primitive), asked).seconds(GB))
+        * 1e3
+    )
 
 
 @swept(
@@ -57,16 +60,19 @@ def per_GB(where: Fabric, primitive: str, group: AnyGroup = None, **readings: An
         ([torus(4, 4)], "ar", 2 * 15 / 16 / 4 * 10),
         ([torus(2, 2, 2)], "a2a", 5),
         ([mesh(8)], "ag", 7 / 8 * 10),
-        # four behind an uplink that is a quarter of their ports: 28/32 M each, over a quarter of a port
+        # four behind an uplink that is a quarter of their ports: 28/32 M each, over a quarter of a
+        # port
         ([clos(32, (4, 1.0), (32, 2.0, 4.0), bw=100.0)], "a2a", 28 / 32 * 4 * 10),
         ([clos(32, (4, 1.0), (32, 2.0, 4.0), bw=100.0)], "ar", 2 * 31 / 32 * 10),
         ([clos(32, (4, 1.0), (32, 2.0, 16.0), bw=100.0)], "ar", 2 * 7 / 8 * 16 / 4 * 10),
-        # the domains of the inner tier: eight ports of 50 GB/s lead out, and every rank has one inside too
+        # the domains of the inner tier: eight ports of 50 GB/s lead out, and every rank has one
+        # inside too
         ([star(8), star(4, bw=50.0)], "ar", 2 * 31 / 32 * GB / 150e9 * 1e3),
         ([star(8), star(4, bw=5.0)], "ar", 2 * 3 / 4 / 8 * GB / 5e9 * 1e3),
         ([star(8), star(4, bw=50.0)], "a2a", 24 / 32 * 20),
         ([full_mesh(4, bw=50.0), full_mesh(4, bw=50.0)], "a2a", 12 / 16 / 3 * 20),
-        # halves of a lattice inside: its links across, and the ports of a half's eight ranks outside
+        # halves of a lattice inside: its links across, and the ports of a half's eight ranks
+        # outside
         ([torus(16), star(2, bw=1.0)], "bc", GB / (8 * 1e9 * 2) * 1e3),
     ],
 )
@@ -75,7 +81,8 @@ def test_by_hand(tiers: list[Tier], primitive: str, wanted: float) -> None:
 
 
 def test_strides_and_siblings() -> None:
-    """One rank of each node of eight: its own port, an eighth of the leaf's uplinks, all of them where its siblings are idle."""
+    """One rank of each node of eight: its own port, an eighth of the leaf's uplinks, all of them
+    where its siblings are idle."""
     where = fabric(star(8), clos(8, (2, 1.0), (8, 2.0, 16.0), bw=100.0))
     at_work = per_GB(where, "a2a", GroupSpec(8, 8))
     assert at_work == pytest.approx(6 / 8 * 16 * 10)
@@ -97,11 +104,17 @@ def test_of_several_protocols_the_fastest_wires_count() -> None:
     assert [row.lower_bound_s for row in rows] == [pytest.approx(1e3 / 90e9)] * len(rows)
 
 
-def below(where: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings) -> list[str]:
+def below(
+    where: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings
+) -> list[str]:
     """The rows that undercut the bound; none may."""
     rows = price(where, primitive, size, group, readings).results
-    return [f"{row.title}: {row.total_s / row.lower_bound_s} of {primitive}, {size:g} B on {where.name}, {group}, {readings}"
-            for row in rows if row.lower_bound_s is not None and row.total_s < row.lower_bound_s * (1 - 1e-9)]  # fmt: skip
+    return [
+        f"{row.title}: {row.total_s / row.lower_bound_s} of {primitive}, {size:g} B on"
+        f" {where.name}, {group}, {readings}"
+        for row in rows
+        if row.lower_bound_s is not None and row.total_s < row.lower_bound_s * (1 - 1e-9)
+    ]
 
 
 @swept("name", shipped_fabrics(), most=4)
@@ -111,7 +124,16 @@ def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
     for count in sorted({counts[0], counts[len(counts) // 2], counts[-1]}):
         for primitive in Primitive:
             for library in get_args(LibraryName):
-                assert below(under_library(where, library), primitive, 1e9, count, Readings(ideal=library == "all")) == []
+                assert (
+                    below(
+                        under_library(where, library),
+                        primitive,
+                        1e9,
+                        count,
+                        Readings(ideal=library == "all"),
+                    )
+                    == []
+                )
             assert below(where, primitive, 8.0, count, Readings()) == []
 
 
@@ -126,11 +148,15 @@ def test_no_price_of_a_routed_fabric_is_below(start: int) -> None:
     for seed in some(range(start, start + 10), 3):
         where = gated.made_routed(seed)
         for primitive in list(Primitive)[seed % 2 :: 2]:
-            assert below(where, primitive, 10.0 ** (seed % 9 + 1), None, gated.READINGS[seed % 2]) == []
+            assert (
+                below(where, primitive, 10.0 ** (seed % 9 + 1), None, gated.READINGS[seed % 2])
+                == []
+            )
 
 
 def test_what_runs_on_other_wires_has_none() -> None:
-    """The exceptions: an inner fabric stretched over all ranks, machines beside them; two ports where one is given."""
+    """The exceptions: an inner fabric stretched over all ranks, machines beside them; two ports
+    where one is given."""
     where = fabric(star(8), star(4, bw=5.0))
     rows = {row.algorithm: row for row in colltool.price(where, "ar", size=1e9).results}
     assert [name for name, row in rows.items() if row.lower_bound_s is None] == ["inner-ring"]
@@ -150,9 +176,12 @@ NESTED = [
 @swept("tiers", NESTED)
 @swept("primitive", ["ar", "ag", "rs", "a2a"])
 def test_all_peers_at_once_over_several_tiers(tiers: list[Tier], primitive: str) -> None:
-    """A link between domains carries a message for every rank behind it: loads as counted, message by message."""
+    """A link between domains carries a message for every rank behind it: loads as counted, message
+    by message."""
     where = fabric(*tiers)
-    rows = {row.algorithm: row for row in colltool.price(where, primitive, size=1e9, ideal=True).results}
+    rows = {
+        row.algorithm: row for row in colltool.price(where, primitive, size=1e9, ideal=True).results
+    }
     n = where.ranks
     for name in {"one-shot", "two-shot", "direct"} & set(rows):
         share, times = (1.0, 1) if name == "one-shot" else (1 / n, 2 if name == "two-shot" else 1)
@@ -182,11 +211,16 @@ def test_a_tier_larger_than_its_size_counts_the_ranks_that_it_has() -> None:
     tiers = [clos(6, (2, 1.0), (12, 2.0, 3.0), bw=100.0), star(4, bw=10.0)]
     whole = [clos(6, (2, 1.0), (6, 2.0, 3.0), bw=100.0), star(4, bw=10.0)]
     for name in ("direct", "pairwise"):
-        one, other = (colltool.price(fabric(*some), "a2a", size=1e9, algorithms=[name]).best for some in (tiers, whole))
+        one, other = (
+            colltool.price(fabric(*some), "a2a", size=1e9, algorithms=[name]).best
+            for some in (tiers, whole)
+        )
         assert one.total_s == pytest.approx(other.total_s)
 
 
 def test_a_lattice_outside_carries_what_passes_between_all_of_it() -> None:
     where = fabric(star(2), torus(16, bw=10.0))
-    rows = {row.algorithm: row for row in colltool.price(where, "a2a", size=1e9, ideal=True).results}
+    rows = {
+        row.algorithm: row for row in colltool.price(where, "a2a", size=1e9, ideal=True).results
+    }
     assert rows["outer-pairwise"].bandwidth_s == pytest.approx(31 / 32 * (16 / 8) * 16 / 15 * 0.1)

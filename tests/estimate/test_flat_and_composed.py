@@ -45,7 +45,11 @@ def test_powers_of_two(tiers: list[Tier], primitive: str, size: float) -> None:
 def seconds(tiers: list[Tier], primitive: str) -> dict[str, float]:
     """Of every row its latency and bytes, under names of their own."""
     rows = colltool.price(fabric(*tiers), primitive, size=1e7).results
-    return {f"{row.title} {part}": float(getattr(row, part)) for row in rows for part in ("alpha_s", "bandwidth_s")}
+    return {
+        f"{row.title} {part}": float(getattr(row, part))
+        for row in rows
+        for part in ("alpha_s", "bandwidth_s")
+    }
 
 
 ONES = [
@@ -60,7 +64,8 @@ ONES = [
 @swept("primitive", ["ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"])
 @swept("tiers", ONES)
 def test_a_tier_of_one_is_no_tier(tiers: list[Tier], primitive: str) -> None:
-    """Whoever adds a tier that joins a single domain changes no price, of flat schedules or of composed ones."""
+    """Whoever adds a tier that joins a single domain changes no price, of flat schedules or of
+    composed ones."""
     plain = seconds(tiers, primitive)
     for at in range(1, len(tiers) + 1):
         with_one = [*tiers[:at], star(1, 9.0, 1.0), *tiers[at:]]

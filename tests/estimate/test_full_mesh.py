@@ -1,4 +1,5 @@
-"""A full mesh uses all its links where libraries do, inside a node and across nodes: held against AMD's figures."""
+"""A full mesh uses all its links where libraries do, inside a node and across nodes: held against
+AMD's figures."""
 
 from pathlib import Path
 
@@ -51,20 +52,25 @@ def _row(price: Price, name: str) -> float:
 
 
 @pytest.mark.parametrize(("primitive", "busbw"), ACCEPTED.items())
-def test_two_nodes_within_12_percent_of_what_amd_accepts(nodes: str, primitive: str, busbw: float) -> None:
+def test_two_nodes_within_12_percent_of_what_amd_accepts(
+    nodes: str, primitive: str, busbw: float
+) -> None:
     best = colltool.price(nodes, primitive, size="8GiB", ranks=16).best
     reached = float(best.busbw_Bps) / 1e9
-    if primitive == "a2a":  # what AMD accepts is half of what the NICs carry, 15/16 M in the time of 1/2 M
+    # what AMD accepts is half of what the NICs carry, 15/16 M in the time of 1/2 M
+    if primitive == "a2a":
         assert busbw < reached < 15 / 16 / 0.5 * 50
     else:
         assert reached == pytest.approx(busbw, rel=0.12)
 
 
 def test_across_nodes_nics_come_beside_the_links_and_no_more(nodes: str) -> None:
-    """A rank of two nodes has 7 links and a NIC, one of a single node 7 links: no more than 8/7 of the bandwidth."""
+    """A rank of two nodes has 7 links and a NIC, one of a single node 7 links: no more than 8/7 of
+    the bandwidth."""
     for library in ("nccl", "rccl"):
         inside, two, four = (
-            float(colltool.price(nodes, "ag", size="8GiB", ranks=n, library=library).best.total_s) for n in (8, 16, 32)
+            float(colltool.price(nodes, "ag", size="8GiB", ranks=n, library=library).best.total_s)
+            for n in (8, 16, 32)
         )
         assert inside * 7 / 8 < two < four
 
@@ -77,7 +83,12 @@ def test_rings_over_all_links_are_as_fast_as_direct_in_bytes() -> None:
 
 def test_who_rings_on_all_links_and_who_on_one() -> None:
     def leading(library: str, ranks: int) -> set[str]:
-        return {one.spec for one in colltool.price("mi300x", "ag", size="1GB", ranks=ranks, library=library).leading}
+        return {
+            one.spec
+            for one in colltool.price(
+                "mi300x", "ag", size="1GB", ranks=ranks, library=library
+            ).leading
+        }
 
     assert leading("rccl", 8) == leading("nccl", 8) == {"multi-link-ring"}
     assert leading("rccl", 2) == {"ring"}
@@ -85,9 +96,12 @@ def test_who_rings_on_all_links_and_who_on_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("primitive", "one", "all_links"), [("ag", "ring", "multi-link-ring"), ("bc", "chain", "multi-link-chain")]
+    ("primitive", "one", "all_links"),
+    [("ag", "ring", "multi-link-ring"), ("bc", "chain", "multi-link-chain")],
 )
 def test_energy_counts_every_link(primitive: str, one: str, all_links: str) -> None:
     fabric = load_fabric("mi300x", ["xgmi.energy=10pJ/bit"])
-    joules = {row.spec: row.energy_J for row in colltool.price(fabric, primitive, size="1GB").results}
+    joules = {
+        row.spec: row.energy_J for row in colltool.price(fabric, primitive, size="1GB").results
+    }
     assert joules[all_links] == pytest.approx(joules[one])

@@ -1,4 +1,5 @@
-"""Composed schedules against sums written out by hand, and the best composition against trying all of them."""
+"""Composed schedules against sums written out by hand, and the best composition against trying all
+of them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ M = 16e6
 Numbers = list[tuple[int, float, float]]
 
 
-def row_of(where: Fabric, primitive: str, algorithm: str, size: float = M, **more: object) -> AlgorithmEstimate:
+def row_of(
+    where: Fabric, primitive: str, algorithm: str, size: float = M, **more: object
+) -> AlgorithmEstimate:
     (row,) = colltool.price(where, primitive, size=size, algorithms=algorithm, **more).results
     return row
 
@@ -43,29 +46,42 @@ def rings(tiers: Numbers) -> str:
 both = pytest.mark.parametrize(("where", "tiers"), TIERS.values(), ids=list(TIERS))
 
 
-# --- all-reduce, reduce-scatter, all-gather -----------------------------------------------------------------------------
+# --- all-reduce, reduce-scatter, all-gather
+# -----------------------------------------------------------------------------
 
 
 @both
 def test_all_reduce_of_rings_is_the_closed_form(where: Fabric, tiers: Numbers) -> None:
     """Σ_l 2(p_l - 1) α_l + 2(p_l - 1)/p_l · (n / Π_{j<l} p_j) / β_l"""
     alpha = sum(2 * (p - 1) * a for p, a, _ in tiers)
-    bandwidth = sum(2 * (p - 1) / p * M / prod(q for q, _, _ in tiers[:level]) / bw for level, (p, _, bw) in enumerate(tiers))
+    bandwidth = sum(
+        2 * (p - 1) / p * M / prod(q for q, _, _ in tiers[:level]) / bw
+        for level, (p, _, bw) in enumerate(tiers)
+    )
     row = row_of(where, "ar", f"hierarchical:{rings(tiers)}")
     assert row.alpha_s == pytest.approx(alpha)
     assert row.bandwidth_s == pytest.approx(bandwidth)
     assert (row.n_alpha, row.n_beta) == (None, None)
 
 
-@given(st.lists(st.tuples(st.integers(2, 9), st.floats(0.1, 20), st.floats(1, 900)), min_size=2, max_size=4), st.floats(0, 10))
-def test_the_closed_form_at_any_depth(tiers: list[tuple[int, float, float]], exponent: float) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(2, 9), st.floats(0.1, 20), st.floats(1, 900)), min_size=2, max_size=4
+    ),
+    st.floats(0, 10),
+)
+def test_the_closed_form_at_any_depth(
+    tiers: list[tuple[int, float, float]], exponent: float
+) -> None:
     size = 10**exponent
     where = fabric(*(star(p, a, bw) for p, a, bw in tiers))
     seconds, inside = 0.0, 1
     for p, a, bw in tiers:
         seconds += 2 * (p - 1) * a * 1e-6 + 2 * (p - 1) / p * size / inside / (bw * 1e9)
         inside *= p
-    assert row_of(where, "ar", f"hierarchical:{rings(tiers)}", size).total_s == pytest.approx(seconds)
+    assert row_of(where, "ar", f"hierarchical:{rings(tiers)}", size).total_s == pytest.approx(
+        seconds
+    )
 
 
 @both
@@ -83,14 +99,23 @@ def test_the_phases_of_an_all_reduce_telescope_and_mirror(where: Fabric, tiers: 
 
 @both
 @pytest.mark.parametrize("primitive", ["rs", "ag"])
-def test_the_natural_order_moves_the_smallest_pieces_outside(where: Fabric, tiers: Numbers, primitive: str) -> None:
+def test_the_natural_order_moves_the_smallest_pieces_outside(
+    where: Fabric, tiers: Numbers, primitive: str
+) -> None:
     row = row_of(where, primitive, f"hierarchical:{rings(tiers)}")
-    payloads = {f"t{level + 1}": M / prod(p for p, _, _ in tiers[:level]) for level in range(len(tiers))}
+    payloads = {
+        f"t{level + 1}": M / prod(p for p, _, _ in tiers[:level]) for level in range(len(tiers))
+    }
     assert {phase.tier: phase.bytes for phase in row.phases} == pytest.approx(payloads)
     inner_first = [f"t{level + 1}" for level in range(len(tiers))]
-    assert [phase.tier for phase in row.phases] == (inner_first if primitive == "rs" else inner_first[::-1])
+    assert [phase.tier for phase in row.phases] == (
+        inner_first if primitive == "rs" else inner_first[::-1]
+    )
     assert row.total_s == pytest.approx(
-        sum((p - 1) * a + (p - 1) / p * payloads[f"t{level + 1}"] / bw for level, (p, a, bw) in enumerate(tiers))
+        sum(
+            (p - 1) * a + (p - 1) / p * payloads[f"t{level + 1}"] / bw
+            for level, (p, a, bw) in enumerate(tiers)
+        )
     )
     assert row.detail == rings(tiers).replace("/", " / ")
 
@@ -106,7 +131,10 @@ def test_the_other_order_moves_as_many_bytes_but_most_of_them_outside(
     for row in (natural, turned):
         moved = sum(phase.n_beta * phase.bytes for phase in row.phases)
         assert moved == pytest.approx((n - 1) / n * M)
-    payloads = {f"t{level + 1}": M / prod(p for p, _, _ in tiers[level + 1 :]) for level in range(len(tiers))}
+    payloads = {
+        f"t{level + 1}": M / prod(p for p, _, _ in tiers[level + 1 :])
+        for level in range(len(tiers))
+    }
     assert {phase.tier: phase.bytes for phase in turned.phases} == pytest.approx(payloads)
     assert [phase.tier for phase in turned.phases] == [phase.tier for phase in natural.phases][::-1]
     assert turned.alpha_s == pytest.approx(natural.alpha_s)
@@ -115,10 +143,16 @@ def test_the_other_order_moves_as_many_bytes_but_most_of_them_outside(
 
 
 @both
-def test_all_gather_mirrors_reduce_scatter_and_an_all_reduce_is_both_of_the_inner_tiers(where: Fabric, tiers: Numbers) -> None:
-    scatter, gather = (row_of(where, primitive, f"hierarchical:{rings(tiers)}") for primitive in ("rs", "ag"))
+def test_all_gather_mirrors_reduce_scatter_and_an_all_reduce_is_both_of_the_inner_tiers(
+    where: Fabric, tiers: Numbers
+) -> None:
+    scatter, gather = (
+        row_of(where, primitive, f"hierarchical:{rings(tiers)}") for primitive in ("rs", "ag")
+    )
     assert scatter.total_s == pytest.approx(gather.total_s)
-    assert row_of(where, "ar", f"hierarchical:{rings(tiers)}").total_s == pytest.approx(scatter.total_s + gather.total_s)
+    assert row_of(where, "ar", f"hierarchical:{rings(tiers)}").total_s == pytest.approx(
+        scatter.total_s + gather.total_s
+    )
 
 
 def test_halving_inside_takes_doubling_on_the_way_back() -> None:
@@ -132,12 +166,18 @@ def test_halving_inside_takes_doubling_on_the_way_back() -> None:
 
 
 @both
-def test_streamed_phases_add_their_alphas_and_take_the_busiest_tier(where: Fabric, tiers: Numbers) -> None:
+def test_streamed_phases_add_their_alphas_and_take_the_busiest_tier(
+    where: Fabric, tiers: Numbers
+) -> None:
     for primitive in ("ar", "rs", "ag"):
-        rows = colltool.price(where, primitive, size=M, algorithms=f"hierarchical:{rings(tiers)}", phases="pipelined").results
+        rows = colltool.price(
+            where, primitive, size=M, algorithms=f"hierarchical:{rings(tiers)}", phases="pipelined"
+        ).results
         streamed = next(row for row in rows if row.detail.endswith(", pipelined"))
         sequential = next(row for row in rows if row is not streamed)
-        assert sequential.total_s == row_of(where, primitive, f"hierarchical:{rings(tiers)}").total_s
+        assert (
+            sequential.total_s == row_of(where, primitive, f"hierarchical:{rings(tiers)}").total_s
+        )
         per_tier = {
             tier: sum(phase.bandwidth_s for phase in streamed.phases if phase.tier == tier)
             for tier in {phase.tier for phase in streamed.phases}
@@ -150,13 +190,16 @@ def test_streamed_phases_add_their_alphas_and_take_the_busiest_tier(where: Fabri
 def test_streaming_counts_a_tier_used_on_both_ways_twice() -> None:
     """A slow inner tier: its reduce-scatter and its all-gather both load the same ports."""
     where = fabric(star(8, 0.5, 10.0), clos(4, alpha=3.0, bw=50.0))
-    rows = colltool.price(where, "ar", size=M, algorithms="hierarchical:ring/ring", phases="pipelined").results
+    rows = colltool.price(
+        where, "ar", size=M, algorithms="hierarchical:ring/ring", phases="pipelined"
+    ).results
     assert min(row.bandwidth_s for row in rows) == pytest.approx(2 * 7 / 8 * M / 10e9)
 
 
 def test_eta_of_each_tier_is_its_own() -> None:
     where = fabric(
-        star(8, 0.5, 900.0, eta={"alpha": 1.5, "beta": 0.5}), clos(4, alpha=3.0, bw=50.0, eta={"alpha": 2.0, "beta": 0.8})
+        star(8, 0.5, 900.0, eta={"alpha": 1.5, "beta": 0.5}),
+        clos(4, alpha=3.0, bw=50.0, eta={"alpha": 2.0, "beta": 0.8}),
     )
     for phase in row_of(where, "ar", "hierarchical:ring/ring").phases:
         assert (phase.eta_alpha, phase.eta_beta) == {"t1": (1.5, 0.5), "t2": (2.0, 0.8)}[phase.tier]
@@ -165,7 +208,8 @@ def test_eta_of_each_tier_is_its_own() -> None:
     )
 
 
-# --- broadcast and reduce -----------------------------------------------------------------------------------------------
+# --- broadcast and reduce
+# -----------------------------------------------------------------------------------------------
 
 
 @both
@@ -176,17 +220,22 @@ def test_rooted_compositions(where: Fabric, tiers: Numbers, primitive: str) -> N
     alpha = sum(ceil(log2(p)) * a for p, a, _ in tiers)
     assert streamed.alpha_s == pytest.approx(alpha)
     assert streamed.bandwidth_s == pytest.approx(M / min(bw for _, _, bw in tiers))
-    rows = colltool.price(where, primitive, size=M, algorithms=f"hierarchical:{names}", phases="sequential").results
+    rows = colltool.price(
+        where, primitive, size=M, algorithms=f"hierarchical:{names}", phases="sequential"
+    ).results
     (sequential,) = rows
     assert sequential.detail.endswith(", sequential")
     assert sequential.alpha_s == pytest.approx(alpha)
     assert sequential.bandwidth_s == pytest.approx(sum(M / bw for _, _, bw in tiers))
     order = [f"t{level + 1}" for level in range(len(tiers))]
-    assert [phase.tier for phase in streamed.phases] == (order if primitive == "reduce" else order[::-1])
+    assert [phase.tier for phase in streamed.phases] == (
+        order if primitive == "reduce" else order[::-1]
+    )
     assert all(phase.bytes == M for phase in streamed.phases)
 
 
-# --- leader, all-to-all -------------------------------------------------------------------------------------------------
+# --- leader, all-to-all
+# -------------------------------------------------------------------------------------------------
 
 
 @both
@@ -199,14 +248,19 @@ def test_leader(where: Fabric, tiers: Numbers) -> None:
     assert row.alpha_s == pytest.approx(alpha)
     assert row.bandwidth_s == pytest.approx(bandwidth)
     depth = len(tiers)
-    assert [phase.primitive for phase in row.phases] == ["reduce"] * (depth - 1) + ["all_reduce"] + ["broadcast"] * (depth - 1)
+    assert [phase.primitive for phase in row.phases] == ["reduce"] * (depth - 1) + [
+        "all_reduce"
+    ] + ["broadcast"] * (depth - 1)
     assert all(phase.bytes == M for phase in row.phases)
 
 
 def test_leader_pays_for_an_expensive_outer_alpha_at_small_sizes_only() -> None:
     where = fabric(star(8, 0.1, 900.0), clos(4, alpha=30.0, bw=50.0))
     small, large = (
-        {row.algorithm: float(row.total_s) for row in reversed(colltool.price(where, "ar", size=size).results)}
+        {
+            row.algorithm: float(row.total_s)
+            for row in reversed(colltool.price(where, "ar", size=size).results)
+        }
         for size in (8.0, 1e9)
     )
     assert small["leader"] <= small["hierarchical"] * 1.1
@@ -233,11 +287,16 @@ def test_pairwise_over_classes() -> None:
     row = row_of(THREE, "a2a", "pairwise")
     assert row.alpha_s == pytest.approx(3 * 0.5e-6 + 8 * 1e-6 + 84 * 4e-6)
     assert row.bandwidth_s == pytest.approx(piece * (3 / 900e9 + 8 / 200e9 + 84 / 50e9))
-    assert [(phase.tier, phase.n_alpha) for phase in row.phases] == [("t1", 3), ("t2", 8), ("t3", 84)]
+    assert [(phase.tier, phase.n_alpha) for phase in row.phases] == [
+        ("t1", 3),
+        ("t2", 8),
+        ("t3", 84),
+    ]
     assert sum(phase.n_beta for phase in row.phases) == pytest.approx((n - 1) / n)
 
 
-# --- flat rings ---------------------------------------------------------------------------------------------------------
+# --- flat rings
+# ---------------------------------------------------------------------------------------------------------
 
 
 @both
@@ -256,11 +315,20 @@ def test_flat_rings(where: Fabric, tiers: Numbers, primitive: str, passes: int) 
         inside *= p
     mean = hops / n
     ring = row_of(where, primitive, "ring")
-    assert (ring.alpha_s, ring.bandwidth_s) == (pytest.approx(steps * mean), pytest.approx(load / slowest))
+    assert (ring.alpha_s, ring.bandwidth_s) == (
+        pytest.approx(steps * mean),
+        pytest.approx(load / slowest),
+    )
     outer = row_of(where, primitive, "outer-ring")
-    assert (outer.alpha_s, outer.bandwidth_s) == (pytest.approx(steps * outer_alpha), pytest.approx(load / outer_bw))
+    assert (outer.alpha_s, outer.bandwidth_s) == (
+        pytest.approx(steps * outer_alpha),
+        pytest.approx(load / outer_bw),
+    )
     inner = row_of(where, primitive, "inner-ring")
-    assert (inner.alpha_s, inner.bandwidth_s) == (pytest.approx(steps * inner_alpha), pytest.approx(load / inner_bw))
+    assert (inner.alpha_s, inner.bandwidth_s) == (
+        pytest.approx(steps * inner_alpha),
+        pytest.approx(load / inner_bw),
+    )
     assert inner.status == "hypothetical"
     rails = row_of(where, primitive, "multi-rail-ring")
     assert rails.alpha_s == pytest.approx(steps * mean)
@@ -281,7 +349,9 @@ def test_multi_rail_ring_is_bounded_by_the_port_or_by_all_rails(inner_bw: float)
 
 @pytest.mark.parametrize("inner_bw", [100.0, 400.0, 2000.0])
 @pytest.mark.parametrize("primitive", ["bc", "reduce"])
-def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(primitive: str, inner_bw: float) -> None:
+def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(
+    primitive: str, inner_bw: float
+) -> None:
     where = fabric(star(8, 0.5, inner_bw), clos(4, alpha=3.0, bw=50.0))
     row, one = (row_of(where, primitive, name) for name in ("multi-rail-chain", "chain"))
     assert row.bandwidth_s == pytest.approx(M / min(inner_bw * 1e9, 8 * 50e9))
@@ -293,14 +363,24 @@ def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(primitive: str, 
 def test_multi_rail_ring_loads_the_uplinks_in_proportion(s: float, slowed: float) -> None:
     """Leaves of four nodes: one node of four leaves at a time, on all of its rails."""
     where = fabric(star(8, 0.5, 900.0), clos(8, (4, 2.0), (8, 8.0, s), bw=50.0))
-    assert row_of(where, "ar", "multi-rail-ring").bandwidth_s == pytest.approx(2 * 63 / 64 * M / 400e9 * slowed)
+    assert row_of(where, "ar", "multi-rail-ring").bandwidth_s == pytest.approx(
+        2 * 63 / 64 * M / 400e9 * slowed
+    )
 
 
-# --- choices ------------------------------------------------------------------------------------------------------------
+# --- choices
+# ------------------------------------------------------------------------------------------------------------
 
 CAPABLE = fabric(
     star(8, 0.5, 900.0, eta={"alpha": 1.0, "beta": 0.8}, in_network=switch(eta_beta=0.52)),
-    clos(16, (4, 2.0), (16, 8.0, 2.0), bw=50.0, eta={"alpha": 1.2, "beta": 0.8}, in_network=switch(0.5, levels=2)),
+    clos(
+        16,
+        (4, 2.0),
+        (16, 8.0, 2.0),
+        bw=50.0,
+        eta={"alpha": 1.2, "beta": 0.8},
+        in_network=switch(0.5, levels=2),
+    ),
 )
 LATTICE = fabric(torus(4, 4, alpha=0.5), clos(6, alpha=3.0, bw=50.0))
 NAME = {
@@ -320,23 +400,49 @@ RUNS_ON = (
 """What runs on any tier, and on any lattice, beside ``ring``."""
 
 
-def every_composition(where: Fabric, primitive: str, sizes: list[float], **model: object) -> list[AlgorithmEstimate]:
-    """Every composition that has a price, found by trying names; rows hold arrays over the sizes."""
-    composed = [("leader", "reduce"), ("hierarchical", "rs")] if primitive == "ar" else [(NAME[primitive], primitive)]
+def every_composition(
+    where: Fabric, primitive: str, sizes: list[float], **model: object
+) -> list[AlgorithmEstimate]:
+    """Every composition that has a price, found by trying names; rows hold arrays over the
+    sizes."""
+    composed = (
+        [("leader", "reduce"), ("hierarchical", "rs")]
+        if primitive == "ar"
+        else [(NAME[primitive], primitive)]
+    )
     found = []
     for base, inner in composed:
         tiers = [inner] * (len(where.tiers) - 1) + [primitive]
-        common = [RUNS_ON[tier.topology == "torus"].get(of, "ring") for tier, of in zip(where.tiers, tiers, strict=True)]
+        common = [
+            RUNS_ON[tier.topology == "torus"].get(of, "ring")
+            for tier, of in zip(where.tiers, tiers, strict=True)
+        ]
         feasible = []
         for index, of_tier in enumerate(tiers):
             names = [row.name for row in algorithms(parse_primitive(of_tier))]
-            feasible.append([name for name in names if runs(where, primitive, base, common, index, name, **model)])
+            feasible.append(
+                [
+                    name
+                    for name in names
+                    if runs(where, primitive, base, common, index, name, **model)
+                ]
+            )
         for names in product(*feasible):
-            found += colltool.price(where, primitive, size=sizes, algorithms=f"{base}:{'/'.join(names)}", **model).results
+            found += colltool.price(
+                where, primitive, size=sizes, algorithms=f"{base}:{'/'.join(names)}", **model
+            ).results
     return found
 
 
-def runs(where: Fabric, primitive: str, base: str, common: list[str], index: int, name: str, **model: object) -> bool:
+def runs(
+    where: Fabric,
+    primitive: str,
+    base: str,
+    common: list[str],
+    index: int,
+    name: str,
+    **model: object,
+) -> bool:
     names = [*common[:index], name, *common[index + 1 :]]
     try:
         colltool.price(where, primitive, size=1, algorithms=f"{base}:{'/'.join(names)}", **model)
@@ -345,13 +451,21 @@ def runs(where: Fabric, primitive: str, base: str, common: list[str], index: int
     return True
 
 
-MODELS = [{}, {"ideal": True}, {"placement": "scattered"}, {"phases": "pipelined"}, {"phases": "sequential"}]
+MODELS = [
+    {},
+    {"ideal": True},
+    {"placement": "scattered"},
+    {"phases": "pipelined"},
+    {"phases": "sequential"},
+]
 
 
 @swept("model", MODELS, most=3)
 @swept("where", [TWO, CAPABLE, LATTICE])
 @swept("primitive", NAME)
-def test_the_best_composition_is_the_best_of_all(where: Fabric, primitive: str, model: dict[str, object]) -> None:
+def test_the_best_composition_is_the_best_of_all(
+    where: Fabric, primitive: str, model: dict[str, object]
+) -> None:
     check_the_best(where, primitive, [1.0, 64e3, 1e9], **model)
 
 
@@ -364,7 +478,9 @@ def test_the_best_composition_of_three_tiers(primitive: str) -> None:
 @pytest.mark.parametrize("phases", ["sequential", "pipelined"])
 def test_the_best_composition_with_optimal_segments(primitive: str, phases: str) -> None:
     """Whole segments: the best choice is still the best when its pipelines are cut."""
-    check_the_best(TWO, primitive, [10 ** (k / 4) for k in range(37)], pipelining="optimal", phases=phases)
+    check_the_best(
+        TWO, primitive, [10 ** (k / 4) for k in range(37)], pipelining="optimal", phases=phases
+    )
 
 
 def check_the_best(where: Fabric, primitive: str, sizes: list[float], **model: object) -> None:
@@ -380,15 +496,25 @@ def check_the_best(where: Fabric, primitive: str, sizes: list[float], **model: o
 
 def test_the_textbook_composition_is_always_listed() -> None:
     for size in (1.0, 1e9):
-        assert "ring / ring" in [row.detail for row in colltool.price(CAPABLE, "ar", size=size).results]
+        assert "ring / ring" in [
+            row.detail for row in colltool.price(CAPABLE, "ar", size=size).results
+        ]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e9])
 @pytest.mark.parametrize("where", [TWO, CAPABLE, LATTICE], ids=["two", "capable", "lattice"])
-def test_a_name_alone_is_the_fastest_choice_and_the_textbook_one(where: Fabric, size: float) -> None:
-    everything = [row for row in colltool.price(where, "ar", size=size).results if row.algorithm == "hierarchical"]
+def test_a_name_alone_is_the_fastest_choice_and_the_textbook_one(
+    where: Fabric, size: float
+) -> None:
+    everything = [
+        row
+        for row in colltool.price(where, "ar", size=size).results
+        if row.algorithm == "hierarchical"
+    ]
     alone = colltool.price(where, "ar", size=size, algorithms="hierarchical").results
-    assert [(row.detail, row.total_s) for row in alone] == [(row.detail, row.total_s) for row in everything]
+    assert [(row.detail, row.total_s) for row in alone] == [
+        (row.detail, row.total_s) for row in everything
+    ]
     assert "ring / ring" in {row.detail for row in alone}
 
 
@@ -407,13 +533,33 @@ def test_a_title_as_tables_print_it_is_a_choice_too(phases: str | None) -> None:
         (TWO, "ar", "hierarchical:ring/rnig", "did you mean 'ring'"),
         (TWO, "ar", "hierarchical:pairwise/ring", "'pairwise' is an algorithm of a2a"),
         (TWO, "ar", "hierarchical:ring/", "ends where a name is due"),
-        (TWO, "ar", "hierarchical:dim-ring/ring", "dim-ring cannot run on t1: needs a torus or a mesh"),
-        (TWO, "ar", "hierarchical:in-network/ring", "in-network cannot run on t1: needs switches that do reduce"),
+        (
+            TWO,
+            "ar",
+            "hierarchical:dim-ring/ring",
+            "dim-ring cannot run on t1: needs a torus or a mesh",
+        ),
+        (
+            TWO,
+            "ar",
+            "hierarchical:in-network/ring",
+            "in-network cannot run on t1: needs switches that do reduce",
+        ),
         (TWO, "rs", "hierarchical:pat/ring", "pat cannot run on t1: runs between nodes only"),
-        (THREE, "rs", "hierarchical:ring/recursive-halving/ring", "recursive-halving cannot run on t2: needs a power-of-two"),
+        (
+            THREE,
+            "rs",
+            "hierarchical:ring/recursive-halving/ring",
+            "recursive-halving cannot run on t2: needs a power-of-two",
+        ),
         (TWO, "ar", "ring:ring/ring", "'ring' takes no choice"),
         (TWO, "ar", "two-level:ring/ring", "no algorithm 'two-level' for all-reduce"),
-        (fabric(star(8)), "ar", "hierarchical:ring", "needs a group over several tiers; 8 ranks lie inside t1"),
+        (
+            fabric(star(8)),
+            "ar",
+            "hierarchical:ring",
+            "needs a group over several tiers; 8 ranks lie inside t1",
+        ),
         (fabric(star(8)), "ar", "leader", "needs a group over several tiers"),
     ],
 )
@@ -425,10 +571,16 @@ def test_choices_that_cannot_be(where: Fabric, primitive: str, name: str, messag
 
 @pytest.mark.parametrize(
     ("primitive", "name", "capability"),
-    [("ar", "hierarchical:in-network/ring", "multicast"), ("ar", "leader:in-network/ring", "multicast")],
+    [
+        ("ar", "hierarchical:in-network/ring", "multicast"),
+        ("ar", "leader:in-network/ring", "multicast"),
+    ],
 )
-def test_a_tier_that_cannot_make_the_way_back_says_why(primitive: str, name: str, capability: str) -> None:
-    """The switches reduce but do not multicast: the reduce-scatter runs, its all-gather does not."""
+def test_a_tier_that_cannot_make_the_way_back_says_why(
+    primitive: str, name: str, capability: str
+) -> None:
+    """The switches reduce but do not multicast: the reduce-scatter runs, its all-gather does
+    not."""
     where = fabric(star(8, in_network=switch(multicast=False)), clos(4, alpha=3.0))
     with pytest.raises(ColltoolError) as refused:
         colltool.price(where, primitive, size=M, algorithms=name)
@@ -446,19 +598,24 @@ def test_a_group_inside_the_inner_tier_is_not_composed() -> None:
 def test_in_network_hardware_serves_each_tier_where_it_can() -> None:
     row = row_of(CAPABLE, "ar", "hierarchical:in-network/in-network")
     assert [(p.tier, p.primitive, p.eta_beta) for p in row.phases] == [
-        ("t1", "all_reduce", 0.52),  # streamed: the switch reduces one chunk while it multicasts another
+        # streamed: the switch reduces one chunk while it multicasts another
+        ("t1", "all_reduce", 0.52),
         ("t2", "all_reduce", 0.5),  # the ratio of 2 caps the tier's 0.8
     ]
     assert row.alpha_s == pytest.approx(2 * 0.2e-6 + 4 * 0.5e-6 * 1.2)
 
 
 def test_a_hypothetical_part_makes_the_whole_hypothetical() -> None:
-    rows = colltool.price(TWO, "ar", size=M, algorithms="hierarchical:ring/double-binary-tree", tree_beta=1.0).results
+    rows = colltool.price(
+        TWO, "ar", size=M, algorithms="hierarchical:ring/double-binary-tree", tree_beta=1.0
+    ).results
     assert rows[0].status == "hypothetical"
 
 
 @pytest.mark.parametrize(("ranks", "send", "cross_rail"), [(288, 2.0, 3.24), (2304, 8.0, 9.24)])
-def test_a_pair_on_two_rails_pays_a_hop_inside_and_the_path_along_the_rail(ranks: int, send: float, cross_rail: float) -> None:
+def test_a_pair_on_two_rails_pays_a_hop_inside_and_the_path_along_the_rail(
+    ranks: int, send: float, cross_rail: float
+) -> None:
     """NVL72 pods on rails: 1.24 us inside; 2 us through one leaf, 8 us through the spine."""
     results = colltool.price("nvl72", "p2p", ranks=ranks, size=1, ideal=True).results
     times = {row.algorithm: float(row.alpha_s) * 1e6 for row in results}
@@ -467,7 +624,11 @@ def test_a_pair_on_two_rails_pays_a_hop_inside_and_the_path_along_the_rail(ranks
 
 def test_across_rails_bytes_stream_over_the_slower_tier() -> None:
     prices = {
-        phases: colltool.price("nvl72", "p2p", size="16MB", algorithms="cross-rail", phases=phases, ideal=True).results[0]
+        phases: (
+            colltool.price(
+                "nvl72", "p2p", size="16MB", algorithms="cross-rail", phases=phases, ideal=True
+            ).results[0]
+        )
         for phases in ("auto", "sequential")
     }
     assert float(prices["auto"].bandwidth_s) == pytest.approx(16e6 / 50e9)

@@ -49,7 +49,11 @@ def test_every_rung_is_the_price_of_its_algorithm() -> None:
     for rung in colltool.ladder().rows:
         for mode, row in (("ideal", rung.ideal), ("realistic", rung.realistic)):
             (price,) = colltool.price(
-                rung.fabric, rung.primitive, size=16e6, algorithms=rung.algorithm, ideal=mode == "ideal"
+                rung.fabric,
+                rung.primitive,
+                size=16e6,
+                algorithms=rung.algorithm,
+                ideal=mode == "ideal",
             ).results
             assert row == price
 
@@ -58,16 +62,23 @@ def test_gaps_are_to_the_fastest_rung_of_the_same_primitive() -> None:
     rows = colltool.ladder().rows
     for primitive in Primitive:
         mine = [rung for rung in rows if rung.primitive is primitive]
-        ideal, real = (min(float(getattr(rung, mode).total_s) for rung in mine) for mode in ("ideal", "realistic"))
+        ideal, real = (
+            min(float(getattr(rung, mode).total_s) for rung in mine)
+            for mode in ("ideal", "realistic")
+        )
         for rung in mine:
             assert rung.gap_ideal == pytest.approx(rung.ideal.total_s / ideal)
             assert rung.gap_realistic == pytest.approx(rung.realistic.total_s / real)
-        assert min(rung.gap_ideal for rung in mine) == min(rung.gap_realistic for rung in mine) == 1.0
+        assert (
+            min(rung.gap_ideal for rung in mine) == min(rung.gap_realistic for rung in mine) == 1.0
+        )
 
 
 def test_contention_compresses_the_margin_of_the_switch() -> None:
     """Published: ideal 18.8 against 57 us, realistic 35 against 84."""
-    by_name = {(rung.primitive, rung.fabric, rung.algorithm): rung for rung in colltool.ladder().rows}
+    by_name = {
+        (rung.primitive, rung.fabric, rung.algorithm): rung for rung in colltool.ladder().rows
+    }
     torus = by_name[Primitive.ALL_REDUCE, "torus512", "dim-ring"]
     assert torus.gap_ideal == pytest.approx(57 / 18.8, rel=0.02)
     assert torus.gap_realistic == pytest.approx(84 / 35, rel=0.02)
@@ -81,12 +92,19 @@ def test_a_rung_without_an_algorithm_takes_the_fastest_that_exists() -> None:
     assert [rung.gap_ideal for rung in ladder.rows][2] == 1.0
 
 
-@swept("model", [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}], most=2)
+@swept(
+    "model",
+    [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}],
+    most=2,
+)
 @swept("primitive", ["ar", "rs", "bc", "a2a"])
 def test_one_schedule_serves_both_columns(primitive: str, model: dict[str, Any]) -> None:
     """The fastest in reality is priced ideally too, whatever is fastest without contention."""
     for size in ("1KB", "16MB"):
-        text = f"name: mine\nsize: {size}\nrungs: [{{primitive: {primitive}, fabric: nvl72, ranks: 288}}]\n"
+        text = (
+            f"name: mine\nsize: {size}\nrungs: [{{primitive: {primitive}, fabric: nvl72, ranks:"
+            " 288}]\n"
+        )
         (rung,) = colltool.ladder(read(text), **model).rows
         assert rung.ideal.title == rung.realistic.title
         best = colltool.price("nvl72", primitive, size=size, ranks=288, **model).fastest
@@ -94,15 +112,21 @@ def test_one_schedule_serves_both_columns(primitive: str, model: dict[str, Any])
 
 
 def test_a_fixed_composition_is_a_rung_too() -> None:
-    text = FILE.replace("star512, algorithm: ring", "nvl72, ranks: 144, algorithm: 'hierarchical:ring/ring'")
+    text = FILE.replace(
+        "star512, algorithm: ring", "nvl72, ranks: 144, algorithm: 'hierarchical:ring/ring'"
+    )
     assert colltool.ladder(read(text)).rows[0].algorithm == "hierarchical (ring / ring)"
 
 
 def test_a_ladder_from_a_file_with_a_fabric_beside_it(tmp_path: Path) -> None:
     tier = {"name": "t", "topology": "star", "size": 4, "alpha": "1us", "bandwidth": "100GB/s"}
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"schema": "colltool.fabric/1", "name": "own", "tiers": [tier]}))
+    (tmp_path / "own.yaml").write_text(
+        yaml.safe_dump({"schema": "colltool.fabric/1", "name": "own", "tiers": [tier]})
+    )
     path = tmp_path / "ladder.yaml"
-    path.write_text("name: x\nsize: 1MB\nrungs: [{primitive: ar, fabric: own.yaml, algorithm: ring}]\n")
+    path.write_text(
+        "name: x\nsize: 1MB\nrungs: [{primitive: ar, fabric: own.yaml, algorithm: ring}]\n"
+    )
     (rung,) = colltool.ladder(path).rows
     assert rung.ideal.total_s == pytest.approx(6e-6 + 1.5e-5)
 
@@ -110,14 +134,30 @@ def test_a_ladder_from_a_file_with_a_fabric_beside_it(tmp_path: Path) -> None:
 REFUSED = [
     (FILE.replace("size: 1MB", "size: 1Mb"), "mine.yaml:4:7", "size"),
     (FILE.replace("size: 1MB\n", ""), "mine.yaml:1:1", "key 'size' is missing"),
-    (FILE.replace("primitive: bc", "primitive: broad"), "mine.yaml:8:17", "unknown primitive 'broad'"),
-    (FILE.replace("algorithm: ring", "algorithm: 7"), "mine.yaml:6:49", "expected an algorithm, such as ring, got 7"),
-    (FILE.replace("ranks: 64", "ranks: many"), "mine.yaml:8:45", "expected a whole number from 1 to 10000000, got 'many'"),
+    (
+        FILE.replace("primitive: bc", "primitive: broad"),
+        "mine.yaml:8:17",
+        "unknown primitive 'broad'",
+    ),
+    (
+        FILE.replace("algorithm: ring", "algorithm: 7"),
+        "mine.yaml:6:49",
+        "expected an algorithm, such as ring, got 7",
+    ),
+    (
+        FILE.replace("ranks: 64", "ranks: many"),
+        "mine.yaml:8:45",
+        "expected a whole number from 1 to 10000000, got 'many'",
+    ),
     (FILE.replace("ranks: 64", "ranks: true"), "mine.yaml:8:45", "expected a whole number"),
     (FILE.replace("fabric: torus512", "fabric: torus51"), "mine.yaml:7:29", "torus51"),
     (FILE.replace("ranks: 64", "rank: 64"), "mine.yaml:8:38", "unknown key"),
     (FILE.replace("description:", "descripton:"), "mine.yaml:3:1", "did you mean 'description'"),
-    (FILE.replace("ladder-file/1", "ladder-file/9"), "mine.yaml:1:9", "expected colltool.ladder-file/1"),
+    (
+        FILE.replace("ladder-file/1", "ladder-file/9"),
+        "mine.yaml:1:9",
+        "expected colltool.ladder-file/1",
+    ),
     (FILE.partition("rungs:")[0] + "rungs: []\n", "mine.yaml:5:8", "expected a list of 1 to"),
     (FILE.partition("rungs:")[0] + "rungs: 3\n", "mine.yaml:5:8", "expected a list of 1 to"),
     (FILE + "  - ring\n", "mine.yaml:9:5", "expected a rung, such as"),
@@ -139,21 +179,32 @@ def test_errors_name_the_place(text: str, where: str, what: str) -> None:
 
 
 def test_rungs_that_cannot_be_priced_name_their_lines() -> None:
-    text = FILE.replace("ranks: 64", "ranks: 1000").replace("algorithm: dim-ring", "algorithm: pairwise")
+    text = FILE.replace("ranks: 64", "ranks: 1000").replace(
+        "algorithm: dim-ring", "algorithm: pairwise"
+    )
     with pytest.raises(ManyErrors) as refused:
         colltool.ladder(read(text))
-    assert [problem.where for problem in refused.value.problems] == ["mine.yaml:7:5: rungs.1", "mine.yaml:8:5: rungs.2"]
+    assert [problem.where for problem in refused.value.problems] == [
+        "mine.yaml:7:5: rungs.1",
+        "mine.yaml:8:5: rungs.2",
+    ]
     assert "1000" in refused.value.problems[1].what
 
 
 def test_a_rung_made_in_python_has_no_line() -> None:
     ladder = read(FILE.replace("ranks: 64", "ranks: 1000"))
     with pytest.raises(ColltoolError, match="1000"):
-        colltool.ladder(ladder._replace(rungs=tuple(rung._replace(where="") for rung in ladder.rungs)))
+        colltool.ladder(
+            ladder._replace(rungs=tuple(rung._replace(where="") for rung in ladder.rungs))
+        )
 
 
 def test_all_errors_are_reported_at_once() -> None:
-    text = FILE.replace("1MB", "1Mb").replace("bc,", "bcast2,").replace("algorithm: ring", "algorithms: ring")
+    text = (
+        FILE.replace("1MB", "1Mb")
+        .replace("bc,", "bcast2,")
+        .replace("algorithm: ring", "algorithms: ring")
+    )
     with pytest.raises(ManyErrors) as refused:
         read(text)
     assert len(refused.value.problems) == 3
@@ -171,8 +222,15 @@ def test_no_such_ladder(name: str) -> None:
         load_ladder(name)
 
 
-@pytest.mark.parametrize("change", [("algorithm: ring", "algorithm: rnig"), ("algorithm: dim-ring", "algorithm: ring-dim"),
-                                    ("ranks: 64", "ranks: 1024"), ("algorithm: ring", "algorithm: dim-ring")])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("algorithm: ring", "algorithm: rnig"),
+        ("algorithm: dim-ring", "algorithm: ring-dim"),
+        ("ranks: 64", "ranks: 1024"),
+        ("algorithm: ring", "algorithm: dim-ring"),
+    ],
+)
 def test_a_rung_that_cannot_be_priced(change: tuple[str, str]) -> None:
     with pytest.raises(ColltoolError):
         colltool.ladder(read(FILE.replace(*change)))
@@ -184,7 +242,8 @@ def as_document(ladder: Any) -> dict[str, Any]:
 
 
 def test_a_ladder_is_held_to_an_earlier_one_by_identity() -> None:
-    """What ``--check`` does: the same rungs have not moved; a slower fabric has; a rung more or less is told."""
+    """What ``--check`` does: the same rungs have not moved; a slower fabric has; a rung more or
+    less is told."""
     old = as_document(colltool.ladder(read(FILE)))
     assert not colltool.diff(old, as_document(colltool.ladder(read(FILE)))).moved
     larger = as_document(colltool.ladder(read(FILE.replace("1MB", "1.001MB"))))
@@ -202,18 +261,24 @@ def test_a_ladder_is_held_to_an_earlier_one_by_identity() -> None:
 def test_the_order_of_rungs_does_not_matter_to_a_check() -> None:
     lines = FILE.splitlines(keepends=True)
     turned = "".join(lines[:5] + lines[:4:-1])
-    assert not colltool.diff(as_document(colltool.ladder(read(FILE))), as_document(colltool.ladder(read(turned)))).moved
+    assert not colltool.diff(
+        as_document(colltool.ladder(read(FILE))), as_document(colltool.ladder(read(turned)))
+    ).moved
 
 
 def test_what_one_port_rules_out_is_left_out() -> None:
-    """Both directions of a chain at once need two ports; the rungs that stay have the prices of one port."""
+    """Both directions of a chain at once need two ports; the rungs that stay have the prices of one
+    port."""
     one, every = colltool.ladder(ports="one"), colltool.ladder()
     assert len(one.rows) + len(one.skipped) == len(every.rows)
     assert {skipped.algorithm for skipped in one.skipped} == {
-        "broadcast by dim-chain-bidirectional on torus512", "reduce by dim-chain-bidirectional on torus512",
-    }  # fmt: skip
+        "broadcast by dim-chain-bidirectional on torus512",
+        "reduce by dim-chain-bidirectional on torus512",
+    }
     for rung in one.rows:
-        priced = colltool.price(rung.fabric, rung.primitive, size=16e6, algorithms=rung.realistic.spec, ports="one").best
+        priced = colltool.price(
+            rung.fabric, rung.primitive, size=16e6, algorithms=rung.realistic.spec, ports="one"
+        ).best
         assert rung.realistic.total_s == priced.total_s
 
 

@@ -1,4 +1,5 @@
-"""Where a fabric of real hardware has no launch overhead, a price says below which size it is a lower bound."""
+"""Where a fabric of real hardware has no launch overhead, a price says below which size it is a
+lower bound."""
 
 from __future__ import annotations
 
@@ -49,10 +50,16 @@ def test_the_fastest_row_carries_it_and_it_is_about_the_fastest() -> None:
     fastest = np.min([row.total_s for row in rows], axis=0)
     crossing = float(np.interp(10e-6, fastest, sizes))
     (note,) = said(ring_alone(), 1e3)
-    assert parse_size(note.split("below ")[1].split(" this is")[0].replace(" ", "")) == pytest.approx(crossing, rel=0.02)
+    assert parse_size(
+        note.split("below ")[1].split(" this is")[0].replace(" ", "")
+    ) == pytest.approx(crossing, rel=0.02)
 
 
-@pytest.mark.parametrize("keys", [{"launch_overhead": "5us"}, {"launch_overhead": "0us"}, {"hypothetical": True}], ids=str)
+@pytest.mark.parametrize(
+    "keys",
+    [{"launch_overhead": "5us"}, {"launch_overhead": "0us"}, {"hypothetical": True}],
+    ids=str,
+)
 def test_a_stated_launch_and_a_hypothetical_fabric_have_no_note(keys: dict[str, object]) -> None:
     assert not said(ring_alone(**keys), 1e3)
 
@@ -84,5 +91,7 @@ def test_the_shipped_ones() -> None:
         "ub-mesh",
     }
     real |= {"trn2-ultraserver", "trn3-ultraserver", "helios-mi455x"}
-    noted = {name for name in colltool.list_fabrics() if name != "dgx-spark" and said(name, 8.0, ranks=4)}
+    noted = {
+        name for name in colltool.list_fabrics() if name != "dgx-spark" and said(name, 8.0, ranks=4)
+    }
     assert noted == real

@@ -46,42 +46,79 @@ def one_of(values: dict[Place, Any], number: int) -> dict[Place, Any]:
     return {place: float(several[number]) for place, several in values.items()}
 
 
-@swept("readings", [Readings(), Readings(placement="scattered", ring_alpha="worst"), Readings(pipelining="optimal")])
+@swept(
+    "readings",
+    [
+        Readings(),
+        Readings(placement="scattered", ring_alpha="worst"),
+        Readings(pipelining="optimal"),
+    ],
+)
 @swept(
     ("name", "ranks"),
     [("dgx-h100", 64), ("nvl72", None), ("clos-4to1", 48), ("torus512", None), ("mi300x", None)],
 )
 @swept("primitive", [AR, AG, A2A, BC], most=2)
-def test_each_is_priced_as_by_itself(name: str, ranks: int | None, primitive: Primitive, readings: Readings) -> None:
+def test_each_is_priced_as_by_itself(
+    name: str, ranks: int | None, primitive: Primitive, readings: Readings
+) -> None:
     fabric = colltool.load_fabric(name)
     values = drawn(fabric)
     sizes = 10 ** np.random.default_rng(1).uniform(2, 9.5, MANY)
     many = {
         row.title: row
-        for row in leading_rows(with_values(fabric, values), GroupSpec(ranks), PriceRequest(primitive, readings), sizes)
+        for row in leading_rows(
+            with_values(fabric, values), GroupSpec(ranks), PriceRequest(primitive, readings), sizes
+        )
     }
     best = np.min([np.broadcast_to(row.total_s, (MANY,)) for row in many.values()], axis=0)
     for number in range(0, MANY, 5):
-        alone = price(with_values(fabric, one_of(values, number)), primitive, float(sizes[number]), ranks, readings)
+        alone = price(
+            with_values(fabric, one_of(values, number)),
+            primitive,
+            float(sizes[number]),
+            ranks,
+            readings,
+        )
         assert best[number] == pytest.approx(alone.best.total_s, rel=1e-12)
         for row in alone.leading:
-            assert np.broadcast_to(many[row.title].total_s, (MANY,))[number] == pytest.approx(row.total_s, rel=1e-12)
-            assert np.broadcast_to(many[row.title].alpha_s, (MANY,))[number] == pytest.approx(row.alpha_s, rel=1e-12)
+            assert np.broadcast_to(many[row.title].total_s, (MANY,))[number] == pytest.approx(
+                row.total_s, rel=1e-12
+            )
+            assert np.broadcast_to(many[row.title].alpha_s, (MANY,))[number] == pytest.approx(
+                row.alpha_s, rel=1e-12
+            )
 
 
 def test_the_numbers_in_which_fabrics_differ() -> None:
     fabrics = [
-        colltool.load_fabric("dgx-h100", [f"ib.bandwidth={rate}GB/s", f"ib.levels.spine.alpha={a}us"])
+        colltool.load_fabric(
+            "dgx-h100", [f"ib.bandwidth={rate}GB/s", f"ib.levels.spine.alpha={a}us"]
+        )
         for rate, a in ((25, 9), (50, 12))
     ]
     assert differences(fabrics) == {
-        ("tiers", 1, "bandwidth"): [25e9, 50e9], ("tiers", 1, "levels", 1, "alpha"): [9e-6, 12e-6],
-    }  # fmt: skip
-    assert differences([colltool.load_fabric("dgx-h100", [f"ib.size={size}"]) for size in (8, 16)]) is None
+        ("tiers", 1, "bandwidth"): [25e9, 50e9],
+        ("tiers", 1, "levels", 1, "alpha"): [9e-6, 12e-6],
+    }
+    assert (
+        differences([colltool.load_fabric("dgx-h100", [f"ib.size={size}"]) for size in (8, 16)])
+        is None
+    )
     assert differences([colltool.load_fabric(name) for name in ("dgx-h100", "nvl72")]) is None
-    assert with_values(fabrics[0], {("tiers", 1, "bandwidth"): 50e9, ("tiers", 1, "levels", 1, "alpha"): 12e-6}) == fabrics[1]
+    assert (
+        with_values(
+            fabrics[0], {("tiers", 1, "bandwidth"): 50e9, ("tiers", 1, "levels", 1, "alpha"): 12e-6}
+        )
+        == fabrics[1]
+    )
 
 
 def test_nothing_that_runs_is_told() -> None:
     with pytest.raises(ColltoolError, match="519 ranks do not fit"):
-        leading_rows(colltool.load_fabric("torus512"), GroupSpec(3 * 173), PriceRequest(AR, Readings()), np.array([1e6]))
+        leading_rows(
+            colltool.load_fabric("torus512"),
+            GroupSpec(3 * 173),
+            PriceRequest(AR, Readings()),
+            np.array([1e6]),
+        )

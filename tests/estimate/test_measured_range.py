@@ -1,4 +1,5 @@
-"""A price beyond the sizes that a protocol was measured at says so; within them it says nothing, and no number moves."""
+"""A price beyond the sizes that a protocol was measured at says so; within them it says nothing,
+and no number moves."""
 
 from __future__ import annotations
 
@@ -20,8 +21,16 @@ ABOVE = "above the largest measured size of 8 GiB: extrapolated"
 MIB, GIB = 2.0**20, 2.0**30
 
 
-def protocol(name: str = "one", launch: float = 50.0, bw: float = 300.0, **more: Any) -> dict[str, Any]:
-    return {"name": name, "launch_overhead": us(launch), "alpha": us(1.0), "bandwidth": gb(bw), **more}
+def protocol(
+    name: str = "one", launch: float = 50.0, bw: float = 300.0, **more: Any
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "launch_overhead": us(launch),
+        "alpha": us(1.0),
+        "bandwidth": gb(bw),
+        **more,
+    }
 
 
 def known(smallest: str = "32MiB", largest: str = "8GiB") -> dict[str, Any]:
@@ -42,7 +51,15 @@ ONE = fabric(star(8, protocols=[protocol(**known())]))
 
 @pytest.mark.parametrize(
     ("size", "notes"),
-    [(1e3, [BELOW]), (32 * MIB - 1, [BELOW]), (32 * MIB, []), (GIB, []), (8 * GIB, []), (8 * GIB + 1, [ABOVE]), (1e18, [ABOVE])],
+    [
+        (1e3, [BELOW]),
+        (32 * MIB - 1, [BELOW]),
+        (32 * MIB, []),
+        (GIB, []),
+        (8 * GIB, []),
+        (8 * GIB + 1, [ABOVE]),
+        (1e18, [ABOVE]),
+    ],
 )
 def test_outside_of_what_was_measured_a_price_says_so(size: float, notes: list[str]) -> None:
     assert extrapolated(ring(ONE, size)) == notes
@@ -65,12 +82,17 @@ def test_an_array_says_so_where_one_of_its_sizes_is_outside() -> None:
 
 
 def test_each_size_is_held_against_the_protocol_of_its_price() -> None:
-    both = [protocol("small", 5.0, 10.0, **known("1KiB", "1MiB")), protocol("large", 50.0, 300.0, **known("1MiB", "8GiB"))]
+    both = [
+        protocol("small", 5.0, 10.0, **known("1KiB", "1MiB")),
+        protocol("large", 50.0, 300.0, **known("1MiB", "8GiB")),
+    ]
     two = fabric(star(8, protocols=both))
     assert [ring(two, size).protocol for size in (2e3, 1e9)] == ["small", "large"]
     assert extrapolated(ring(two, 2e3)) == extrapolated(ring(two, 1e9)) == []
     assert extrapolated(ring(two, np.array([2e3, 1e9]))) == []
-    assert extrapolated(ring(two, 100.0)) == ["below the smallest measured size of 1 KiB: extrapolated"]
+    assert extrapolated(ring(two, 100.0)) == [
+        "below the smallest measured size of 1 KiB: extrapolated"
+    ]
 
 
 def test_a_primitive_with_protocols_of_its_own_has_its_own_range() -> None:
@@ -82,13 +104,18 @@ def test_a_primitive_with_protocols_of_its_own_has_its_own_range() -> None:
 
 def test_a_call_over_several_tiers_is_measured_as_a_whole() -> None:
     inner = star(8, protocols=[protocol(**known("1KiB"))])
-    measured, not_measured = (fabric(inner, clos(4, alpha=5.0, protocols=[outer])) for outer in (protocol(**known()), protocol()))
+    measured, not_measured = (
+        fabric(inner, clos(4, alpha=5.0, protocols=[outer]))
+        for outer in (protocol(**known()), protocol())
+    )
     assert extrapolated(ring(measured, 1e6, ranks=32)) == [BELOW]
     assert extrapolated(ring(measured, 1e6, ranks=8)) == []
     assert extrapolated(ring(not_measured, 100.0, ranks=32)) == []
 
 
-@pytest.mark.parametrize("bad", [known("8GiB", "32MiB"), {"measured": {"smallest": "1KiB"}}, known("many")])
+@pytest.mark.parametrize(
+    "bad", [known("8GiB", "32MiB"), {"measured": {"smallest": "1KiB"}}, known("many")]
+)
 def test_a_range_that_is_none_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ColltoolError, match="measured"):
         fabric(star(8, protocols=[protocol(**bad)]))

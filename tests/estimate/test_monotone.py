@@ -1,4 +1,5 @@
-"""More ranks or bytes, less bandwidth, more latency: never faster, but for the exceptions in ``tests/monotone.py``."""
+"""More ranks or bytes, less bandwidth, more latency: never faster, but for the exceptions in
+``tests/monotone.py``."""
 
 from __future__ import annotations
 
@@ -43,13 +44,26 @@ def test_on_fabrics_that_nobody_thought_of(seed: int) -> None:
 
 @pytest.mark.thorough
 def test_every_exception_is_needed() -> None:
-    shipped = (("mi300x", "all", Primitive.ALL_TO_ALL), ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
-               ("star512", "mpi", Primitive.ALL_REDUCE), ("dgx-h100", "nccl", Primitive.ALL_REDUCE),
-               ("mi300x-cluster", "rccl", Primitive.ALL_REDUCE), ("mi300x-cluster", "rccl", Primitive.BROADCAST),
-               ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL), ("dgx-1v", "all", Primitive.ALL_REDUCE),
-               ("uneven-racks", "nccl", Primitive.ALL_GATHER))  # fmt: skip
-    steps = [fewer_faster(under_library(colltool.load_fabric(name), library), primitive) for name, library, primitive in shipped]
+    shipped = (
+        ("mi300x", "all", Primitive.ALL_TO_ALL),
+        ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
+        ("star512", "mpi", Primitive.ALL_REDUCE),
+        ("dgx-h100", "nccl", Primitive.ALL_REDUCE),
+        ("mi300x-cluster", "rccl", Primitive.ALL_REDUCE),
+        ("mi300x-cluster", "rccl", Primitive.BROADCAST),
+        ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL),
+        ("dgx-1v", "all", Primitive.ALL_REDUCE),
+        ("uneven-racks", "nccl", Primitive.ALL_GATHER),
+    )
+    steps = [
+        fewer_faster(under_library(colltool.load_fabric(name), library), primitive)
+        for name, library, primitive in shipped
+    ]
     found = ((52, Primitive.ALL_TO_ALL), (175, Primitive.ALL_REDUCE), (581, Primitive.ALL_REDUCE))
-    steps += [fewer_faster(ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)])
-              for seed, primitive in found]  # fmt: skip
+    steps += [
+        fewer_faster(
+            ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)]
+        )
+        for seed, primitive in found
+    ]
     assert {reason for _, excused in steps for reason in excused} == {one.reason for one in EXEMPT}

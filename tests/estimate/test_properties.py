@@ -1,4 +1,5 @@
-"""What must hold for any fabric, size and reading: monotone, additive, free of units, above the lower bounds."""
+"""What must hold for any fabric, size and reading: monotone, additive, free of units, above the
+lower bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def tier_lists(draw: st.DrawFn) -> list[Tier]:
     """One or two tiers of any kind; numbers as this module's scales need them."""
 
     def common() -> dict[str, Any]:
-        return {"alpha": draw(ALPHAS), "bw": draw(RATES), "eta": {"alpha": draw(st.floats(1, 3)), "beta": draw(ETAS)}}
+        return {
+            "alpha": draw(ALPHAS),
+            "bw": draw(RATES),
+            "eta": {"alpha": draw(st.floats(1, 3)), "beta": draw(ETAS)},
+        }
 
     def single() -> Tier:
         kind = draw(st.sampled_from(["star", "full_mesh", "torus", "mesh", "clos"]))
@@ -65,7 +70,9 @@ def scaled(tiers: list[Tier], *, alpha: float = 1.0, bandwidth: float = 1.0) -> 
         if "alpha" in tier:
             new["alpha"] = times(tier["alpha"], "us", alpha)
         if "levels" in tier:
-            new["levels"] = [dict(level, alpha=times(level["alpha"], "us", alpha)) for level in tier["levels"]]
+            new["levels"] = [
+                dict(level, alpha=times(level["alpha"], "us", alpha)) for level in tier["levels"]
+            ]
         if "in_network" in tier:
             spec = tier["in_network"]
             new["in_network"] = dict(spec, alpha_switch=times(spec["alpha_switch"], "us", alpha))
@@ -76,25 +83,43 @@ def scaled(tiers: list[Tier], *, alpha: float = 1.0, bandwidth: float = 1.0) -> 
 def rows(
     where: Fabric, primitive: str, size: float, names: list[str] | None = None, **model: Any
 ) -> dict[str, AlgorithmEstimate]:
-    return {row.title: row for row in colltool.price(where, primitive, size=size, algorithms=names or (), **model).results}
+    return {
+        row.title: row
+        for row in colltool.price(
+            where, primitive, size=size, algorithms=names or (), **model
+        ).results
+    }
 
 
 def same_rows(one: Fabric, primitive: str, size: float, **model: Any) -> list[str]:
     """Titles of the flat algorithms: the same ones on a fabric with other numbers."""
-    return [row.title for row in colltool.price(one, primitive, size=size, **model).results if not row.detail]
+    return [
+        row.title
+        for row in colltool.price(one, primitive, size=size, **model).results
+        if not row.detail
+    ]
 
 
 def best(where: Fabric, primitive: str, size: float, **model: Any) -> float:
-    return min(float(row.total_s) for row in colltool.price(where, primitive, size=size, **model).results)
+    return min(
+        float(row.total_s) for row in colltool.price(where, primitive, size=size, **model).results
+    )
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, st.floats(1, 1000), MODELS)
-def test_more_bytes_take_longer(tiers: list[Tier], primitive: str, size: float, factor: float, model: dict[str, Any]) -> None:
+def test_more_bytes_take_longer(
+    tiers: list[Tier], primitive: str, size: float, factor: float, model: dict[str, Any]
+) -> None:
     where = fabric(*tiers)
     names = same_rows(where, primitive, size, **model)
-    less, more = rows(where, primitive, size, names, **model), rows(where, primitive, size * factor, names, **model)
+    less, more = (
+        rows(where, primitive, size, names, **model),
+        rows(where, primitive, size * factor, names, **model),
+    )
     assert all(less[name].total_s <= more[name].total_s * (1 + 1e-12) for name in names)
-    assert best(where, primitive, size, **model) <= best(where, primitive, size * factor, **model) * (1 + 1e-12)
+    assert best(where, primitive, size, **model) <= best(
+        where, primitive, size * factor, **model
+    ) * (1 + 1e-12)
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, st.floats(1, 10), MODELS)
@@ -103,66 +128,100 @@ def test_a_larger_alpha_or_a_smaller_bandwidth_never_helps(
 ) -> None:
     where = fabric(*tiers)
     before = rows(where, primitive, size, **model)
-    for worse in (fabric(*scaled(tiers, alpha=factor)), fabric(*scaled(tiers, bandwidth=1 / factor))):
+    for worse in (
+        fabric(*scaled(tiers, alpha=factor)),
+        fabric(*scaled(tiers, bandwidth=1 / factor)),
+    ):
         after = rows(worse, primitive, size, same_rows(where, primitive, size, **model), **model)
         for name, row in after.items():
             assert before[name].total_s <= row.total_s * (1 + 1e-9)
         if model["pipelining"] != "optimal":
-            assert best(where, primitive, size, **model) <= best(worse, primitive, size, **model) * (1 + 1e-9)
+            assert best(where, primitive, size, **model) <= best(
+                worse, primitive, size, **model
+            ) * (1 + 1e-9)
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, st.floats(0.1, 10), MODELS)
-def test_units_cancel(tiers: list[Tier], primitive: str, size: float, factor: float, model: dict[str, Any]) -> None:
-    """Every α times x and every bandwidth by x: every time is x times as long, and so is nothing else."""
+def test_units_cancel(
+    tiers: list[Tier], primitive: str, size: float, factor: float, model: dict[str, Any]
+) -> None:
+    """Every α times x and every bandwidth by x: every time is x times as long, and so is nothing
+    else."""
     where, other = fabric(*tiers), fabric(*scaled(tiers, alpha=factor, bandwidth=1 / factor))
     names = same_rows(where, primitive, size, **model)
-    before, after = rows(where, primitive, size, names, **model), rows(other, primitive, size, names, **model)
+    before, after = (
+        rows(where, primitive, size, names, **model),
+        rows(other, primitive, size, names, **model),
+    )
     for name in names:
         assert after[name].total_s == pytest.approx(before[name].total_s * factor, rel=1e-9)
 
 
 def spelt_otherwise(tiers: list[Tier]) -> list[Tier]:
-    """The same tiers with other names for themselves and their levels, α in ns and rates in bits."""
+    """The same tiers with other names for themselves and their levels, α in ns and rates in
+    bits."""
 
     def in_ns(text: str) -> str:
         return f"{float(text.removesuffix('us')) * 1000!r} ns"
 
     made = []
     for number, tier in enumerate(tiers):
-        new = dict(tier, name=f"other-{number}", bandwidth=f"{float(tier['bandwidth'].removesuffix('GB/s')) * 8e9!r}bps")
+        new = dict(
+            tier,
+            name=f"other-{number}",
+            bandwidth=f"{float(tier['bandwidth'].removesuffix('GB/s')) * 8e9!r}bps",
+        )
         if "alpha" in tier:
             new["alpha"] = in_ns(tier["alpha"])
         if "levels" in tier:
-            new["levels"] = [dict(level, name=f"row{k}", alpha=in_ns(level["alpha"])) for k, level in enumerate(tier["levels"])]
+            new["levels"] = [
+                dict(level, name=f"row{k}", alpha=in_ns(level["alpha"]))
+                for k, level in enumerate(tier["levels"])
+            ]
         if "in_network" in tier:
-            new["in_network"] = dict(tier["in_network"], alpha_switch=in_ns(tier["in_network"]["alpha_switch"]))
+            new["in_network"] = dict(
+                tier["in_network"], alpha_switch=in_ns(tier["in_network"]["alpha_switch"])
+            )
         made.append(new)
     return made
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, MODELS)
-def test_names_and_units_change_nothing(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+def test_names_and_units_change_nothing(
+    tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]
+) -> None:
     plain = colltool.price(fabric(*tiers), primitive, size=size, **model)
     other = colltool.price(fabric(*spelt_otherwise(tiers)), primitive, size=f"{size!r}B", **model)
     totals = {row.title: float(row.total_s) for row in plain.results}
-    assert {row.title: float(row.total_s) for row in other.results} == pytest.approx(totals, rel=1e-9)
-    winners = [[one.algorithm for one in colltool.crossover(where, "ar").winners]
-               for where in (fabric(*tiers), fabric(*spelt_otherwise(tiers)))]  # fmt: skip
+    assert {row.title: float(row.total_s) for row in other.results} == pytest.approx(
+        totals, rel=1e-9
+    )
+    winners = [
+        [one.algorithm for one in colltool.crossover(where, "ar").winners]
+        for where in (fabric(*tiers), fabric(*spelt_otherwise(tiers)))
+    ]
     assert winners[0] == winners[1]
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, MODELS)
-def test_the_best_is_the_least_of_what_may_lead(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+def test_the_best_is_the_least_of_what_may_lead(
+    tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]
+) -> None:
     found = colltool.price(fabric(*tiers), primitive, size=size, **model)
     able = found.leading or [row for row in found.others if row.status == found.others[0].status]
     assert found.best.total_s == min(float(row.total_s) for row in able)
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, MODELS)
-def test_parts_add_up(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+def test_parts_add_up(
+    tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]
+) -> None:
     where = fabric(*tiers, launch_overhead="3us")
     result = colltool.price(where, primitive, size=size, **model)
-    for rows in (result.leading, *([r for r in result.others if r.status == status] for status in STATUSES)):
+    for rows in (
+        result.leading,
+        *([r for r in result.others if r.status == status] for status in STATUSES),
+    ):
         assert [float(row.total_s) for row in rows] == sorted(float(row.total_s) for row in rows)
     assert result.results == (*result.leading, *result.others)
     for row in result.results:
@@ -174,21 +233,28 @@ def test_parts_add_up(tiers: list[Tier], primitive: str, size: float, model: dic
         for phase in row.phases:
             by_tier[phase.tier] = by_tier.get(phase.tier, 0) + phase.bandwidth_s
         streamed = row.detail and (
-            ", pipelined" in row.detail or (primitive in ("bc", "reduce") and ", sequential" not in row.detail)
+            ", pipelined" in row.detail
+            or (primitive in ("bc", "reduce") and ", sequential" not in row.detail)
         )
         assert row.bandwidth_s == pytest.approx(max(by_tier.values()) if streamed else summed)
         for phase in row.phases:
-            assert phase.bandwidth_s == pytest.approx(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
+            assert phase.bandwidth_s == pytest.approx(
+                phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta)
+            )
         if row.n_beta is not None:
             moved = sum(phase.n_beta * phase.bytes for phase in row.phases)
             assert row.n_beta * size == pytest.approx(moved)
             assert row.n_alpha == pytest.approx(sum(phase.n_alpha for phase in row.phases))
         assert row.algbw_Bps == pytest.approx(size / row.total_s)
-        assert row.busbw_Bps == pytest.approx(row.algbw_Bps * busbw_factor(parse_primitive(primitive), where.ranks))
+        assert row.busbw_Bps == pytest.approx(
+            row.algbw_Bps * busbw_factor(parse_primitive(primitive), where.ranks)
+        )
 
 
 @given(tier_lists(), PRIMITIVES, st.lists(SIZES, min_size=1, max_size=8), MODELS)
-def test_arrays_price_as_scalars_do(tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]) -> None:
+def test_arrays_price_as_scalars_do(
+    tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]
+) -> None:
     where = fabric(*tiers)
     together = colltool.price(where, primitive, size=np.array(sizes), **model)
     for number, size in enumerate(sizes):
@@ -200,26 +266,39 @@ def test_arrays_price_as_scalars_do(tiers: list[Tier], primitive: str, sizes: li
             if row.title in alone:
                 one = alone[row.title]
                 for field in ("total_s", "alpha_s", "bandwidth_s", "algbw_Bps", "busbw_Bps"):
-                    assert np.broadcast_to(getattr(row, field), len(sizes))[number] == pytest.approx(
-                        getattr(one, field), rel=1e-12
-                    )
+                    assert np.broadcast_to(getattr(row, field), len(sizes))[
+                        number
+                    ] == pytest.approx(getattr(one, field), rel=1e-12)
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, MODELS)
-def test_ideal_is_never_slower(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+def test_ideal_is_never_slower(
+    tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]
+) -> None:
     where = fabric(*tiers)
-    real, ideal = rows(where, primitive, size, **model), rows(where, primitive, size, **model, ideal=True)
+    real, ideal = (
+        rows(where, primitive, size, **model),
+        rows(where, primitive, size, **model, ideal=True),
+    )
     for name, row in real.items():
         if not row.detail:
             assert ideal[name].total_s <= row.total_s * (1 + 1e-12)
             assert all(phase.eta_alpha == pytest.approx(1) for phase in ideal[name].phases)
 
 
-@given(st.integers(2, 300), ALPHAS, RATES, PRIMITIVES, SIZES, st.sampled_from(["asymptotic", "optimal", 3]))
+@given(
+    st.integers(2, 300),
+    ALPHAS,
+    RATES,
+    PRIMITIVES,
+    SIZES,
+    st.sampled_from(["asymptotic", "optimal", 3]),
+)
 def test_nothing_is_faster_than_the_lower_bound(
     n: int, alpha: float, bw: float, primitive: str, size: float, reading: Any
 ) -> None:
-    """One full-duplex port per rank. Only an all-reduce in the switch may move M instead of 2(N-1)/N M."""
+    """One full-duplex port per rank. Only an all-reduce in the switch may move M instead of
+    2(N-1)/N M."""
     where = fabric(star(n, alpha, bw, in_network=switch(alpha)))
     least = least_n_beta(parse_primitive(primitive), n) * size / (bw * 1e9)
     for name, row in rows(where, primitive, size, pipelining=reading).items():
@@ -231,7 +310,9 @@ def test_nothing_is_faster_than_the_lower_bound(
 
 
 @given(tier_lists(), PRIMITIVES, SIZES, st.floats(0, 100))
-def test_launch_overhead_is_paid_once(tiers: list[Tier], primitive: str, size: float, overhead: float) -> None:
+def test_launch_overhead_is_paid_once(
+    tiers: list[Tier], primitive: str, size: float, overhead: float
+) -> None:
     without, with_it = fabric(*tiers), fabric(*tiers, launch_overhead=f"{overhead!r}us")
     before = rows(without, primitive, size)
     for name, row in rows(with_it, primitive, size).items():
@@ -241,7 +322,10 @@ def test_launch_overhead_is_paid_once(tiers: list[Tier], primitive: str, size: f
 @given(tier_lists(), PRIMITIVES, SIZES)
 def test_scattered_is_the_cautious_reading(tiers: list[Tier], primitive: str, size: float) -> None:
     where = fabric(*tiers)
-    packed, scattered = rows(where, primitive, size), rows(where, primitive, size, placement="scattered")
+    packed, scattered = (
+        rows(where, primitive, size),
+        rows(where, primitive, size, placement="scattered"),
+    )
     for name in set(packed) & set(scattered):
         assert packed[name].total_s <= scattered[name].total_s * (1 + 1e-9)
 
@@ -250,18 +334,36 @@ def test_scattered_is_the_cautious_reading(tiers: list[Tier], primitive: str, si
 def test_a_ring_with_the_worst_alpha_is_never_faster(tiers: list[Tier], size: float) -> None:
     where = fabric(*tiers)
     mean, worst = rows(where, "ar", size), rows(where, "ar", size, ring_alpha="worst")
-    assert all(mean[name].total_s <= worst[name].total_s * (1 + 1e-12) for name in set(mean) & set(worst))
+    assert all(
+        mean[name].total_s <= worst[name].total_s * (1 + 1e-12) for name in set(mean) & set(worst)
+    )
 
 
 @given(tier_lists(), PRIMITIVES, SIZES)
-def test_streaming_is_never_slower_than_phases_in_turn(tiers: list[Tier], primitive: str, size: float) -> None:
+def test_streaming_is_never_slower_than_phases_in_turn(
+    tiers: list[Tier], primitive: str, size: float
+) -> None:
     where = fabric(*tiers)
     times = [best(where, primitive, size, phases=phases) for phases in ("pipelined", "sequential")]
     assert times[0] <= times[1] * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
-    "size", [0.5, 0, -1, 2e18, float("nan"), float("inf"), [], [[1.0]], ["1MB", "x"], [1.0, float("nan")], True, None]
+    "size",
+    [
+        0.5,
+        0,
+        -1,
+        2e18,
+        float("nan"),
+        float("inf"),
+        [],
+        [[1.0]],
+        ["1MB", "x"],
+        [1.0, float("nan")],
+        True,
+        None,
+    ],
 )
 def test_sizes_that_cannot_be(size: Any) -> None:
     with pytest.raises(ColltoolError):
@@ -269,7 +371,9 @@ def test_sizes_that_cannot_be(size: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [[1e3, 1e6], (1e3, 1e6), np.array([1e3, 1e6]), np.array([1000, 1000000]), ["1KB", "1MB"]], ids=str
+    "sizes",
+    [[1e3, 1e6], (1e3, 1e6), np.array([1e3, 1e6]), np.array([1000, 1000000]), ["1KB", "1MB"]],
+    ids=str,
 )
 def test_ways_to_give_several_sizes(sizes: Any) -> None:
     (row,) = colltool.price(fabric(star(4)), "ar", size=sizes, algorithms="ring").results

@@ -1,4 +1,5 @@
-"""Protocols of tiers: every price under several is the least of the prices on fabrics that have one each."""
+"""Protocols of tiers: every price under several is the least of the prices on fabrics that have one
+each."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ def protocols(**by_name: Entry) -> list[Entry]:
     return [{"name": name, **entry} for name, entry in by_name.items()]
 
 
-NCCL = {"LL": listed(1.0, 20.0, 4.0), "LL128": listed(2.0, 80.0, 6.0), "Simple": listed(6.0, 100.0, 8.0)}
+NCCL = {
+    "LL": listed(1.0, 20.0, 4.0),
+    "LL128": listed(2.0, 80.0, 6.0),
+    "Simple": listed(6.0, 100.0, 8.0),
+}
 """Each is the fastest somewhere."""
 
 
@@ -79,9 +84,12 @@ def entries(draw: st.DrawFn, *, copies: bool) -> Entry:
 
 @st.composite
 def lists(draw: st.DrawFn, *, copies: bool = True) -> list[Entry]:
-    """Protocols for all primitives beside some for a few; Simple is in every list, so that tiers always share one."""
+    """Protocols for all primitives beside some for a few; Simple is in every list, so that tiers
+    always share one."""
     found = []
-    for scope in draw(st.sampled_from([[None], [None, ("ar", "ag")], [("ar", "bc"), ("a2a", "p2p")]])):
+    for scope in draw(
+        st.sampled_from([[None], [None, ("ar", "ag")], [("ar", "bc"), ("a2a", "p2p")]])
+    ):
         names = [name for name in NAMES if name == "Simple" or draw(st.booleans())]
         extra = {"primitives": list(scope)} if scope else {}
         found += [{"name": name, **draw(entries(copies=copies)), **extra} for name in names]
@@ -99,7 +107,13 @@ def tier_lists(draw: st.DrawFn, *, copies: bool = True) -> list[Tier]:
         if kind == "star":
             return star(n, alpha, bw, eta=eta, in_network=switch(draw(ALPHAS)))
         if kind == "clos":
-            return clos(4 * n, (4, alpha), (4 * n, alpha * draw(st.floats(1, 5)), draw(st.floats(1, 8))), bw=bw, eta=eta)
+            return clos(
+                4 * n,
+                (4, alpha),
+                (4 * n, alpha * draw(st.floats(1, 5)), draw(st.floats(1, 8))),
+                bw=bw,
+                eta=eta,
+            )
         if kind == "flat clos":
             return clos(n, alpha=alpha, bw=bw, eta=eta)
         if kind == "full_mesh":
@@ -109,15 +123,20 @@ def tier_lists(draw: st.DrawFn, *, copies: bool = True) -> list[Tier]:
     tiers = [single() for _ in range(draw(st.integers(1, 2)))]
     with_lists = draw(st.sampled_from([[True], [True, False], [False, True], [True, True]]))
     return [
-        tier | ({"protocols": draw(lists(copies=copies))} if has else {}) for tier, has in zip(tiers, with_lists, strict=False)
+        tier | ({"protocols": draw(lists(copies=copies))} if has else {})
+        for tier, has in zip(tiers, with_lists, strict=False)
     ] + (tiers[len(with_lists) :])
 
 
 def own_list(tier: Tier, primitive: str) -> dict[str, Entry]:
-    """The entries that hold for a primitive, by name: those that name it, else those that name none."""
+    """The entries that hold for a primitive, by name: those that name it, else those that name
+    none."""
     every = tier.get("protocols", [])
     naming = [entry for entry in every if primitive in entry.get("primitives", ())]
-    return {entry["name"]: entry for entry in naming or [entry for entry in every if "primitives" not in entry]}
+    return {
+        entry["name"]: entry
+        for entry in naming or [entry for entry in every if "primitives" not in entry]
+    }
 
 
 def in_us(text: str) -> float:
@@ -130,33 +149,54 @@ def with_numbers(tier: Tier, entry: Entry) -> Tier:
     plain |= {key: entry[key] for key in ("bandwidth", "eta") if key in entry}
     if "alpha" in entry and "levels" in tier:
         more = in_us(entry["alpha"]) - in_us(tier["levels"][0]["alpha"])
-        plain["levels"] = [level | {"alpha": us(in_us(level["alpha"]) + more)} for level in tier["levels"]]
+        plain["levels"] = [
+            level | {"alpha": us(in_us(level["alpha"]) + more)} for level in tier["levels"]
+        ]
     elif "alpha" in entry:
         plain["alpha"] = entry["alpha"]
     return plain
 
 
 def apart(tiers: list[Tier], primitive: str) -> dict[str, tuple[Fabric, float]]:
-    """By name a fabric that has only this protocol's numbers, without a list, and its 1 / local copy in s/B; '' without lists."""
+    """By name a fabric that has only this protocol's numbers, without a list, and its 1 / local
+    copy in s/B; '' without lists."""
     found = [own_list(tier, primitive) for tier in tiers]
     common = set.intersection(*(set(own) for own in found if own)) if any(found) else {""}
     made = {}
     for name in common:
         chosen = [own.get(name, {}) for own in found]
         overheads = [one["launch_overhead"] for one in chosen if "launch_overhead" in one]
-        copies = [float(one["local_copy"].removesuffix("GB/s")) * 1e9 for one in chosen if "local_copy" in one]
+        copies = [
+            float(one["local_copy"].removesuffix("GB/s")) * 1e9
+            for one in chosen
+            if "local_copy" in one
+        ]
         fixed = {"launch_overhead": overheads[-1] if overheads else "3us"}
-        where = fabric(*(with_numbers(tier, one) for tier, one in zip(tiers, chosen, strict=True)), **fixed)
+        where = fabric(
+            *(with_numbers(tier, one) for tier, one in zip(tiers, chosen, strict=True)), **fixed
+        )
         made[name] = where, 1 / copies[-1] if copies else 0.0
     return made
 
 
-def rows(where: Fabric, primitive: str, size: Any, names: list[str] | None = None, **model: Any) -> dict[str, AlgorithmEstimate]:
-    return {row.title: row for row in colltool.price(where, primitive, size=size, algorithms=names or (), **model).results}
+def rows(
+    where: Fabric, primitive: str, size: Any, names: list[str] | None = None, **model: Any
+) -> dict[str, AlgorithmEstimate]:
+    return {
+        row.title: row
+        for row in colltool.price(
+            where, primitive, size=size, algorithms=names or (), **model
+        ).results
+    }
 
 
-def seconds(where: Fabric, primitive: str, size: float, names: list[str], **model: Any) -> dict[str, float]:
-    return {title: float(row.total_s) for title, row in rows(where, primitive, size, names, **model).items()}
+def seconds(
+    where: Fabric, primitive: str, size: float, names: list[str], **model: Any
+) -> dict[str, float]:
+    return {
+        title: float(row.total_s)
+        for title, row in rows(where, primitive, size, names, **model).items()
+    }
 
 
 # A price under several protocols is the least of those under one
@@ -173,12 +213,18 @@ def test_several_are_priced_as_the_fastest_of_each_alone(
     for title, row in together.items():
         assert row.total_s == pytest.approx(min(times[title] for times in each.values()), rel=1e-9)
         assert row.total_s == pytest.approx(each[row.protocol][title], rel=1e-9)
-    best = min(float(row.total_s) for where in alone.values() for row in rows(where, primitive, size, **model).values())
+    best = min(
+        float(row.total_s)
+        for where in alone.values()
+        for row in rows(where, primitive, size, **model).values()
+    )
     assert min(float(row.total_s) for row in together.values()) == pytest.approx(best, rel=1e-9)
 
 
 @given(tier_lists(), st.sampled_from(PRIMITIVES), SIZES, MODELS)
-def test_local_copies_are_paid_beside_it(tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]) -> None:
+def test_local_copies_are_paid_beside_it(
+    tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]
+) -> None:
     model["phases"] = "sequential"
     where = fabric(*tiers, launch_overhead="3us")
     together = rows(where, primitive, size, **model)
@@ -188,7 +234,9 @@ def test_local_copies_are_paid_beside_it(tiers: list[Tier], primitive: str, size
         for name, (alone, per_byte) in apart(tiers, primitive).items()
     }
     for title, row in together.items():
-        assert row.total_s == pytest.approx(min(times[title] + own for times, own in each.values()), rel=1e-9)
+        assert row.total_s == pytest.approx(
+            min(times[title] + own for times, own in each.values()), rel=1e-9
+        )
         own = [phase for phase in row.phases if phase.label == "own share"]
         assert sum(phase.total_s for phase in own) == pytest.approx(each[row.protocol][1], rel=1e-9)
         assert len(own) == (each[row.protocol][1] > 0)
@@ -206,19 +254,34 @@ def test_an_array_takes_the_fastest_at_each_size(
         assert set(alone) >= set(together)  # a name stands for its phases in turn and streamed
         for title, row in together.items():
             one = alone[title]
-            for field in ("total_s", "steps_s", "moved_s", "alpha_s", "bandwidth_s", "overhead_s", "algbw_Bps", "busbw_Bps"):
+            for field in (
+                "total_s",
+                "steps_s",
+                "moved_s",
+                "alpha_s",
+                "bandwidth_s",
+                "overhead_s",
+                "algbw_Bps",
+                "busbw_Bps",
+            ):
                 value = np.broadcast_to(getattr(row, field), len(sizes))[number]
                 assert value == pytest.approx(getattr(one, field), rel=1e-12)
-            names = [row.protocol] * len(sizes) if isinstance(row.protocol, str) else list(row.protocol)
+            names = (
+                [row.protocol] * len(sizes) if isinstance(row.protocol, str) else list(row.protocol)
+            )
             assert names[number] == one.protocol
             for field in ("n_alpha", "n_beta"):
                 value = np.broadcast_to(getattr(row, field), len(sizes))[number]
-                assert value == getattr(one, field) or value == pytest.approx(getattr(one, field), rel=1e-12)
+                assert value == getattr(one, field) or value == pytest.approx(
+                    getattr(one, field), rel=1e-12
+                )
 
 
 @settings(max_examples=examples(30))
 @given(tier_lists(), st.sampled_from(PRIMITIVES), st.lists(SIZES, min_size=2, max_size=5), MODELS)
-def test_phases_add_up_at_each_size(tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]) -> None:
+def test_phases_add_up_at_each_size(
+    tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]
+) -> None:
     model["phases"] = "sequential"
     for row in rows(fabric(*tiers), primitive, np.array(sizes), **model).values():
         alpha, bandwidth, both = (
@@ -229,9 +292,9 @@ def test_phases_add_up_at_each_size(tiers: list[Tier], primitive: str, sizes: li
         assert bandwidth == pytest.approx(row.moved_s, rel=1e-12)
         assert both + row.overhead_s == pytest.approx(row.total_s, rel=1e-12)
         for phase in row.phases:
-            assert phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta) == pytest.approx(
-                np.broadcast_to(phase.bandwidth_s, len(sizes)), rel=1e-9
-            )
+            assert phase.n_beta * phase.bytes / (
+                phase.bandwidth_Bps * phase.eta_beta
+            ) == pytest.approx(np.broadcast_to(phase.bandwidth_s, len(sizes)), rel=1e-9)
 
 
 @settings(max_examples=examples(25))
@@ -243,7 +306,13 @@ def test_one_entry_that_repeats_the_tier_changes_nothing_but_the_name(
     repeated = []
     for tier in plain:
         alpha = tier["levels"][0]["alpha"] if "levels" in tier else tier["alpha"]
-        same = {"name": "only", "alpha": alpha, "bandwidth": tier["bandwidth"], "eta": tier["eta"], "launch_overhead": "3us"}
+        same = {
+            "name": "only",
+            "alpha": alpha,
+            "bandwidth": tier["bandwidth"],
+            "eta": tier["eta"],
+            "launch_overhead": "3us",
+        }
         repeated.append(tier | {"protocols": [same]})
     before = rows(fabric(*plain, launch_overhead="3us"), primitive, size, **model)
     after = rows(fabric(*repeated), primitive, size, **model)
@@ -257,8 +326,15 @@ def test_one_entry_that_repeats_the_tier_changes_nothing_but_the_name(
         assert [phase[:6] for phase in after[title].phases] == [phase[:6] for phase in row.phases]
         for one, other in zip(row.phases, after[title].phases, strict=True):
             assert other[6:-1] == pytest.approx(one[6:-1])
-        assert tuple(note for note in after[title].notes if "one more version" not in note) == row.notes
-    assert any("one more version (colltool.fabric/1)" in note for row in after.values() for note in row.notes)
+        assert (
+            tuple(note for note in after[title].notes if "one more version" not in note)
+            == row.notes
+        )
+    assert any(
+        "one more version (colltool.fabric/1)" in note
+        for row in after.values()
+        for note in row.notes
+    )
 
 
 def test_by_hand() -> None:
@@ -267,7 +343,9 @@ def test_by_hand() -> None:
         (row,) = colltool.price(ONE, "ar", size=size, algorithms="ring").results
         alpha, bw, overhead = {"LL": (1, 20, 4), "LL128": (2, 80, 6), "Simple": (6, 100, 8)}[name]
         assert row.protocol == name
-        assert row.total_s == pytest.approx((overhead + 14 * alpha) * 1e-6 + 1.75 * size / (bw * 1e9))
+        assert row.total_s == pytest.approx(
+            (overhead + 14 * alpha) * 1e-6 + 1.75 * size / (bw * 1e9)
+        )
         assert row.overhead_s == pytest.approx(overhead * 1e-6)
 
 
@@ -281,7 +359,10 @@ def test_a_collective_never_mixes_protocols() -> None:
     where = fabric(inner, outer)
     mixed = fabric(star(8, 1.0, 100.0), clos(4, alpha=1.0, bw=100.0))
     names = ["hierarchical:ring/ring"]
-    either = [fabric(star(8, 1.0, 100.0), clos(4, alpha=9.0, bw=10.0)), fabric(star(8, 9.0, 10.0), clos(4, alpha=1.0, bw=100.0))]
+    either = [
+        fabric(star(8, 1.0, 100.0), clos(4, alpha=9.0, bw=10.0)),
+        fabric(star(8, 9.0, 10.0), clos(4, alpha=1.0, bw=100.0)),
+    ]
     for size in (1e3, 1e6, 1e9):
         (row,) = rows(where, "ar", size, names).values()
         (dream,) = rows(mixed, "ar", size, names).values()
@@ -293,21 +374,33 @@ def test_a_collective_never_mixes_protocols() -> None:
 
 def test_only_names_in_common_are_priced() -> None:
     inner = star(8) | {"protocols": protocols(LL=listed(0.1, 2000), Simple=listed(5, 100))}
-    outer = clos(4, alpha=1.0) | {"protocols": protocols(LL128=listed(0.1, 2000), Simple=listed(5, 100))}
+    outer = clos(4, alpha=1.0) | {
+        "protocols": protocols(LL128=listed(0.1, 2000), Simple=listed(5, 100))
+    }
     where = fabric(inner, outer)
-    assert {row.protocol for size in (1.0, 1e6, 1e10) for row in rows(where, "ar", size).values()} == {"Simple"}
-    assert {row.protocol for row in colltool.price(where, "ar", size=1e6, ranks=8).results} == {"LL"}  # inside t1
+    assert {
+        row.protocol for size in (1.0, 1e6, 1e10) for row in rows(where, "ar", size).values()
+    } == {"Simple"}
+    # inside t1
+    assert {row.protocol for row in colltool.price(where, "ar", size=1e6, ranks=8).results} == {
+        "LL"
+    }
 
 
 def test_tiers_that_share_no_protocol_are_refused() -> None:
     inner = star(8) | {"protocols": protocols(LL=listed(1, 50), LL128=listed(2, 80))}
     outer = clos(4, alpha=1.0) | {"protocols": protocols(Simple=listed(5, 100))}
-    with pytest.raises(ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)"):
+    with pytest.raises(
+        ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)"
+    ):
         fabric(inner, outer)
     whole = fabric(inner, outer | {"protocols": protocols(LL=listed(5, 100))})
-    apart = whole.model_copy(update={"tiers": (whole.tiers[0], fabric(star(2), outer).tiers[1])})  # past the file's checks
+    # past the file's checks
+    apart = whole.model_copy(update={"tiers": (whole.tiers[0], fabric(star(2), outer).tiers[1])})
     for ask in (colltool.price, colltool.breakdown):
-        with pytest.raises(ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)") as caught:
+        with pytest.raises(
+            ColltoolError, match=r"share no protocol for all-reduce \(t1: LL, LL128; t2: Simple\)"
+        ) as caught:
             ask(apart, "ar", size=1e6)
         assert "the same name on every tier" in caught.value.fix
     assert colltool.price(apart, "ar", size=1e6, ranks=8).best.protocol in ("LL", "LL128")
@@ -323,12 +416,21 @@ def test_a_tier_without_a_list_keeps_its_numbers() -> None:
 
 def test_the_outermost_tier_that_gives_them_sets_overhead_and_local_copy() -> None:
     def both(inner: Entry, outer: Entry) -> tuple[float, float]:
-        where = fabric(star(8) | {"protocols": [inner]}, clos(4, alpha=1.0) | {"protocols": [outer]}, launch_overhead="1us")
+        where = fabric(
+            star(8) | {"protocols": [inner]},
+            clos(4, alpha=1.0) | {"protocols": [outer]},
+            launch_overhead="1us",
+        )
         (row,) = rows(where, "ar", 32e9, ["ring"]).values()
-        return row.overhead_s, sum(phase.bandwidth_s for phase in row.phases if phase.label == "own share")
+        return row.overhead_s, sum(
+            phase.bandwidth_s for phase in row.phases if phase.label == "own share"
+        )
 
     silent = {"name": "LL"}
-    inner, outer = (silent | {"launch_overhead": us(us_), "local_copy": gb(rate)} for us_, rate in ((5, 10), (7, 100)))
+    inner, outer = (
+        silent | {"launch_overhead": us(us_), "local_copy": gb(rate)}
+        for us_, rate in ((5, 10), (7, 100))
+    )
     assert both(silent, silent) == pytest.approx((1e-6, 0))
     assert both(inner, silent) == pytest.approx((5e-6, 0.1))
     assert both(inner, outer) == pytest.approx((7e-6, 0.01))
@@ -336,13 +438,21 @@ def test_the_outermost_tier_that_gives_them_sets_overhead_and_local_copy() -> No
 
 
 def test_scopes() -> None:
-    """LL names all-reduce twice over; all-gather has nothing but foreign entries of t2, reduce those without a scope."""
+    """LL names all-reduce twice over; all-gather has nothing but foreign entries of t2, reduce
+    those without a scope."""
     scoped = [
         {"name": "LL", "primitives": ["ar"], **listed(1, 40)},
         {"name": "LL", "primitives": ["bc", "reduce_scatter"], **listed(2, 50)},
         {"name": "Simple", **listed(3, 60)},
     ]
-    for primitive, expected in (("ar", "LL"), ("bc", "LL"), ("rs", "LL"), ("ag", "Simple"), ("a2a", "Simple"), ("p2p", "Simple")):
+    for primitive, expected in (
+        ("ar", "LL"),
+        ("bc", "LL"),
+        ("rs", "LL"),
+        ("ag", "Simple"),
+        ("a2a", "Simple"),
+        ("p2p", "Simple"),
+    ):
         where = fabric(star(8) | {"protocols": scoped})
         numbers = {"ar": (1, 40), "bc": (2, 50), "rs": (2, 50)}.get(primitive, (3, 60))
         found = rows(where, primitive, 1e6)
@@ -355,7 +465,9 @@ def test_scopes() -> None:
 
 
 def test_levels_keep_what_they_add_to_the_first() -> None:
-    tier = fabric(clos(16, (4, 2.0), (8, 5.0), (16, 9.0, 2)) | {"protocols": protocols(LL=listed(0.5, 10))}).tiers[0]
+    tier = fabric(
+        clos(16, (4, 2.0), (8, 5.0), (16, 9.0, 2)) | {"protocols": protocols(LL=listed(0.5, 10))}
+    ).tiers[0]
     assert isinstance(tier, ClosTier)
     assert tier.protocols is not None
     under = tier_under(tier, tier.library.protocols[0], 16)
@@ -364,16 +476,26 @@ def test_levels_keep_what_they_add_to_the_first() -> None:
     assert [level.alpha for level in under.levels] == pytest.approx([0.5e-6, 3.5e-6, 7.5e-6])
     assert [level.oversubscription for level in under.levels] == [1, 1, 2]
     assert under.bandwidth == 10e9
-    assert tier_under(tier, tier.library.protocols[0]._replace(step_s=0.0), 16).levels == tier.levels
+    assert (
+        tier_under(tier, tier.library.protocols[0]._replace(step_s=0.0), 16).levels == tier.levels
+    )
 
 
 def test_a_switch_that_computes_under_one_protocol_alone() -> None:
     fast = switch(0.1, protocols=["Simple"])
     where = fabric(three(star(8, in_network=fast)), clos(4, alpha=1.0))
-    plain = fabric(with_numbers(star(8, in_network=switch(0.1)), NCCL["Simple"]), clos(4, alpha=1.0), launch_overhead="8us")
+    plain = fabric(
+        with_numbers(star(8, in_network=switch(0.1)), NCCL["Simple"]),
+        clos(4, alpha=1.0),
+        launch_overhead="8us",
+    )
     for size in (1e3, 1e9):
-        found = {row.algorithm: row for row in colltool.price(where, "ar", size=size, ranks=8).results}
-        alone = {row.algorithm: row for row in colltool.price(plain, "ar", size=size, ranks=8).results}
+        found = {
+            row.algorithm: row for row in colltool.price(where, "ar", size=size, ranks=8).results
+        }
+        alone = {
+            row.algorithm: row for row in colltool.price(plain, "ar", size=size, ranks=8).results
+        }
         assert found["in-network"].protocol == "Simple"
         assert found["in-network"].total_s == pytest.approx(alone["in-network"].total_s)
         assert found["ring"].protocol == ("LL" if size < 1e6 else "Simple")
@@ -383,9 +505,13 @@ def test_a_switch_that_computes_under_one_protocol_alone() -> None:
         assert composed.total_s == pytest.approx(rows(plain, "ar", size, [title])[title].total_s)
     winners = colltool.crossover(where, "ar", ranks=8).winners
     for size in GRID[::5]:
-        assert winner_at(winners, size)[1] == colltool.price(where, "ar", size=size, ranks=8).best.protocol
+        assert (
+            winner_at(winners, size)[1]
+            == colltool.price(where, "ar", size=size, ranks=8).best.protocol
+        )
     only = fabric(
-        star(8, in_network=fast) | {"protocols": [*protocols(Simple=NCCL["Simple"]), {"name": "LL", "primitives": ["ar"]}]}
+        star(8, in_network=fast)
+        | {"protocols": [*protocols(Simple=NCCL["Simple"]), {"name": "LL", "primitives": ["ar"]}]}
     )
     result = colltool.price(only, "ar", size=1e6)
     assert "in-network" not in {row.algorithm for row in result.results}
@@ -405,13 +531,19 @@ def test_a_local_copy_adds_the_own_share_and_no_count(primitive: str, sizes: Any
             for extra in ({"local_copy": "200GB/s"}, {})
         )
         before = rows(without, primitive, sizes, phases="sequential")
-        expected = sizes / without.ranks / 200e9 if primitive in ("ar", "ag", "rs", "a2a") else 0 * sizes
-        for title, row in rows(with_copy, primitive, sizes, list(before), phases="sequential").items():
+        expected = (
+            sizes / without.ranks / 200e9 if primitive in ("ar", "ag", "rs", "a2a") else 0 * sizes
+        )
+        for title, row in rows(
+            with_copy, primitive, sizes, list(before), phases="sequential"
+        ).items():
             old = before[title]
             assert row.total_s - old.total_s == pytest.approx(expected, rel=1e-6, abs=1e-18)
             assert (row.n_alpha, row.alpha_s) == (old.n_alpha, old.alpha_s)
             assert row.n_beta == old.n_beta
-            assert [phase.n_alpha for phase in row.phases[: len(old.phases)]] == [phase.n_alpha for phase in old.phases]
+            assert [phase.n_alpha for phase in row.phases[: len(old.phases)]] == [
+                phase.n_alpha for phase in old.phases
+            ]
             own = [phase for phase in row.phases if phase.label == "own share"]
             assert len(own) == (primitive in ("ar", "ag", "rs", "a2a"))
             for phase in own:
@@ -426,11 +558,15 @@ def test_streamed_phases_may_hide_a_local_copy() -> None:
         plain = [star(8, 1.0, inside), clos(4, alpha=1.0)]
         copied = [tier | {"protocols": [{"name": "LL", "local_copy": "100GB/s"}]} for tier in plain]
         before, after = (
-            rows(fabric(*tiers), "ar", 1e9, ["hierarchical:ring/ring"], phases="pipelined") for tiers in (plain, copied)
+            rows(fabric(*tiers), "ar", 1e9, ["hierarchical:ring/ring"], phases="pipelined")
+            for tiers in (plain, copied)
         )
         more = {title: after[title].total_s - row.total_s for title, row in before.items()}
         own = 1e9 / 32 / 100e9
-        expected = {"hierarchical (ring / ring)": own, "hierarchical (ring / ring, pipelined)": 0.0 if hidden else own}
+        expected = {
+            "hierarchical (ring / ring)": own,
+            "hierarchical (ring / ring, pipelined)": 0.0 if hidden else own,
+        }
         assert more == pytest.approx(expected, abs=1e-15)
 
 
@@ -440,7 +576,11 @@ GRID = [10 ** (step / 4) for step in range(0, 45)]
 
 
 def winner_at(winners: Any, size: float) -> tuple[str, str]:
-    (found,) = [one for one in winners if one.from_bytes <= size and (one.to_bytes is None or size < one.to_bytes)]
+    (found,) = [
+        one
+        for one in winners
+        if one.from_bytes <= size and (one.to_bytes is None or size < one.to_bytes)
+    ]
     return found.algorithm, found.protocol
 
 
@@ -455,7 +595,8 @@ def test_winners_are_the_best_prices(where: Fabric, primitive: str, model: dict[
     for size in GRID[:: 4 if "pipelining" in model else 1]:
         best = colltool.price(where, primitive, size=size, **model).best
         algorithm, protocol = winner_at(winners, size)
-        if (algorithm, protocol) != (best.title, best.protocol):  # a border within rounding of a size
+        # a border within rounding of a size
+        if (algorithm, protocol) != (best.title, best.protocol):
             row = rows(where, primitive, size, [algorithm], **model)[algorithm]
             assert row.total_s == pytest.approx(best.total_s, rel=1e-9)
 
@@ -463,9 +604,15 @@ def test_winners_are_the_best_prices(where: Fabric, primitive: str, model: dict[
 @pytest.mark.parametrize("model", [{}, {"pipelining": "optimal", "phases": "sequential"}], ids=str)
 @pytest.mark.parametrize(
     ("where", "names"),
-    [(ONE, ["ring", "tree"]), (TWO, ["hierarchical:ring/ring", "multi-rail-ring"]), (ONE, ["ring", "two-shot"])],
+    [
+        (ONE, ["ring", "tree"]),
+        (TWO, ["hierarchical:ring/ring", "multi-rail-ring"]),
+        (ONE, ["ring", "two-shot"]),
+    ],
 )
-def test_crossings_are_confirmed_by_prices(where: Fabric, names: list[str], model: dict[str, Any]) -> None:
+def test_crossings_are_confirmed_by_prices(
+    where: Fabric, names: list[str], model: dict[str, Any]
+) -> None:
     (pair,) = colltool.crossover(where, "ar", algorithms=names, **model).pairs
 
     def faster(size: float) -> str:
@@ -474,10 +621,15 @@ def test_crossings_are_confirmed_by_prices(where: Fabric, names: list[str], mode
 
     seen = [faster(size) for size in GRID]
     for crossing in pair.crossings:
-        assert (faster(crossing.bytes / 1.001), faster(crossing.bytes * 1.001)) == (crossing.faster_below, crossing.faster_above)
+        assert (faster(crossing.bytes / 1.001), faster(crossing.bytes * 1.001)) == (
+            crossing.faster_below,
+            crossing.faster_above,
+        )
     changes = [(below, above) for below, above in pairwise(seen) if below != above]
     assert [
-        (crossing.faster_below, crossing.faster_above) for crossing in pair.crossings if 1 < crossing.bytes < GRID[-1]
+        (crossing.faster_below, crossing.faster_above)
+        for crossing in pair.crossings
+        if 1 < crossing.bytes < GRID[-1]
     ] == changes
     assert pair.dominates == (None if pair.crossings else seen[0])
     assert pair.approximations == {}  # of one α and one bandwidth
@@ -486,26 +638,40 @@ def test_crossings_are_confirmed_by_prices(where: Fabric, names: list[str], mode
 @pytest.mark.parametrize("model", [{}, {"pipelining": "optimal"}], ids=str)
 @pytest.mark.parametrize(
     ("where", "names"),
-    [(ONE, ["ring"]), (ONE, ["ring", "double-binary-tree", "two-shot"]), (TWO, ["multi-rail-ring", "hierarchical"]),
-     (TWO, ["hierarchical:ring/ring", "hierarchical:direct/ring"])],
-)  # fmt: skip
+    [
+        (ONE, ["ring"]),
+        (ONE, ["ring", "double-binary-tree", "two-shot"]),
+        (TWO, ["multi-rail-ring", "hierarchical"]),
+        (TWO, ["hierarchical:ring/ring", "hierarchical:direct/ring"]),
+    ],
+)
 def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[str, Any]) -> None:
     found = winners(Candidates(place(where), AR, Readings(**model)), names)
     assert found[0].from_bytes == 1
     assert found[-1].to_bytes is None
     for size in GRID[::3]:
-        best = min(rows(where, "ar", size, names, **model).values(), key=lambda row: float(row.total_s))
+        best = min(
+            rows(where, "ar", size, names, **model).values(), key=lambda row: float(row.total_s)
+        )
         algorithm, protocol = winner_at(found, size)
         if (algorithm, protocol) != (best.title, best.protocol):
-            assert rows(where, "ar", size, names, **model)[algorithm].total_s == pytest.approx(best.total_s, rel=1e-9)
+            assert rows(where, "ar", size, names, **model)[algorithm].total_s == pytest.approx(
+                best.total_s, rel=1e-9
+            )
 
 
 @pytest.mark.parametrize(
-    ("overhead", "expected"), [(30.0, ["LL", "Simple"]), (31.0, ["LL", "Simple"]), (40.0, ["LL", "LL128", "Simple"])]
+    ("overhead", "expected"),
+    [(30.0, ["LL", "Simple"]), (31.0, ["LL", "Simple"]), (40.0, ["LL", "LL128", "Simple"])],
 )
 def test_three_that_meet_in_one_point(overhead: float, expected: list[str]) -> None:
-    """A ring's 1.75 M take 28, 14 and 7 us at 160 KB: with 10, 24 and 31 us before them all three take as long there."""
-    numbers = {"LL": listed(1, 10, 10), "LL128": listed(1, 20, 24), "Simple": listed(1, 40, overhead)}
+    """A ring's 1.75 M take 28, 14 and 7 us at 160 KB: with 10, 24 and 31 us before them all three
+    take as long there."""
+    numbers = {
+        "LL": listed(1, 10, 10),
+        "LL128": listed(1, 20, 24),
+        "Simple": listed(1, 40, overhead),
+    }
     where = fabric(star(8) | {"protocols": protocols(**numbers)})
     found = winners(Candidates(place(where), AR, Readings()), ["ring"])
     assert [one.protocol for one in found] == expected
@@ -515,7 +681,9 @@ def test_three_that_meet_in_one_point(overhead: float, expected: list[str]) -> N
 def test_a_balance_needs_one_alpha_and_bandwidth() -> None:
     assert colltool.crossover(ONE, "ar").balance == {}
     single = fabric(star(8) | {"protocols": protocols(LL=listed(1, 20))})
-    assert colltool.crossover(single, "ar").balance == pytest.approx(colltool.crossover(fabric(star(8, 1, 20)), "ar").balance)
+    assert colltool.crossover(single, "ar").balance == pytest.approx(
+        colltool.crossover(fabric(star(8, 1, 20)), "ar").balance
+    )
 
 
 # Commands
@@ -523,7 +691,9 @@ def test_a_balance_needs_one_alpha_and_bandwidth() -> None:
 
 @pytest.mark.parametrize("where", [ONE, TWO], ids=["one tier", "two tiers"])
 @pytest.mark.parametrize("name", [None, "ring", "hierarchical"])
-def test_breakdown_names_the_protocol_and_sums_to_the_total(where: Fabric, name: str | None) -> None:
+def test_breakdown_names_the_protocol_and_sums_to_the_total(
+    where: Fabric, name: str | None
+) -> None:
     if name == "hierarchical" and where is ONE:
         return
     result = colltool.breakdown(where, "ar", size=1e6, algorithm=name)
@@ -539,7 +709,9 @@ def test_breakdown_names_the_protocol_and_sums_to_the_total(where: Fabric, name:
 def test_explain_puts_the_numbers_of_the_fastest_in() -> None:
     (entry,) = colltool.explain("ring", "ar", fabric=ONE, size=1e6).entries
     assert entry.row == rows(ONE, "ar", 1e6, ["ring"])["ring"]
-    assert "protocol LL128" in to_text(blocks(colltool.explain("ring", "ar", fabric=ONE, size=1e6)), Screen())
+    assert "protocol LL128" in to_text(
+        blocks(colltool.explain("ring", "ar", fabric=ONE, size=1e6)), Screen()
+    )
 
 
 def test_documents_name_protocols_only_where_there_are_some() -> None:
@@ -554,18 +726,25 @@ def test_documents_name_protocols_only_where_there_are_some() -> None:
             assert ('"protocol"' in to_json(document(result))) == has
             if not hasattr(result, "bytes") or isinstance(result.bytes, float):
                 assert ("protocol" in to_text(blocks(result), Screen())) == has
-    (ring,) = document(colltool.price(ONE, "ar", size=[1e3, 1e6, 1e9], algorithms="ring"))["results"]
+    (ring,) = document(colltool.price(ONE, "ar", size=[1e3, 1e6, 1e9], algorithms="ring"))[
+        "results"
+    ]
     assert ring["protocol"] == ["LL", "LL128", "Simple"]
 
 
-@pytest.mark.parametrize("ask", [lambda: colltool.price(TWO, "ar", size=1e6), lambda: colltool.crossover(TWO, "ar")])
+@pytest.mark.parametrize(
+    "ask", [lambda: colltool.price(TWO, "ar", size=1e6), lambda: colltool.crossover(TWO, "ar")]
+)
 def test_a_document_does_not_differ_from_itself(ask: Any) -> None:
     old, new = (json.loads(to_json(document(ask()))) for _ in range(2))
     assert not diff(old, new, 0.0).moved
 
 
 def test_a_price_under_another_protocol_is_a_change() -> None:
-    old, new = (json.loads(to_json(document(colltool.price(ONE, "ar", size=1e6, algorithms="ring")))) for _ in range(2))
+    old, new = (
+        json.loads(to_json(document(colltool.price(ONE, "ar", size=1e6, algorithms="ring"))))
+        for _ in range(2)
+    )
     new["results"][0]["protocol"] = "Simple"
     assert [change.where for change in diff(old, new).changed] == ["results[ring].protocol"]
 
@@ -575,7 +754,9 @@ def test_verify_and_contention_use_the_tiers_own_numbers() -> None:
     assert colltool.verify([TWO], "ar", size=1e6) == colltool.verify([plain], "ar", size=1e6)
     assert colltool.verify([TWO], "ar", size=1e6).holds
     run = {"kind": "block", "group": 16}
-    assert colltool.contention(TWO, run, primitive="a2a") == colltool.contention(plain, run, primitive="a2a")
+    assert colltool.contention(TWO, run, primitive="a2a") == colltool.contention(
+        plain, run, primitive="a2a"
+    )
 
 
 # What the library runs
@@ -587,17 +768,28 @@ def test_only_what_the_fabric_lists_is_priced() -> None:
     assert {row.algorithm for row in result.results} == {"ring", "tree"}
     reasons = {one.algorithm: one.reason for one in result.infeasible}
     assert reasons["rabenseifner"] == "needs a power-of-two rank count, got 6"
-    assert reasons["two-shot"] == ("not among the algorithms that t1 lists for all-reduce; algorithms prices it anyway")
+    assert (
+        reasons["two-shot"]
+        == "not among the algorithms that t1 lists for all-reduce; algorithms prices it anyway"
+    )
     assert "several tiers" in reasons["hierarchical"]
     everything = colltool.price(fabric(star(6)), "ar", size=1e6)
-    priced = {row.algorithm for row in everything.results} | {one.algorithm for one in everything.infeasible}
+    priced = {row.algorithm for row in everything.results} | {
+        one.algorithm for one in everything.infeasible
+    }
     assert priced == {row.algorithm for row in result.results} | set(reasons)
-    assert colltool.price(where, "ar", size=1e6, algorithms="two-shot").results[0].algorithm == "two-shot"
+    assert (
+        colltool.price(where, "ar", size=1e6, algorithms="two-shot").results[0].algorithm
+        == "two-shot"
+    )
     assert rows(where, "ag", 1e6).keys() == rows(fabric(star(6)), "ag", 1e6).keys()
 
 
 def test_the_outermost_tier_of_the_group_says_what_runs() -> None:
-    where = fabric(star(8) | {"algorithms": {"ar": ["tree"]}}, clos(4, alpha=1.0) | {"algorithms": {"ar": ["multi-rail-ring"]}})
+    where = fabric(
+        star(8) | {"algorithms": {"ar": ["tree"]}},
+        clos(4, alpha=1.0) | {"algorithms": {"ar": ["multi-rail-ring"]}},
+    )
     assert list(rows(where, "ar", 1e6)) == ["multi-rail-ring"]
     assert [row.title for row in colltool.price(where, "ar", size=1e6, ranks=8).results] == ["tree"]
 
@@ -606,35 +798,59 @@ def test_compositions_are_listed_by_name_or_with_choices() -> None:
     outer = clos(4, alpha=1.0)
     by_name = fabric(star(6), outer | {"algorithms": {"ar": ["hierarchical"]}})
     assert rows(by_name, "ar", 1e6).keys() == {
-        title for title in rows(fabric(star(6), outer), "ar", 1e6) if title.startswith("hierarchical")
+        title
+        for title in rows(fabric(star(6), outer), "ar", 1e6)
+        if title.startswith("hierarchical")
     }
-    fixed = fabric(star(6), outer | {"algorithms": {"ar": ["hierarchical:ring/ring", "multi-rail-ring"]}})
+    fixed = fabric(
+        star(6), outer | {"algorithms": {"ar": ["hierarchical:ring/ring", "multi-rail-ring"]}}
+    )
     assert set(rows(fixed, "ar", 1e6)) == {"hierarchical (ring / ring)", "multi-rail-ring"}
-    assert {one.algorithm for one in colltool.crossover(fixed, "ar").winners} <= {"hierarchical (ring / ring)", "multi-rail-ring"}
+    assert {one.algorithm for one in colltool.crossover(fixed, "ar").winners} <= {
+        "hierarchical (ring / ring)",
+        "multi-rail-ring",
+    }
     assert "leader" in {one.algorithm for one in colltool.price(fixed, "ar", size=1e6).infeasible}
 
 
 def test_choices_that_cannot_run_on_this_group_are_passed_over() -> None:
-    names = ["hierarchical:recursive-halving/ring", "hierarchical:ring/ring/ring", "hierarchical:ring/ring"]
+    names = [
+        "hierarchical:recursive-halving/ring",
+        "hierarchical:ring/ring/ring",
+        "hierarchical:ring/ring",
+    ]
     where = fabric(star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": names}})
     assert list(rows(where, "ar", 1e6)) == ["hierarchical (ring / ring)"]
-    none = fabric(star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": [names[0], "multi-rail-ring"]}})
+    none = fabric(
+        star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": [names[0], "multi-rail-ring"]}}
+    )
     result = colltool.price(none, "ar", size=1e6)
     assert [row.algorithm for row in result.results] == ["multi-rail-ring"]
     (reason,) = [one.reason for one in result.infeasible if one.algorithm == "hierarchical"]
     assert "not what the library runs" not in reason
     with pytest.raises(ColltoolError, match="no algorithm 'rign'"):
-        fabric(star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": ["hierarchical:rign/ring", "ring"]}})
+        fabric(
+            star(6), clos(4, alpha=1.0) | {"algorithms": {"ar": ["hierarchical:rign/ring", "ring"]}}
+        )
 
 
 def test_a_group_beyond_a_listing_tier_runs_the_same_library() -> None:
-    """Inside, phases run what the tier lists for them or for the call; flat schedules of other libraries are left out."""
-    tiers = star(8, in_network=switch()) | {"algorithms": {"ar": ["ring", "in-network"], "rs": ["ring"]}}, clos(4, alpha=1.0)
+    """Inside, phases run what the tier lists for them or for the call; flat schedules of other
+    libraries are left out."""
+    tiers = (
+        star(8, in_network=switch())
+        | {"algorithms": {"ar": ["ring", "in-network"], "rs": ["ring"]}},
+        clos(4, alpha=1.0),
+    )
     listed, free = (fabric(*tiers), fabric(star(8, in_network=switch()), clos(4, alpha=1.0)))
     result = colltool.price(listed, "ar", size=1e3)
     names = {row.title for row in result.results}
     assert "two-shot" in {row.title for row in colltool.price(free, "ar", size=1e3).results}
-    assert {name.partition(" (")[2].partition(" /")[0] for name in names if name.startswith("hierarchical")} <= {
+    assert {
+        name.partition(" (")[2].partition(" /")[0]
+        for name in names
+        if name.startswith("hierarchical")
+    } <= {
         "ring",
         "in-network",
     }
@@ -649,8 +865,14 @@ def test_a_group_beyond_a_listing_tier_runs_the_same_library() -> None:
 
 def test_a_list_of_which_nothing_can_run_is_an_error() -> None:
     where = fabric(star(6) | {"algorithms": {"ar": ["rabenseifner", "hierarchical"]}})
-    for ask in (lambda: colltool.price(where, "ar", size=1e6), lambda: colltool.crossover(where, "ar")):
-        with pytest.raises(ColltoolError, match="runs on small: the fabric's algorithms list only rabenseifner, hierarchical"):
+    for ask in (
+        lambda: colltool.price(where, "ar", size=1e6),
+        lambda: colltool.crossover(where, "ar"),
+    ):
+        with pytest.raises(
+            ColltoolError,
+            match="runs on small: the fabric's algorithms list only rabenseifner, hierarchical",
+        ):
             ask()
     assert colltool.price(where, "ar", size=1e6, algorithms="ring").results
 
@@ -680,13 +902,21 @@ tiers:
 
 
 def test_set_changes_a_protocol_by_name_or_index() -> None:
-    changed = read_fabric(TEXT, "small.yaml", ["nvlink.protocols.LL.alpha=2us", "nvlink.protocols.2.bandwidth=80GB/s"])
+    changed = read_fabric(
+        TEXT, "small.yaml", ["nvlink.protocols.LL.alpha=2us", "nvlink.protocols.2.bandwidth=80GB/s"]
+    )
     found = changed.tiers[0].protocols
     assert found is not None
-    assert [(one.alpha, one.bandwidth) for one in found] == [(2e-6, 20e9), (6e-6, None), (7e-6, 80e9)]
+    assert [(one.alpha, one.bandwidth) for one in found] == [
+        (2e-6, 20e9),
+        (6e-6, None),
+        (7e-6, 80e9),
+    ]
     assert [own.protocol for own in under_protocols(place(changed), AG)] == ["Simple"]
     assert [own.protocol for own in under_protocols(place(changed), A2A)] == ["LL", "Simple"]
-    assert read_fabric(TEXT, "small.yaml", ["nvlink.algorithms.ar=[ring]"]).tiers[0].algorithms == {AR: ("ring",)}
+    assert read_fabric(TEXT, "small.yaml", ["nvlink.algorithms.ar=[ring]"]).tiers[0].algorithms == {
+        AR: ("ring",)
+    }
     assert under_protocols(place(fabric(star(8))), BC)[0].protocol == ""
 
 

@@ -14,12 +14,32 @@ from colltool.base.errors import ColltoolError
 from colltool.estimate.assumptions import DECLARED, Readings, checked, words
 
 WRONG: list[tuple[str, Any]] = [
-    ("ideal", "yes"), ("ideal", 1), ("ideal", None), ("pipelining", "some"), ("pipelining", 0), ("pipelining", -1),
-    ("pipelining", 10**400), ("pipelining", 2.5), ("pipelining", True), ("pipelining", None), ("phases", "both"),
-    ("phases", 1), ("placement", "auto"), ("placement", None), ("ring_alpha", "max"), ("ring_alpha", []), ("tree_beta", nan),
-    ("tree_beta", inf), ("tree_beta", 3), ("tree_beta", 1j), ("tree_beta", "2"), ("tree_beta", True), ("tree_beta", 10**400),
-    ("order", "up"), ("order", np.ones(2)),
-]  # fmt: skip
+    ("ideal", "yes"),
+    ("ideal", 1),
+    ("ideal", None),
+    ("pipelining", "some"),
+    ("pipelining", 0),
+    ("pipelining", -1),
+    ("pipelining", 10**400),
+    ("pipelining", 2.5),
+    ("pipelining", True),
+    ("pipelining", None),
+    ("phases", "both"),
+    ("phases", 1),
+    ("placement", "auto"),
+    ("placement", None),
+    ("ring_alpha", "max"),
+    ("ring_alpha", []),
+    ("tree_beta", nan),
+    ("tree_beta", inf),
+    ("tree_beta", 3),
+    ("tree_beta", 1j),
+    ("tree_beta", "2"),
+    ("tree_beta", True),
+    ("tree_beta", 10**400),
+    ("order", "up"),
+    ("order", np.ones(2)),
+]
 
 
 @swept(("name", "value"), WRONG)
@@ -33,7 +53,10 @@ def test_a_value_that_a_reading_cannot_have_names_it(name: str, value: Any) -> N
 
 
 def test_a_typo_is_named_with_what_was_meant() -> None:
-    with pytest.raises(ColltoolError, match="phase: no argument and no reading is called 'phase'\n  did you mean 'phases'"):
+    with pytest.raises(
+        ColltoolError,
+        match="phase: no argument and no reading is called 'phase'\n  did you mean 'phases'",
+    ):
         colltool.price("star512", "ar", size="1MB", phase="sequential")
     with pytest.raises(ColltoolError, match="did you mean 'algorithms'"):
         colltool.price("star512", "ar", size="1MB", algorithm="ring")
@@ -43,7 +66,9 @@ def test_words_of_every_reading_are_taken() -> None:
     for name in DECLARED:
         for word in words(name):
             assert getattr(checked(**{name: word}), name) == word
-    assert checked(ideal=np.bool_(True), pipelining=np.int64(4), tree_beta=np.float32(1.5)) == Readings(True, 4, tree_beta=1.5)
+    assert checked(
+        ideal=np.bool_(True), pipelining=np.int64(4), tree_beta=np.float32(1.5)
+    ) == Readings(True, 4, tree_beta=1.5)
     assert checked(phases=None, order=None) == Readings()
     assert type(checked(tree_beta=np.float32(1.5)).tree_beta) is float
 
@@ -62,22 +87,38 @@ def test_a_readings_made_by_hand_is_checked_too() -> None:
         colltool.price("star512", "ar", size="1MB", readings=Readings(placement="somewhere"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("primitive", "own"), [("ar", "sequential"), ("bc", "pipelined"), ("reduce", "pipelined")])
-def test_auto_is_the_composition_s_own_and_the_echo_says_what_is_in_force(primitive: str, own: Any) -> None:
-    auto, said = (colltool.price("dgx-h100", primitive, size="1MB", phases=phases) for phases in ("auto", own))
+@pytest.mark.parametrize(
+    ("primitive", "own"), [("ar", "sequential"), ("bc", "pipelined"), ("reduce", "pipelined")]
+)
+def test_auto_is_the_composition_s_own_and_the_echo_says_what_is_in_force(
+    primitive: str, own: Any
+) -> None:
+    auto, said = (
+        colltool.price("dgx-h100", primitive, size="1MB", phases=phases) for phases in ("auto", own)
+    )
     assert auto.model.echo()["phases"] == own
     ways = [{row.choice: row for row in one.results} for one in (auto, said)]
-    kept = {choice for choice, row in ways[0].items() if not any("phases stream" in note for note in row.notes)}
+    kept = {
+        choice
+        for choice, row in ways[0].items()
+        if not any("phases stream" in note for note in row.notes)
+    }
     assert kept
     assert all(ways[0][choice] == ways[1][choice] for choice in kept & set(ways[1]))
     assert auto.model.unusual() == said.model.unusual() == {}
     other = "pipelined" if own == "sequential" else "sequential"
-    assert colltool.price("dgx-h100", primitive, size="1MB", phases=other).model.unusual() == {"phases": other}
+    assert colltool.price("dgx-h100", primitive, size="1MB", phases=other).model.unusual() == {
+        "phases": other
+    }
 
 
 def test_the_echo_is_what_machine_output_promises() -> None:
     usual = Readings().in_force("sequential").echo()
     assert usual == {
-        "pipelining": "asymptotic", "phases": "sequential", "placement": "packed", "ring_alpha": "mean", "tree_beta": 2.0,
-    }  # fmt: skip
+        "pipelining": "asymptotic",
+        "phases": "sequential",
+        "placement": "packed",
+        "ring_alpha": "mean",
+        "tree_beta": 2.0,
+    }
     assert list(Readings(order="inner-first", ideal=True).echo()) == [*usual, "order"]

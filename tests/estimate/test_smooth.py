@@ -1,4 +1,5 @@
-"""No bus bandwidth falls by more than a tenth as the message doubles, but where the library's pick changes or rows show it."""
+"""No bus bandwidth falls by more than a tenth as the message doubles, but where the library's pick
+changes or rows show it."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def falls(name: str, primitive: str, ranks: int) -> list[tuple[float, float]]:
 def excused(name: str, primitive: str, ranks: int) -> set[float]:
     """Sizes at which rows of such a machine, on half to twice the ranks, show a fall."""
     known = [one for names, shown in EXCEPTIONS.items() if name in names for one in shown]
-    return {one.bytes for one in known if one.collective == primitive and 0.5 <= one.ranks / ranks <= 2}
+    return {
+        one.bytes for one in known if one.collective == primitive and 0.5 <= one.ranks / ranks <= 2
+    }
 
 
 @swept("primitive", PRIMITIVES, most=2)
@@ -75,14 +78,21 @@ def excused(name: str, primitive: str, ranks: int) -> set[float]:
 def test_bus_bandwidth_holds_as_the_message_doubles(name: str, primitive: str) -> None:
     counts = rank_counts(name)
     for ranks in some(counts, 3):
-        left = [fall for fall in falls(name, primitive, ranks) if fall[0] not in excused(name, primitive, ranks)]
+        left = [
+            fall
+            for fall in falls(name, primitive, ranks)
+            if fall[0] not in excused(name, primitive, ranks)
+        ]
         assert not left, f"{ranks} ranks"
 
 
 @pytest.mark.parametrize("one", [one for shown in EXCEPTIONS.values() for one in shown])
 def test_rows_show_every_exception(one: Shown) -> None:
     several = [
-        row for row in rows() if (row.source.source_id, row.collective, row.ranks) == (one.source, one.collective, one.ranks)
+        row
+        for row in rows()
+        if (row.source.source_id, row.collective, row.ranks)
+        == (one.source, one.collective, one.ranks)
     ]
     times = {float(row.bytes): row.time_s for row in several}
     assert times[one.bytes] > 2 / (1 - MOST_FALL) * times[one.bytes / 2]

@@ -1,4 +1,5 @@
-"""Every primitive on every kind of fabric, at many rank counts, under every reading: a price or a reason, never anything else."""
+"""Every primitive on every kind of fabric, at many rank counts, under every reading: a price or a
+reason, never anything else."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ MADE = {
     "mesh": fabric(mesh(5, 4)),
     "torus+clos": fabric(torus(4, 4, alpha=0.5), clos(12, (3, 2.0), (12, 6.0, 4.0))),
     "full_mesh+clos": fabric(full_mesh(8), clos(6, (2, 2.0), (6, 6.0, 3.0), in_network=HARDWARE)),
-    "three tiers": fabric(star(8, in_network=HARDWARE), full_mesh(3), clos(10, (2, 2.0), (10, 6.0, 3.0))),
+    "three tiers": fabric(
+        star(8, in_network=HARDWARE), full_mesh(3), clos(10, (2, 2.0), (10, 6.0, 3.0))
+    ),
     "ports": fabric(star(4, ports=2), clos(4, alpha=2.0, ports=3), launch_overhead="20us"),
     "dragonfly": fabric(dragonfly(2, 3, 5)),
     "mesh outside": fabric(star(4), mesh(3, 2)),
@@ -48,17 +51,47 @@ def known(name: str) -> Fabric:
 
 
 READINGS: list[dict[str, Any]] = [
-    {"pipelining": pipelining, "phases": phases, "placement": placement, "ring_alpha": ring_alpha, "ideal": ideal}
+    {
+        "pipelining": pipelining,
+        "phases": phases,
+        "placement": placement,
+        "ring_alpha": ring_alpha,
+        "ideal": ideal,
+    }
     for pipelining, phases, placement, ring_alpha, ideal in product(
-        ["asymptotic", "optimal", 5], [None, "sequential", "pipelined"], ["packed", "scattered"], ["mean", "worst"], [False, True]
+        ["asymptotic", "optimal", 5],
+        [None, "sequential", "pipelined"],
+        ["packed", "scattered"],
+        ["mean", "worst"],
+        [False, True],
     )
 ]
-OTHERS: list[dict[str, Any]] = [{"order": "outer-first"}, {"order": "inner-first"}, {"tree_beta": 1.0}]
+OTHERS: list[dict[str, Any]] = [
+    {"order": "outer-first"},
+    {"order": "inner-first"},
+    {"tree_beta": 1.0},
+]
 
 
 def some_ranks(where: Fabric) -> list[int]:
     """Rank counts that fit: small ones, every whole tier, and all."""
-    wanted = {*range(2, 18), 24, 32, 48, 64, 72, 96, 100, 128, 144, 192, 256, 512, where.ranks // 2, where.ranks}
+    wanted = {
+        *range(2, 18),
+        24,
+        32,
+        48,
+        64,
+        72,
+        96,
+        100,
+        128,
+        144,
+        192,
+        256,
+        512,
+        where.ranks // 2,
+        where.ranks,
+    }
     inside = 1
     for tier in where.tiers:
         wanted |= {inside * tier.endpoints, inside * 2, inside * 3, inside * 5}
@@ -75,7 +108,8 @@ def some_ranks(where: Fabric) -> list[int]:
 
 def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[str, Any]) -> None:
     if model.get("placement") == "scattered" and (routed(where) or where.domains):
-        model = model | {"placement": "packed"}  # refused where messages are put on links one by one
+        # refused where messages are put on links one by one
+        model = model | {"placement": "packed"}
     result = colltool.price(where, primitive, size=size, ranks=n, **model)
     assert result.results
     assert (result.ranks, result.bytes, result.primitive) == (n, size, primitive)
@@ -95,8 +129,12 @@ def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[
     for cannot in result.infeasible:
         assert len(cannot.reason) > 10
         assert "None" not in cannot.reason
-    listed = {row.algorithm for row in result.results} | {cannot.algorithm for cannot in result.infeasible}
-    every = {row.name for row in (*every_algorithm(), *every_composition()) if row.primitive is primitive}
+    listed = {row.algorithm for row in result.results} | {
+        cannot.algorithm for cannot in result.infeasible
+    }
+    every = {
+        row.name for row in (*every_algorithm(), *every_composition()) if row.primitive is primitive
+    }
     assert listed == every
 
 
@@ -104,9 +142,12 @@ def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[
 @swept("name", FABRICS, most=3)
 def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
     where = known(name)
-    turn = list(Primitive).index(primitive) % 2  # every other count: the next primitive takes those between
+    # every other count: the next primitive takes those between
+    turn = list(Primitive).index(primitive) % 2
     for number, n in enumerate(some_ranks(where)[turn::2]):
-        check(where, primitive, n, (1.0, 64e3, 1e9)[number % 3], READINGS[number * 7 % len(READINGS)])
+        check(
+            where, primitive, n, (1.0, 64e3, 1e9)[number % 3], READINGS[number * 7 % len(READINGS)]
+        )
 
 
 @swept("primitive", list(Primitive))
@@ -117,7 +158,13 @@ def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
     # A fifth of the readings each: the primitives of a fabric meet them all.
     first = FABRICS.index(name) + list(Primitive).index(primitive)
     for number, model in enumerate((READINGS + OTHERS)[first % 5 :: 5]):
-        check(where, primitive, where.ranks if number % 2 else counts[number % len(counts)], 1e6, model)
+        check(
+            where,
+            primitive,
+            where.ranks if number % 2 else counts[number % len(counts)],
+            1e6,
+            model,
+        )
 
 
 @pytest.mark.parametrize("primitive", list(Primitive))
@@ -127,18 +174,28 @@ def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
         for row in colltool.price(where, primitive, size=sizes).results:
             assert np.all(np.isfinite(row.total_s))
             assert np.all(np.diff(row.modelled_s) >= 0)
-            # a machine's factor is of what its library picks: times of other ways may dip by a little where it falls
+            # a machine's factor is of what its library picks: times of other ways may dip by a
+            # little where it falls
             assert np.all(np.diff(row.total_s) >= -0.06 * np.asarray(row.total_s)[:-1])
 
 
 def test_every_algorithm_runs_somewhere() -> None:
-    seen, every = set(), {(row.primitive, row.name) for row in (*every_algorithm(), *every_composition())}
+    seen, every = (
+        set(),
+        {(row.primitive, row.name) for row in (*every_algorithm(), *every_composition())},
+    )
     for where in map(known, FABRICS):
         if seen >= every:
             break
         for primitive in Primitive:
-            for n in (where.ranks, some_ranks(where)[-2] if len(some_ranks(where)) > 1 else where.ranks):
-                seen |= {(primitive, row.algorithm) for row in colltool.price(where, primitive, size=1e6, ranks=n).results}
+            for n in (
+                where.ranks,
+                some_ranks(where)[-2] if len(some_ranks(where)) > 1 else where.ranks,
+            ):
+                seen |= {
+                    (primitive, row.algorithm)
+                    for row in colltool.price(where, primitive, size=1e6, ranks=n).results
+                }
     assert seen == every
 
 
@@ -154,7 +211,9 @@ def test_crossovers_exist_everywhere(name: str) -> None:
 def test_equal_questions_get_equal_answers() -> None:
     for primitive in Primitive:
         for name in ("nvl72", "torus+clos"):
-            assert colltool.price(known(name), primitive, size=1e6) == colltool.price(known(name), primitive, size=1e6)
+            assert colltool.price(known(name), primitive, size=1e6) == colltool.price(
+                known(name), primitive, size=1e6
+            )
 
 
 @swept("name", FABRICS, most=10)
@@ -166,4 +225,6 @@ def test_sweep_of_price_lists(name: str) -> None:
     for one in listed.prices:
         assert 1 <= len(one.results) <= 2
         assert all(row.selectable for row in one.results)
-        assert one.results[0].total_s == colltool.price(known(name), "ar", size=one.bytes).best.total_s
+        assert (
+            one.results[0].total_s == colltool.price(known(name), "ar", size=one.bytes).best.total_s
+        )

@@ -1,4 +1,5 @@
-"""``in_network.eta_beta``: a number is the all-reduce's, a mapping has one by primitive, and phases of others have the tier's."""
+"""``in_network.eta_beta``: a number is the all-reduce's, a mapping has one by primitive, and phases
+of others have the tier's."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def test_a_mapping_has_one_by_primitive_under_any_of_its_names() -> None:
 
 def test_a_number_and_a_mapping_of_the_all_reduce_are_the_same() -> None:
     for primitive in ("ar", "ag", "bc"):
-        prices = [colltool.price(node(eta), primitive, size=M).results for eta in (0.5, {"all_reduce": 0.5})]
+        prices = [
+            colltool.price(node(eta), primitive, size=M).results
+            for eta in (0.5, {"all_reduce": 0.5})
+        ]
         assert prices[0] == prices[1]
 
 
@@ -51,7 +55,10 @@ def test_ideal_has_none() -> None:
 
 def test_a_phase_of_another_collective_has_the_tiers() -> None:
     both = {"all_reduce": 0.5, "all_gather": 0.6, "reduce_scatter": 0.7}
-    where = fabric(star(8, 1.0, 400.0, eta=ETA, in_network=switch(0.3, eta_beta=both)), clos(4, alpha=2.0, bw=50.0))
+    where = fabric(
+        star(8, 1.0, 400.0, eta=ETA, in_network=switch(0.3, eta_beta=both)),
+        clos(4, alpha=2.0, bw=50.0),
+    )
     (row,) = colltool.price(where, "ar", size=M, algorithms="hierarchical:in-network/ring").results
     assert {phase.eta_beta for phase in row.phases if phase.tier == "t1"} == {0.8}
     (row,) = colltool.price(where, "ag", size=M, algorithms="hierarchical:in-network/ring").results
@@ -59,8 +66,14 @@ def test_a_phase_of_another_collective_has_the_tiers() -> None:
 
 
 def test_one_primitive_can_be_overridden() -> None:
-    where = colltool.load_fabric("dgx-h100", overrides={"nvlink.in_network.eta_beta.all_gather": "0.5"})
-    assert where.tiers[0].in_network.own_eta == {"all_reduce": 0.61, "all_gather": 0.5, "reduce_scatter": 0.67}
+    where = colltool.load_fabric(
+        "dgx-h100", overrides={"nvlink.in_network.eta_beta.all_gather": "0.5"}
+    )
+    assert where.tiers[0].in_network.own_eta == {
+        "all_reduce": 0.61,
+        "all_gather": 0.5,
+        "reduce_scatter": 0.67,
+    }
 
 
 @pytest.mark.parametrize(
@@ -75,4 +88,6 @@ def test_one_primitive_can_be_overridden() -> None:
 )
 def test_what_it_may_not_be(given: Any, words: str) -> None:
     with pytest.raises(ColltoolError, match=words.replace("?", r"\?")):
-        colltool.load_fabric({"name": "f", "tiers": [star(8, 1.0, 400.0, in_network=switch(0.3, eta_beta=given))]})
+        colltool.load_fabric(
+            {"name": "f", "tiers": [star(8, 1.0, 400.0, in_network=switch(0.3, eta_beta=given))]}
+        )

@@ -29,12 +29,26 @@ def system(on: Fabric, **options: Any) -> dict[str, Any]:
 
 
 def simulated(on: Fabric, size: float, ranks: int | None = None) -> float:
-    """Seconds of an all-reduce of ``size`` bytes on every NPU, by ASTRA-sim's analytical rules: dimension by dimension in and out
-    again, a message takes its links' latencies and its bytes at bandwidth times 2^30."""
+    """Seconds of an all-reduce of ``size`` bytes on every NPU, by ASTRA-sim's analytical rules:
+    dimension by dimension in and out again, a message takes its links' latencies and its bytes at
+    bandwidth times 2^30."""
     net, how = network(on, group=ranks), system(on, group=ranks)["all-reduce-implementation"]
-    assert len({len(net["topology"]), len(how), len(net["npus_count"]), len(net["bandwidth"]), len(net["latency"])}) == 1
+    assert (
+        len(
+            {
+                len(net["topology"]),
+                len(how),
+                len(net["npus_count"]),
+                len(net["bandwidth"]),
+                len(net["latency"]),
+            }
+        )
+        == 1
+    )
     total, held = 0.0, size
-    for topology, npus, bandwidth, latency, algorithm in zip(*(net[key] for key in net), how, strict=True):
+    for topology, npus, bandwidth, latency, algorithm in zip(
+        *(net[key] for key in net), how, strict=True
+    ):
         if algorithm == "ring":
             messages = [held / npus] * (npus - 1)
         elif algorithm == "direct":
@@ -43,7 +57,9 @@ def simulated(on: Fabric, size: float, ranks: int | None = None) -> float:
             assert algorithm == "halvingDoubling"
             assert npus & (npus - 1) == 0
             messages = [held / 2**step for step in range(1, npus.bit_length())]
-        total += 2 * sum(HOPS[topology] * latency * 1e-9 + message / (bandwidth * 2**30) for message in messages)
+        total += 2 * sum(
+            HOPS[topology] * latency * 1e-9 + message / (bandwidth * 2**30) for message in messages
+        )
         held /= npus
     return total
 
@@ -73,11 +89,14 @@ def test_an_all_reduce_takes_what_colltool_says(on: Fabric, ranks: int, name: st
 
 
 def all_to_all(on: Fabric, size: float) -> float:
-    """Seconds of an all-to-all by the rules of its congestion-unaware binary: every message has the link for itself, so what is
-    sent at once takes the time of one; ``direct1`` waits for each, ``ring`` relays: n(n-1)/2 messages of M/n, one by one."""
+    """Seconds of an all-to-all by the rules of its congestion-unaware binary: every message has the
+    link for itself, so what is sent at once takes the time of one; ``direct1`` waits for each,
+    ``ring`` relays: n(n-1)/2 messages of M/n, one by one."""
     net, how = network(on), system(on)["all-to-all-implementation"]
     total = 0.0
-    for topology, npus, bandwidth, latency, algorithm in zip(*(net[key] for key in net), how, strict=True):
+    for topology, npus, bandwidth, latency, algorithm in zip(
+        *(net[key] for key in net), how, strict=True
+    ):
         messages = {"direct": 1, "direct1": npus - 1, "ring": npus * (npus - 1) // 2}[algorithm]
         total += messages * (HOPS[topology] * latency * 1e-9 + size / npus / (bandwidth * 2**30))
     return total
@@ -98,7 +117,9 @@ def test_an_all_to_all_takes_what_colltool_says(on: Fabric, name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 8), (4, 4), (3, 5), (2, 4), (7,)])
-def test_a_torus_is_said_to_relay_an_all_to_all_and_how_much_too_slow_that_is(shape: tuple[int, ...]) -> None:
+def test_a_torus_is_said_to_relay_an_all_to_all_and_how_much_too_slow_that_is(
+    shape: tuple[int, ...],
+) -> None:
     on = fabric(torus(*shape))
     (row,) = price(on, A2A, 1e15, only=["dim-by-dim"]).results
     ratio = all_to_all(on, 1e15) / float(row.total_s)
@@ -117,7 +138,10 @@ def test_rings_of_two_relay_nothing() -> None:
     [
         (fabric(star(8), clos(8, alpha=2)), "ends with an error on more than one dimension"),
         (fabric(torus(2)), "ends with an error on a Ring of 2"),
-        (fabric(star(8)), "is 1.9 to 3.1 times off for all-reduce, all-gather and reduce-scatter on a Switch"),
+        (
+            fabric(star(8)),
+            "is 1.9 to 3.1 times off for all-reduce, all-gather and reduce-scatter on a Switch",
+        ),
         (fabric(full_mesh(8)), "these numbers are for it"),
     ],
 )
@@ -139,15 +163,23 @@ def test_the_size_below_which_one_protocol_misleads() -> None:
         {"name": "Simple", "launch_overhead": "20us", "alpha": "2us", "bandwidth": "100GB/s"},
     ]
     on = fabric(star(6, protocols=listed))
-    slow, fast = (price(on, AR, 1.0, only=["ring"]).results[0], price(on, AR, 1e9, only=["ring"]).results[0])
+    slow, fast = (
+        price(on, AR, 1.0, only=["ring"]).results[0],
+        price(on, AR, 1e9, only=["ring"]).results[0],
+    )
     assert (slow.protocol, fast.protocol) == ("LL", "Simple")
     (said,) = [note for note in to_know(on) if "mislead" in note]
     assert said.startswith(
         "below 375 KB they mislead: an all-reduce is faster there under LL"
     )  # 25 us / (10/6 (1/20 - 1/100) ns)
     assert said.endswith("for the smallest messages 2.7x as fast")  # 40 us and 15 us
-    assert [price(on, AR, size, only=["ring"]).results[0].protocol for size in (374e3, 376e3)] == ["LL", "Simple"]
-    assert not [note for note in to_know(fabric(star(6, protocols=listed[1:]))) if "mislead" in note]
+    assert [price(on, AR, size, only=["ring"]).results[0].protocol for size in (374e3, 376e3)] == [
+        "LL",
+        "Simple",
+    ]
+    assert not [
+        note for note in to_know(fabric(star(6, protocols=listed[1:]))) if "mislead" in note
+    ]
 
 
 def test_bandwidth_is_in_gibibytes_and_a_switch_is_two_links() -> None:
@@ -220,7 +252,8 @@ def test_of_several_protocols_the_one_with_most_bandwidth() -> None:
 
 
 def test_across_tiers_the_product_of_bandwidths_decides() -> None:
-    """The outer tier, the slowest, lists none: the least bandwidth of the two is the same under both."""
+    """The outer tier, the slowest, lists none: the least bandwidth of the two is the same under
+    both."""
     protocols = [{"name": "fast", "bandwidth": "50GB/s"}, {"name": "wide", "bandwidth": "100GB/s"}]
     text = astra_sim(fabric(star(8, protocols=protocols), clos(8, alpha=2, bw=25.0)))["network.yml"]
     assert "protocol wide, the one" in text
@@ -233,10 +266,15 @@ def test_of_equal_protocols_the_last_one() -> None:
 
 
 def test_numbers_are_said_to_be_all_reduces_where_lists_differ() -> None:
-    own = [{"name": "wide", "primitives": ["all_reduce"]}, {"name": "wide", "alpha": "9us", "primitives": ["all_gather"]}]
+    own = [
+        {"name": "wide", "primitives": ["all_reduce"]},
+        {"name": "wide", "alpha": "9us", "primitives": ["all_gather"]},
+    ]
     text = astra_sim(fabric(star(8, protocols=own)))["network.yml"]
     assert "protocol wide as listed for all-reduce" in text
-    assert "as listed" not in astra_sim(fabric(star(8, protocols=[{"name": "wide"}])))["network.yml"]
+    assert (
+        "as listed" not in astra_sim(fabric(star(8, protocols=[{"name": "wide"}])))["network.yml"]
+    )
 
 
 def test_a_shard_that_is_no_whole_number_is_rounded_up_and_said_to_be() -> None:
@@ -250,7 +288,11 @@ def test_a_shard_that_is_no_whole_number_is_rounded_up_and_said_to_be() -> None:
     ("on", "ranks", "message"),
     [
         (fabric(star(8), clos(8, (4, 2), (8, 2, 2))), 64, "'t2' is oversubscribed 2:1"),
-        (fabric(star(8), clos(8, (4, 2), (8, 8))), 64, r"levels of 't2' with different alpha \(l1, l2\)"),
+        (
+            fabric(star(8), clos(8, (4, 2), (8, 8))),
+            64,
+            r"levels of 't2' with different alpha \(l1, l2\)",
+        ),
         (fabric(mesh(4, 4)), 16, "'t1' is an open 4x4 here"),
         (fabric(torus(4, 4)), 3, "'t1' is an open 3 here"),
         (fabric(torus(2, 2, 2, 2, 2)), 32, "has 5 dimensions"),
@@ -270,4 +312,7 @@ def test_a_group_below_the_uneven_level_is_fine(ranks: int) -> None:
 
 @pytest.mark.parametrize("primitive", [AR, AG, RS, A2A])
 def test_no_algorithm_needs_a_power_of_two_that_is_not_there(primitive: Primitive) -> None:
-    assert "halvingDoubling" not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.spoken}-implementation"]
+    assert (
+        "halvingDoubling"
+        not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.spoken}-implementation"]
+    )

@@ -21,20 +21,31 @@ from tests.chakra_proto import read_all
 from tests.cli.conftest import run as command
 
 MODEL = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 4096, "vocab": 32000, "tied": True}
-JOB: dict[str, Any] = {"name": "small", "model": MODEL, "device": "h100", "stack": "megatron", "sequence": 2048}
+JOB: dict[str, Any] = {
+    "name": "small",
+    "model": MODEL,
+    "device": "h100",
+    "stack": "megatron",
+    "sequence": 2048,
+}
 
 
 @cache
 def planned(tp: int, pp: int, ranks: int = 16) -> Plan:
     batch = {"global": 16, "micro": 1}
-    return colltool.plan({**JOB, "layout": {"tp": tp, "pp": pp, "dp": "auto"}, "batch": batch}, "dgx-h100", ranks)
+    return colltool.plan(
+        {**JOB, "layout": {"tp": tp, "pp": pp, "dp": "auto"}, "batch": batch}, "dgx-h100", ranks
+    )
 
 
 @cache
 def read(tp: int, pp: int) -> tuple[dict[str, list[int]], list[list[ChakraNode]]]:
     files = chakra(planned(tp, pp))
     groups = json.loads(files.pop("comm_groups.json"))
-    return groups, [list(decoded(BytesIO(files[f"workload.{rank}.et"]), "x").nodes) for rank in range(len(files))]
+    return groups, [
+        list(decoded(BytesIO(files[f"workload.{rank}.et"]), "x").nodes)
+        for rank in range(len(files))
+    ]
 
 
 layouts = pytest.mark.parametrize(("tp", "pp"), [(1, 1), (4, 1), (2, 4)])
@@ -43,7 +54,11 @@ layouts = pytest.mark.parametrize(("tp", "pp"), [(1, 1), (4, 1), (2, 4)])
 @layouts
 def test_durations_are_those_of_the_plan(tp: int, pp: int) -> None:
     plan, (_, ranks) = planned(tp, pp), read(tp, pp)
-    works = sum(part.exposed_s for part in plan.parts if part.name in ("compute", "optimizer", "overlap slows compute"))
+    works = sum(
+        part.exposed_s
+        for part in plan.parts
+        if part.name in ("compute", "optimizer", "overlap slows compute")
+    )
     wanted: dict[str, float] = defaultdict(float)
     for one in plan.collectives:
         if one.paces:
@@ -51,7 +66,9 @@ def test_durations_are_those_of_the_plan(tp: int, pp: int) -> None:
     for rank in (0, len(ranks) - 1):
         took: dict[str, float] = defaultdict(float)
         for node in ranks[rank]:
-            took["" if node.type == "COMP_NODE" else node.name.split()[0]] += node.duration_us * 1e-6
+            took["" if node.type == "COMP_NODE" else node.name.split()[0]] += (
+                node.duration_us * 1e-6
+            )
         assert took.pop("") == pytest.approx(works, abs=2e-6)
         for name in wanted.keys() - {"pp"}:
             assert took[name] == pytest.approx(wanted[name], abs=2e-6), name
@@ -59,7 +76,8 @@ def test_durations_are_those_of_the_plan(tp: int, pp: int) -> None:
 
 @layouts
 def test_ranks_of_a_group_call_the_same(tp: int, pp: int) -> None:
-    """Each collective is called by every member of its group with the same kind and size, each message sent is received."""
+    """Each collective is called by every member of its group with the same kind and size, each
+    message sent is received."""
     groups, ranks = read(tp, pp)
     seen: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
     messages: Counter[tuple[Any, ...]] = Counter()
@@ -120,7 +138,17 @@ def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_writes_a_file_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    line = ("export", "chakra", "llama3-8b", "-f", "dgx-h100", "-n", "8", "--job-set", "batch.global=8")
+    line = (
+        "export",
+        "chakra",
+        "llama3-8b",
+        "-f",
+        "dgx-h100",
+        "-n",
+        "8",
+        "--job-set",
+        "batch.global=8",
+    )
     ran = command(*line, "-o", "step")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("8 traces and comm_groups.json: ")

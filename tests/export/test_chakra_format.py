@@ -1,4 +1,5 @@
-"""Chakra's bytes: the protobuf library reads what we write, and we read what it writes; hostile bytes are refused."""
+"""Chakra's bytes: the protobuf library reads what we write, and we read what it writes; hostile
+bytes are refused."""
 
 from __future__ import annotations
 
@@ -12,14 +13,27 @@ from colltool.export.chakra_format import ChakraNode, decoded, encoded
 from tests.chakra_proto import AttributeProto, Node, read_all, value_of, write_all
 
 NODES = [
-    ChakraNode(0, "forward", "COMP_NODE", start_us=5, duration_us=1_234_567, attributes={"is_cpu_op": False, "num_ops": 2**40}),
+    ChakraNode(
+        0,
+        "forward",
+        "COMP_NODE",
+        start_us=5,
+        duration_us=1_234_567,
+        attributes={"is_cpu_op": False, "num_ops": 2**40},
+    ),
     ChakraNode(
         1,
         "grädients",
         "COMM_COLL_NODE",
         (0,),
         (0, 300),
-        attributes={"comm_type": 0, "comm_size": 2**33, "pg_name": "7", "share": 0.25, "comm_tag": 9},
+        attributes={
+            "comm_type": 0,
+            "comm_size": 2**33,
+            "pg_name": "7",
+            "share": 0.25,
+            "comm_tag": 9,
+        },
     ),
     ChakraNode(2**40, "", "COMM_SEND_NODE"),
 ]
@@ -29,23 +43,52 @@ def test_the_library_reads_what_we_write() -> None:
     head, nodes = read_all(encoded(NODES, {"world": 8}))
     assert (head.version, head.attr[0].int64_val) == ("0.0.4", 8)
     for theirs, ours in zip(nodes, NODES, strict=True):
-        assert (theirs.id, theirs.name, chakra_format.NODE_TYPES[theirs.type]) == (ours.id, ours.name, ours.type)
-        assert (tuple(theirs.ctrl_deps), tuple(theirs.data_deps)) == (ours.ctrl_deps, ours.data_deps)
-        assert (theirs.start_time_micros, theirs.duration_micros) == (ours.start_us, ours.duration_us)
+        assert (theirs.id, theirs.name, chakra_format.NODE_TYPES[theirs.type]) == (
+            ours.id,
+            ours.name,
+            ours.type,
+        )
+        assert (tuple(theirs.ctrl_deps), tuple(theirs.data_deps)) == (
+            ours.ctrl_deps,
+            ours.data_deps,
+        )
+        assert (theirs.start_time_micros, theirs.duration_micros) == (
+            ours.start_us,
+            ours.duration_us,
+        )
         assert {one.name: value_of(theirs, one.name) for one in theirs.attr} == ours.attributes
     kinds = {one.name: one.WhichOneof("value") for one in nodes[1].attr}
-    assert kinds["comm_type"] == kinds["comm_size"] == "int64_val"  # where Chakra's first feeder looks
+    # where Chakra's first feeder looks
+    assert kinds["comm_type"] == kinds["comm_size"] == "int64_val"
     assert kinds["comm_tag"] == "int32_val"
 
 
 def test_we_read_what_the_library_writes() -> None:
-    kinds = {"double_val": 0.1, "float_val": 0.5, "int32_val": -3, "int64_val": -(2**40), "uint32_val": 7, "uint64_val": 2**63,
-             "sint32_val": -5, "sint64_val": -(2**50), "bool_val": True, "string_val": "x"}  # fmt: skip
-    attributes = [AttributeProto(name=kind, doc_string="said", **{kind: value}) for kind, value in kinds.items()]
+    kinds = {
+        "double_val": 0.1,
+        "float_val": 0.5,
+        "int32_val": -3,
+        "int64_val": -(2**40),
+        "uint32_val": 7,
+        "uint64_val": 2**63,
+        "sint32_val": -5,
+        "sint64_val": -(2**50),
+        "bool_val": True,
+        "string_val": "x",
+    }
+    attributes = [
+        AttributeProto(name=kind, doc_string="said", **{kind: value})
+        for kind, value in kinds.items()
+    ]
     node = Node(id=3, name="all", type=4, ctrl_deps=[1, 2**60], duration_micros=8, attr=attributes)
     (found,) = decoded(BytesIO(write_all([node])), "x.et").nodes
     assert found.attributes == kinds
-    assert (found.id, found.type, found.ctrl_deps, found.duration_us) == (3, "COMP_NODE", (1, 2**60), 8)
+    assert (found.id, found.type, found.ctrl_deps, found.duration_us) == (
+        3,
+        "COMP_NODE",
+        (1, 2**60),
+        8,
+    )
 
 
 def test_what_we_write_we_read() -> None:

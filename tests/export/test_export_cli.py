@@ -23,7 +23,9 @@ def run_in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_the_tuner_file_goes_to_stdout_or_to_a_file(run: Run) -> None:
     shown = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8,16")
     assert (shown.code, shown.err) == (0, "")
-    written = run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "-n", "16,8", "-o", "nccl_tuner.conf")
+    written = run(
+        "export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "-n", "16,8", "-o", "nccl_tuner.conf"
+    )
     assert (written.code, written.out) == (0, "")
     assert Path("nccl_tuner.conf").read_text() == shown.out
     assert "allreduce" in shown.out
@@ -36,7 +38,10 @@ def test_a_rank_count_given_twice_writes_its_rows_once(run: Run) -> None:
 
 
 def test_env_prints_nccl_algo(run: Run) -> None:
-    assert 'NCCL_ALGO="broadcast:ring;' in run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "--env").out
+    assert (
+        'NCCL_ALGO="broadcast:ring;'
+        in run("export", "nccl-tuner", "-f", "dgx-h100", "-n", "8", "--env").out
+    )
 
 
 def test_set_reaches_the_choice(run: Run) -> None:
@@ -64,10 +69,19 @@ def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
         ("nccl-tuner -f dgx-h100 -n 8,", "error: --ranks: an empty item in '8,'"),
         ("nccl-tuner -f dgx-h100 -n 12", "error: --ranks: 12 ranks leave a domain half full"),
         ("nccl-tuner -f torus512", "error: --fabric: NCCL does not run on torus512"),
-        ("nccl-tuner -f mi300x", "error: --fabric: NCCL does not run on mi300x: 'xgmi' is a full mesh"),
-        ("nccl-tuner -f dgx-h100 --env --channels 8", "error: --channels: NCCL_ALGO does not set channels"),
+        (
+            "nccl-tuner -f mi300x",
+            "error: --fabric: NCCL does not run on mi300x: 'xgmi' is a full mesh",
+        ),
+        (
+            "nccl-tuner -f dgx-h100 --env --channels 8",
+            "error: --channels: NCCL_ALGO does not set channels",
+        ),
         ("nccl-tuner -f dgx-h100 --channels 0", "error: --channels: 0 channels are out of range"),
-        ("astra-sim -f nvl72 -o out", "error: --fabric: the group spans levels of 'ib' with different alpha"),
+        (
+            "astra-sim -f nvl72 -o out",
+            "error: --fabric: the group spans levels of 'ib' with different alpha",
+        ),
         ("astra-sim -f dgx-h100 -M 16M -o out", "error: --size: 'M' is not a unit of size"),
         ("astra-sim -f dgx-h100 -o taken", "error: taken: cannot make a folder"),
         ("astra-sim -f dgx-h100 -o new/astra", "error: new/astra: cannot make a folder"),

@@ -32,7 +32,8 @@ class Operation(NamedTuple):
 
 _LINE = re.compile(
     r"(?P<label>[a-zA-Z]\w*): "
-    r"(?:(?P<kind>send|recv) (?P<bytes>\d+)b (?P<way>to|from) (?P<peer>\d+) tag (?P<tag>\d+)|calc (?P<calc>\d+))"
+    r"(?:(?P<kind>send|recv) (?P<bytes>\d+)b (?P<way>to|from) (?P<peer>\d+) tag (?P<tag>\d+)|calc"
+    r" (?P<calc>\d+))"
 )
 _REQUIRES = re.compile(r"([a-zA-Z]\w*) requires ([a-zA-Z]\w*)")
 
@@ -40,7 +41,8 @@ Ranks = list[dict[str, tuple[Operation, list[str]]]]
 
 
 def parsed(text: str) -> Ranks:
-    """Operations and what each requires, of every rank, by the grammar of txt2bin.re: a label is defined before it is used."""
+    """Operations and what each requires, of every rank, by the grammar of txt2bin.re: a label is
+    defined before it is used."""
     lines = [line for line in text.split("\n") if line and not line.startswith("//")]
     count = int(lines.pop(0).removeprefix("num_ranks "))
     found: Ranks = []
@@ -59,7 +61,9 @@ def parsed(text: str) -> Ranks:
                 operation = Operation("calc", int(one["calc"]))
             else:
                 assert (one["kind"], one["way"]) in (("send", "to"), ("recv", "from"))
-                operation = Operation(one["kind"], int(one["bytes"]), int(one["peer"]), int(one["tag"]))
+                operation = Operation(
+                    one["kind"], int(one["bytes"]), int(one["peer"]), int(one["tag"])
+                )
                 assert operation.length > 0  # LogGOPSim charges size - 1 bytes
             found[-1][one["label"]] = operation, []
     assert len(found) == count
@@ -67,8 +71,9 @@ def parsed(text: str) -> Ranks:
 
 
 def simulated(ranks: Ranks, net: LogGP) -> int:
-    """The end of the last rank by the event loop of LogGOPSim.cpp with o = g = O = 0 and eager messages: one CPU and one NIC a
-    rank; a send takes the NIC for (s-1)G, a message arrives L later and takes the receiver's CPU and NIC for (s-1)G."""
+    """The end of the last rank by the event loop of LogGOPSim.cpp with o = g = O = 0 and eager
+    messages: one CPU and one NIC a rank; a send takes the NIC for (s-1)G, a message arrives L later
+        and takes the receiver's CPU and NIC for (s-1)G."""
     cpu, out, into = ([0] * len(ranks) for _ in range(3))
     waits = [{label: set(needs) for label, (_, needs) in rank.items()} for rank in ranks]
     posted: list[dict[tuple[int, int], list[str]]] = [defaultdict(list) for _ in ranks]
@@ -127,7 +132,9 @@ def simulated(ranks: Ranks, net: LogGP) -> int:
                 done(rank, posted[rank][key].pop(0))
             else:
                 arrived[rank][key] += 1
-    assert not any(any(keys.values()) for keys in (*posted, *arrived)), "a message without its receive"
+    assert not any(any(keys.values()) for keys in (*posted, *arrived)), (
+        "a message without its receive"
+    )
     return max(cpu)
 
 
@@ -177,12 +184,21 @@ def test_a_tree_in_segments_is_at_most_twice_as_slow() -> None:
 
 
 def test_tiers_take_the_numbers_of_the_slowest() -> None:
-    run = of(fabric(star(4, 1, 450), clos(4, alpha=5, bw=50)), "ar", "hierarchical:ring/ring", group=16)
+    run = of(
+        fabric(star(4, 1, 450), clos(4, alpha=5, bw=50)), "ar", "hierarchical:ring/ring", group=16
+    )
     text = goal(run, 1e6)
     assert "-L 500000000 " in text
     assert "-G 2000 " in text
     assert "slowest tier" in text
-    net = log_gp(of(fabric(star(4, 1, 450), clos(4, alpha=5, bw=50)), "ar", "hierarchical:ring/ring", group=16))
+    net = log_gp(
+        of(
+            fabric(star(4, 1, 450), clos(4, alpha=5, bw=50)),
+            "ar",
+            "hierarchical:ring/ring",
+            group=16,
+        )
+    )
     assert simulated(parsed(text), net) * net.unit_s > run.wire_s(1e6)
 
 
@@ -201,15 +217,23 @@ def test_what_goes_to_one_rank_in_a_step_is_one_message() -> None:
 
 
 def test_sizes_are_whole_and_never_nothing() -> None:
-    lengths = {one.length for rank in parsed(goal(of(fabric(star(8)), "ar", "ring"), 1.0)) for one, _ in rank.values()}
+    lengths = {
+        one.length
+        for rank in parsed(goal(of(fabric(star(8)), "ar", "ring"), 1.0))
+        for one, _ in rank.values()
+    }
     assert lengths == {1}
-    assert {one.bytes for step in of(fabric(star(3)), "ag", "ring").steps(100.0) for one in step} == {34}
+    assert {
+        one.bytes for step in of(fabric(star(3)), "ag", "ring").steps(100.0) for one in step
+    } == {34}
 
 
 def test_many_operations_are_joined_by_one() -> None:
     """Reading N-1 requirements for each of the next N-1 messages would be N² lines a rank."""
     ranks = parsed(goal(of(fabric(full_mesh(8, 1, 50)), "ar", "two-shot"), 8e6))
-    assert max(len(needs) for rank in ranks for one, needs in rank.values() if one.kind != "calc") == 1
+    assert (
+        max(len(needs) for rank in ranks for one, needs in rank.values() if one.kind != "calc") == 1
+    )
     assert [sum(one.kind == "calc" for one, _ in rank.values()) for rank in ranks] == [1] * 8
 
 
@@ -218,12 +242,19 @@ def test_many_operations_are_joined_by_one() -> None:
     [
         (fabric(star(8)), "ar", "rng", "no algorithm 'rng'"),
         (fabric(star(8)), "ar", "hierarchical", "hierarchical: needs a group over several tiers"),
-        (fabric(star(8)), "ar", "hierarchical:ring/ring", "hierarchical:ring/ring: needs a group over several tiers"),
+        (
+            fabric(star(8)),
+            "ar",
+            "hierarchical:ring/ring",
+            "hierarchical:ring/ring: needs a group over several tiers",
+        ),
         (fabric(star(6)), "ar", "rabenseifner", "rabenseifner: needs a power-of-two"),
         (fabric(star(8, in_network=switch())), "ar", "in-network", "works in switches or servers"),
     ],
 )
-def test_what_cannot_be_written_is_refused(on: Fabric, primitive: str, name: str, message: str) -> None:
+def test_what_cannot_be_written_is_refused(
+    on: Fabric, primitive: str, name: str, message: str
+) -> None:
     with pytest.raises(ColltoolError, match=message):
         goal(of(on, primitive, name), 1e6)
 

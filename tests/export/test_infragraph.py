@@ -1,4 +1,5 @@
-"""InfraGraph out: its own package takes it and finds the links that the fabric has; read back, it is the fabric that went out."""
+"""InfraGraph out: its own package takes it and finds the links that the fabric has; read back, it
+is the fabric that went out."""
 
 from __future__ import annotations
 
@@ -77,7 +78,16 @@ ROUTED = [
     fabric(torus(4, 3, 2)),
     fabric(mesh(2, 4, 3)),
     fabric(torus(4, 8) | {"twist": True}),
-    fabric(graph((0, 1), {"between": [1, 2], "links": 2}, (2, 3), (3, 0), (0, 2), {"between": [3, 4], "alpha": "2us"})),
+    fabric(
+        graph(
+            (0, 1),
+            {"between": [1, 2], "links": 2},
+            (2, 3),
+            (3, 0),
+            (0, 2),
+            {"between": [3, 4], "alpha": "2us"},
+        )
+    ),
     fabric(graph((0, "a"), (1, "a"), ("a", "b"), (2, "b"), (3, "b"))),
     fabric(hyperx(3, 4, links=[{"bandwidth": "50GB/s"}, {"bandwidth": "30GB/s", "alpha": "2us"}])),
     fabric(star(2), hyperx(3, 2, hosts=2, links=[{"alpha": "0.3us"}, {"alpha": "0.2us"}])),
@@ -109,7 +119,8 @@ def microseconds(_one: str, _other: str, edge: dict[str, str]) -> float:
 
 @pytest.mark.parametrize("of", ROUTED, ids=NAMES)
 def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
-    """The least latency between any two in InfraGraph's own graph is that of a message, by the links that prices run on."""
+    """The least latency between any two in InfraGraph's own graph is that of a message, by the
+    links that prices run on."""
     import networkx
 
     net, tier = graph_of(infragraph(of)), of.tiers[-1]
@@ -130,7 +141,8 @@ def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
 
 @pytest.mark.parametrize("of", [ROUTED[3], *ROUTED[5:9]], ids=[NAMES[3], *NAMES[5:9]])
 def test_cuts_are_those_of_the_prices(of: colltool.Fabric) -> None:
-    """As much can leave the endpoints of each in InfraGraph's own graph, by max-flow; of two switches cuts are coarser."""
+    """As much can leave the endpoints of each in InfraGraph's own graph, by max-flow; of two
+    switches cuts are coarser."""
     import networkx
 
     tier = of.tiers[-1]
@@ -138,8 +150,14 @@ def test_cuts_are_those_of_the_prices(of: colltool.Fabric) -> None:
     assert wires is not None
     inside, net = of.ranks // tier.endpoints, networkx.Graph()
     for one, other, edge in graph_of(infragraph(of)).edges(data=True):  # type: ignore[attr-defined]
-        port = wires.has_ports and {"xpu", "nic"} & {part.split("_")[0] for part in f"{one}.{other}".split(".")}
-        rate = float(edge["bandwidth"].split()[0]) if "bandwidth" in edge and not port else float("inf")
+        port = wires.has_ports and {"xpu", "nic"} & {
+            part.split("_")[0] for part in f"{one}.{other}".split(".")
+        }
+        rate = (
+            float(edge["bandwidth"].split()[0])
+            if "bandwidth" in edge and not port
+            else float("inf")
+        )
         net.add_edge(one, other, capacity=rate)
     for cut in wires.cuts():
         tried = net.copy()
@@ -162,7 +180,9 @@ def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:
     assert isinstance(ours, GraphWires)
     assert isinstance(theirs, GraphWires)
     assert sorted(ours.edges) == sorted(theirs.edges)
-    prices = [colltool.price(one, "ar", size="64MB", ideal=True).best.total_s for one in (went, came)]
+    prices = [
+        colltool.price(one, "ar", size="64MB", ideal=True).best.total_s for one in (went, came)
+    ]
     assert prices[0] == prices[1]
 
 
@@ -170,7 +190,10 @@ def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:
     ("of", "why"),
     [
         (ROUTED[4], "is no star: no switch joins all accelerators"),
-        (fabric(hyperx(3, 3, links=[{"bandwidth": "47.2GB/s"}, {"bandwidth": "31.5GB/s"}])), "links of 31.5, 47.2 GB/s"),
+        (
+            fabric(hyperx(3, 3, links=[{"bandwidth": "47.2GB/s"}, {"bandwidth": "31.5GB/s"}])),
+            "links of 31.5, 47.2 GB/s",
+        ),
         (fabric(graph((0, "a"), (1, "a"), (0, 1))), "links join accelerators beside its switches"),
         (ROUTED[7], "both have hosts"),
         (ROUTED[9], "without a switch"),
@@ -187,4 +210,6 @@ def test_too_many_links_are_refused_and_a_star_is_one_node(monkeypatch: pytest.M
     infragraph(fabric(star(2), full_mesh(5)))
     with pytest.raises(ColltoolError, match="more than 14 edges"):
         infragraph(fabric(star(2), full_mesh(6)))
-    assert json.loads(infragraph(fabric(star(2))))["instances"] == [{"name": "node", "device": "node", "count": 1}]
+    assert json.loads(infragraph(fabric(star(2))))["instances"] == [
+        {"name": "node", "device": "node", "count": 1}
+    ]

@@ -1,4 +1,5 @@
-"""Every shipped schedule among ranks as MSCCL's XML and in colltool's own form: read back, proved, the same messages."""
+"""Every shipped schedule among ranks as MSCCL's XML and in colltool's own form: read back, proved,
+the same messages."""
 
 from __future__ import annotations
 
@@ -57,28 +58,48 @@ def test_every_shipped_schedule_is_read_back_and_proved() -> None:
     steps = Counter[bool]()
     for own in shipped():
         back = read_msccl(msccl_xml(own), "back.xml", "back")
-        assert (back.name, back.primitive, back.ranks, back.chunks) == (own.name, own.primitive, own.ranks, own.chunks)
+        assert (back.name, back.primitive, back.ranks, back.chunks) == (
+            own.name,
+            own.primitive,
+            own.ranks,
+            own.chunks,
+        )
         assert messages(back) == messages(own), own.name
         assert len(back.batches) <= len(own.batches), own.name
         steps[len(back.batches) == len(own.batches)] += 1
-    assert steps[True] > 10 * steps[False]  # fewer where a rank that idles may send at once: trees and folds off powers of two
+    # fewer where a rank that idles may send at once: trees and folds off powers of two
+    assert steps[True] > 10 * steps[False]
 
 
 def test_dependencies_are_what_makes_it_right() -> None:
-    (own,) = (one for one in shipped() if (one.name, one.ranks, one.primitive) == ("rabenseifner", 8, AR))
+    (own,) = (
+        one for one in shipped() if (one.name, one.ranks, one.primitive) == ("rabenseifner", 8, AR)
+    )
     text = msccl_xml(own)
     assert text.count('hasdep="1"') > 8
     broken = re.sub(r'depid="\d+" deps="\d+"', 'depid="-1" deps="-1"', text)
-    with pytest.raises(ColltoolError, match=r"without the part of rank|reduced twice|dependency is missing"):
+    with pytest.raises(
+        ColltoolError, match=r"without the part of rank|reduced twice|dependency is missing"
+    ):
         read_msccl(broken, "broken.xml", "broken")
 
 
 @pytest.mark.parametrize("algorithm", ["hierarchical:ring/ring", "rabenseifner"])
 def test_what_is_exported_costs_what_it_did(algorithm: str, tmp_path: Path) -> None:
     file = str(tmp_path / "x.xml")
-    done = run("export", "msccl", "ar", "-f", "dgx-h100", "-n", "16", "--algorithm", algorithm, "-o", file)
+    done = run(
+        "export", "msccl", "ar", "-f", "dgx-h100", "-n", "16", "--algorithm", algorithm, "-o", file
+    )
     assert (done.code, done.out) == (0, "")
-    price = colltool.price("dgx-h100", "ar", size="64MB", algorithm_files=file, algorithms=algorithm, library="all", ideal=True)
+    price = colltool.price(
+        "dgx-h100",
+        "ar",
+        size="64MB",
+        algorithm_files=file,
+        algorithms=algorithm,
+        library="all",
+        ideal=True,
+    )
     first, second = price.results
     assert {first.status, second.status} == {"shipped", "own"}
     assert float(first.total_s) == pytest.approx(float(second.total_s), rel=1e-3)
@@ -93,10 +114,16 @@ def test_an_algorithm_file_is_printed() -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        ("ar -f star512 -n 8 --algorithm parameter-server", "needs switches, servers or padding besides the ranks"),
+        (
+            "ar -f star512 -n 8 --algorithm parameter-server",
+            "needs switches, servers or padding besides the ranks",
+        ),
         ("ar -f star512 -n 8 --algorithm in-network", "in-network needs switches"),
         ("ar -f star512 -n 8 --algorithm rong", "did you mean 'ring'?"),
-        ("ar -f star512 -n 8 --algorithm hierarchical", "hierarchical: needs a group over several tiers"),
+        (
+            "ar -f star512 -n 8 --algorithm hierarchical",
+            "hierarchical: needs a group over several tiers",
+        ),
         ("p2p -f star512 -n 2 --algorithm send", "is no schedule of equal chunks"),
         ("a2a -f star512 -n 512 --algorithm bruck", "bruck: 512 ranks are too many to execute"),
     ],

@@ -29,7 +29,9 @@ NODES = fabric(star(8, 1, 450), clos(4, alpha=5, bw=50))
 
 
 def given(where: Fabric, primitive: str, name: str, size: float = 8e6) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(told.simgrid_input(scheduled(where, parse_primitive(primitive), name, ideal=True), size))
+    found: dict[str, Any] = json.loads(
+        told.simgrid_input(scheduled(where, parse_primitive(primitive), name, ideal=True), size)
+    )
     return found
 
 
@@ -46,7 +48,10 @@ def test_a_ring_under_a_switch_has_two_ports_a_rank() -> None:
 
 def test_a_message_has_the_links_and_the_latency_of_the_tier_that_it_crosses() -> None:
     found = given(NODES, "ag", "direct")
-    rates = {(src, dst): {found["links"][link] for link in links} for src, dst, _, links in found["routes"]}
+    rates = {
+        (src, dst): {found["links"][link] for link in links}
+        for src, dst, _, links in found["routes"]
+    }
     waits = {(src, dst): latency for src, dst, latency, _ in found["routes"]}
     assert (rates[0, 1], waits[0, 1]) == ({450e9}, 1e-6)
     assert rates[0, 8] == {50e9}
@@ -68,7 +73,11 @@ def test_what_simgrid_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("where", "primitive", "names"),
     [
-        (fabric(star(8, 1, 50)), "ar", "ring,tree,recursive-doubling,rabenseifner,one-shot,two-shot"),
+        (
+            fabric(star(8, 1, 50)),
+            "ar",
+            "ring,tree,recursive-doubling,rabenseifner,one-shot,two-shot",
+        ),
         (fabric(full_mesh(6, 1, 50)), "a2a", "direct,pairwise"),
         (fabric(torus(4, 4)), "ar", "dim-ring"),
         (NODES, "ar", "ring,two-shot,hierarchical:ring/ring"),
@@ -77,10 +86,21 @@ def test_what_simgrid_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch)
         (colltool.load_fabric("dgx-1v"), "ar", "tacos"),
         (fabric(dragonfly(2, 3, 5, far=50)), "ag", "gateway-ring,ring"),
     ],
-    ids=["star", "mesh", "torus", "nodes", "nodes a2a", "broadcast", "links of two rates", "dragonfly"],
+    ids=[
+        "star",
+        "mesh",
+        "torus",
+        "nodes",
+        "nodes a2a",
+        "broadcast",
+        "links of two rates",
+        "dragonfly",
+    ],
 )
 def test_simgrid_finds_the_executed_time(where: Fabric, primitive: str, names: str) -> None:
-    found = colltool.verify(where, primitive, algorithms=names.split(","), size=8e6, simulator="simgrid")
+    found = colltool.verify(
+        where, primitive, algorithms=names.split(","), size=8e6, simulator="simgrid"
+    )
     assert len(found.results) == len(names.split(","))
     for one in found.results:
         assert one.time_s is not None, one.spec
@@ -89,8 +109,11 @@ def test_simgrid_finds_the_executed_time(where: Fabric, primitive: str, names: s
 
 @installed
 def test_ranks_that_are_done_early_get_in_the_way_of_the_others() -> None:
-    """Steps of pairwise cross both tiers: a price takes them one after the other, SimGrid lets each rank go on."""
-    (one,) = colltool.verify(NODES, "a2a", algorithms="pairwise", size=8e6, simulator="simgrid").results
+    """Steps of pairwise cross both tiers: a price takes them one after the other, SimGrid lets each
+    rank go on."""
+    (one,) = colltool.verify(
+        NODES, "a2a", algorithms="pairwise", size=8e6, simulator="simgrid"
+    ).results
     assert one.time_s is not None
     assert one.simulated_s is not None
     assert 1.02 < one.simulated_s / one.time_s[1] < 1.5

@@ -1,4 +1,5 @@
-"""``verify --with``: programs that stand in for the simulators read their inputs and print in the form of the real ones."""
+"""``verify --with``: programs that stand in for the simulators read their inputs and print in the
+form of the real ones."""
 
 from __future__ import annotations
 
@@ -112,10 +113,16 @@ def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, simulator: str, tex
 
 
 @pytest.mark.parametrize("name", ["ring", "rabenseifner"])
-def test_astra_sim_finds_the_executed_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_astra_sim_finds_the_executed_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
     installed(monkeypatch, tmp_path, "astra-sim", ASTRA.format(root=str(ROOT)))
     found = colltool.verify(
-        fabric(star(8, 1, 50, eta={"alpha": 2, "beta": 0.5})), "ar", algorithms=name, size=8e6, simulator="astra-sim"
+        fabric(star(8, 1, 50, eta={"alpha": 2, "beta": 0.5})),
+        "ar",
+        algorithms=name,
+        size=8e6,
+        simulator="astra-sim",
     )
     (one,) = found.results
     assert one.time_s is not None
@@ -126,9 +133,13 @@ def test_astra_sim_finds_the_executed_time(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("name", ["ring", "tree"])
-def test_htsim_finds_the_executed_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, new: bool) -> None:
+def test_htsim_finds_the_executed_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, new: bool
+) -> None:
     program(tmp_path, "htsim_ndp", HTSIM.format(new=new))  # on PATH
-    (one,) = colltool.verify(fabric(star(8, 1, 50)), "ar", algorithms=name, size=8e6, segments=1, simulator="htsim").results
+    (one,) = colltool.verify(
+        fabric(star(8, 1, 50)), "ar", algorithms=name, size=8e6, segments=1, simulator="htsim"
+    ).results
     assert one.time_s is not None
     assert one.simulated_s == pytest.approx(one.time_s[1], rel=1e-4)
 
@@ -160,9 +171,14 @@ def test_the_command_shows_both_times(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_of_simgrid_the_module_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulators, "_has_module", lambda python, module: False)
-    ran = command("verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", "simgrid")
+    ran = command(
+        "verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", "simgrid"
+    )
     assert (ran.code, ran.out) == (2, "")
-    assert "simgrid is not installed here: no python3 with the module simgrid, and COLLTOOL_SIMGRID is not set" in ran.err
+    assert (
+        "simgrid is not installed here: no python3 with the module simgrid, and COLLTOOL_SIMGRID is"
+        " not set" in ran.err
+    )
     assert "apt-get install python3-simgrid" in ran.err
 
 
@@ -171,7 +187,10 @@ def test_what_is_not_installed_is_said_with_how_to_get_it(name: str) -> None:
     ran = command("verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", name)
     assert (ran.code, ran.out) == (2, "")
     one = simulators.INSTALLATIONS[simulators.simulator_of(name)]
-    assert f"error: --with: {name} is not installed here: no {one.program} on PATH, and {one.variable} is not set" in ran.err
+    assert (
+        f"error: --with: {name} is not installed here: no {one.program} on PATH, and {one.variable}"
+        " is not set" in ran.err
+    )
     assert f"export {one.variable}=/path/to/{one.program}" in ran.err
 
 
@@ -193,14 +212,21 @@ def test_failures_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert fails("astra-sim") == "astra-sim finished no rank"
     installed(monkeypatch, tmp_path, "simgrid", "print('done')")
     assert fails("simgrid") == "simgrid said no time"
-    installed(monkeypatch, tmp_path, "simgrid", "raise ModuleNotFoundError(\"No module named 'simgrid'\")")
-    assert fails("simgrid") == "simgrid ended with code 1: ModuleNotFoundError: No module named 'simgrid'"
+    installed(
+        monkeypatch, tmp_path, "simgrid", "raise ModuleNotFoundError(\"No module named 'simgrid'\")"
+    )
+    assert (
+        fails("simgrid")
+        == "simgrid ended with code 1: ModuleNotFoundError: No module named 'simgrid'"
+    )
     installed(monkeypatch, tmp_path, "htsim", "import time; time.sleep(60)")
     monkeypatch.setattr(simulators, "LONGEST_RUN_S", 0.3)
     assert fails() == "htsim did not end within 0.3 s"
 
 
-def test_what_htsim_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_htsim_cannot_be_told_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     installed(monkeypatch, tmp_path, "htsim", HTSIM.format(new=True))
     assert fails(size=1e12) == "htsim reads sizes up to 2,147,483,647 bytes, not 250,000,000,000"
     two = fabric(star(4, 1, 450), clos(4, alpha=5, bw=50))
@@ -214,7 +240,12 @@ def test_the_matrix_of_a_ring() -> None:
     text, flows = connection_matrix(scheduled(fabric(star(3)), AR, "ring"), 3e6)
     lines = text.splitlines()
     assert flows == 12
-    assert lines[:4] == ["Nodes 16", "Connections 12", "Triggers 3", "0->1 id 1 start 0 size 1000000 recv_done_trigger 1"]
+    assert lines[:4] == [
+        "Nodes 16",
+        "Connections 12",
+        "Triggers 3",
+        "0->1 id 1 start 0 size 1000000 recv_done_trigger 1",
+    ]
     assert "0->1 id 10 trigger 3 size 1000000" in lines
     assert lines[-1] == "trigger id 3 barrier count 3"
     assert [fat_tree_nodes(n) for n in (2, 3, 16, 17, 128, 129)] == [2, 16, 16, 54, 128, 250]

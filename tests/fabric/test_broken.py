@@ -37,7 +37,9 @@ def test_a_failed_link_of_a_full_mesh_is_a_way_round() -> None:
     assert edges(broken) == {(a, b) for b in range(8) for a in range(b)} - {(0, 1)}
     whole = load_fabric(yaml.safe_load(fabric_start(tiers=MESH)))
     # the message from 0 to 1 goes over six others, a sixth each; launch 5 us, eta.beta 0.8
-    assert seconds(broken, "a2a", "direct") == pytest.approx(5e-6 + 2e-6 + (1 + 1 / 6) * 64e6 / 8 / 40e9)
+    assert seconds(broken, "a2a", "direct") == pytest.approx(
+        5e-6 + 2e-6 + (1 + 1 / 6) * 64e6 / 8 / 40e9
+    )
     assert seconds(whole, "a2a", "direct") == pytest.approx(5e-6 + 1e-6 + 64e6 / 8 / 40e9)
 
 
@@ -53,7 +55,9 @@ def test_a_failed_rank_leaves_the_others_numbered_in_a_row() -> None:
 def test_nothing_failed_costs_what_it_did() -> None:
     whole = load_fabric(yaml.safe_load(fabric_start(tiers=TORUS)))
     cut = left(TORUS, "0-1")
-    assert seconds(cut, "ag", "forest") > float(colltool.price(whole, "ag", size="64MB", algorithms="multi-ring").best.total_s)
+    assert seconds(cut, "ag", "forest") > float(
+        colltool.price(whole, "ag", size="64MB", algorithms="multi-ring").best.total_s
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What one failed part takes down, against the same Clos built cable by cable with that part cut out."""
+"""What one failed part takes down, against the same Clos built cable by cable with that part cut
+out."""
 
 from __future__ import annotations
 
@@ -29,13 +30,17 @@ class Built(NamedTuple):
 
 
 def built(plan: ClosPlan, endpoints: int, ports: int) -> Built:
-    """Endpoints fill leaves in their order; every leaf reaches every spine of its pod, every spine each switch of its plane."""
+    """Endpoints fill leaves in their order; every leaf reaches every spine of its pod, every spine
+    each switch of its plane."""
     cables: Cables = Counter()
     pods: dict[Node, int] = {}
     leaf = plan.levels[0]
     for rail in range(plan.rails):
         owners = [
-            one for one in range(endpoints) for _ in range(max(1, ports // plan.rails)) if ports > 1 or one % plan.rails == rail
+            one
+            for one in range(endpoints)
+            for _ in range(max(1, ports // plan.rails))
+            if ports > 1 or one % plan.rails == rail
         ]
         for port, owner in enumerate(owners):
             cables[("endpoint", 0, owner), ("leaf", rail, port // leaf.down_ports)] += 1
@@ -55,7 +60,8 @@ def built(plan: ClosPlan, endpoints: int, ports: int) -> Built:
 
 
 def outside(net: Built, level: str) -> dict[int, Counter[Node]]:
-    """Of each endpoint, its cables up from a level by the group they leave: its own, those of its leaf or of its pod."""
+    """Of each endpoint, its cables up from a level by the group they leave: its own, those of its
+    leaf or of its pod."""
     mine: dict[int, Counter[Node]] = {}
     rising: Counter[Node] = Counter()
     for (low, _), count in net.cables.items():
@@ -69,10 +75,16 @@ def outside(net: Built, level: str) -> dict[int, Counter[Node]]:
 
 
 def worst(net: Built, gone: list[Cables], level: str) -> tuple[int, float]:
-    """Endpoints that lose cables up from a level, and the largest share that one of them loses, over every part of a kind."""
+    """Endpoints that lose cables up from a level, and the largest share that one of them loses,
+    over every part of a kind."""
     before, found = outside(net, level), []
     for cut in gone:
-        after = outside(net._replace(cables=+Counter({ends: count - cut[ends] for ends, count in net.cables.items()})), level)
+        after = outside(
+            net._replace(
+                cables=+Counter({ends: count - cut[ends] for ends, count in net.cables.items()})
+            ),
+            level,
+        )
         lost = []
         for endpoint, groups in before.items():
             left = after.get(endpoint, Counter())
@@ -84,17 +96,31 @@ def worst(net: Built, gone: list[Cables], level: str) -> tuple[int, float]:
 
 def parts(net: Built, plan: ClosPlan, one: Failure) -> list[Cables]:
     """The cables that go with each part of a kind."""
-    level = {stage.name: name for stage, name in zip(plan.levels, ("leaf", "spine", "core"), strict=False)}[one.level]
+    level = {
+        stage.name: name
+        for stage, name in zip(plan.levels, ("leaf", "spine", "core"), strict=False)
+    }[one.level]
     into = [ends for ends in net.cables if ends[1][0] == level]
     if one.part != "switch":
         return [Counter({ends: 1}) for ends in into]
     switches = {high for _, high in into}
-    return [Counter({ends: count for ends, count in net.cables.items() if switch in ends}) for switch in sorted(switches)]
+    return [
+        Counter({ends: count for ends, count in net.cables.items() if switch in ends})
+        for switch in sorted(switches)
+    ]
 
 
-@given(st.integers(1, 12), st.sampled_from([1, 2, 4]), st.sampled_from([4, 6, 8]), st.sampled_from([1, 2]), st.booleans())
+@given(
+    st.integers(1, 12),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([4, 6, 8]),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+)
 @settings(max_examples=examples(25), deadline=None)
-def test_against_every_part_cut_out(half: int, ports: int, radix: int, rails: int, thin: bool) -> None:
+def test_against_every_part_cut_out(
+    half: int, ports: int, radix: int, rails: int, thin: bool
+) -> None:
     endpoints = 2 * half
     try:
         plan = clos_plan(endpoints, ports, radix, rails=rails, hops=(1.0 + thin,))
@@ -118,9 +144,20 @@ def test_against_every_part_cut_out(half: int, ports: int, radix: int, rails: in
 
 
 def test_one_switch_a_pod_against_one_for_each_rail() -> None:
-    """Collectives Explainer Series part 03 §1.1: 72 NICs on one switch share one failure domain; on four rails a quarter goes."""
-    alone, rails = (colltool.size_fabric(4, 144, ports_per_endpoint=72, rails=count).failures[1] for count in (1, 4))
-    assert (alone.part, alone.level, alone.nics, alone.endpoints, alone.share, alone.cut_off) == ("switch", "leaf", 72, 1, 1, 1)
+    """Collectives Explainer Series part 03 §1.1: 72 NICs on one switch share one failure domain; on
+    four rails a quarter goes."""
+    alone, rails = (
+        colltool.size_fabric(4, 144, ports_per_endpoint=72, rails=count).failures[1]
+        for count in (1, 4)
+    )
+    assert (alone.part, alone.level, alone.nics, alone.endpoints, alone.share, alone.cut_off) == (
+        "switch",
+        "leaf",
+        72,
+        1,
+        1,
+        1,
+    )
     assert (rails.part, rails.level, rails.nics, rails.endpoints, rails.share, rails.cut_off) == (
         "switch",
         "leaf",
@@ -132,24 +169,47 @@ def test_one_switch_a_pod_against_one_for_each_rail() -> None:
 
 
 def test_of_a_fabric_in_ranks() -> None:
-    lost = {(one.tier, one.part, one.level): one for one in failures_of(colltool.load_fabric("nvl72"))}
-    assert [lost["nvlink", "port", "nvlink"].cut_off, lost["nvlink", "switches", "nvlink"].cut_off] == [1, 72]
+    lost = {
+        (one.tier, one.part, one.level): one for one in failures_of(colltool.load_fabric("nvl72"))
+    }
+    assert [
+        lost["nvlink", "port", "nvlink"].cut_off,
+        lost["nvlink", "switches", "nvlink"].cut_off,
+    ] == [1, 72]
     leaf, spine = lost["ib", "switch", "leaf"], lost["ib", "switch", "spine"]
     assert (leaf.count, leaf.ranks, leaf.share, leaf.cut_off) == (32, 288, 0.25, 0)
     assert (spine.count, spine.ranks, spine.share, spine.beyond) == (16, 2304, 1 / 16, "leaf")
     (link,) = failures_of(colltool.load_fabric("torus512"))
-    assert (link.part, link.count, link.ranks, link.share) == ("link", 1536, 2, pytest.approx(1 / 6))
+    assert (link.part, link.count, link.ranks, link.share) == (
+        "link",
+        1536,
+        2,
+        pytest.approx(1 / 6),
+    )
     unsized = failures_of(colltool.load_fabric("clos-4to1"))
-    assert [one.part for one in unsized if one.tier == "fabric"] == ["NIC"], "nobody knows its switches"
+    assert [one.part for one in unsized if one.tier == "fabric"] == ["NIC"], (
+        "nobody knows its switches"
+    )
 
 
-@given(st.sampled_from(["torus", "mesh", "full_mesh"]), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 2))
+@given(
+    st.sampled_from(["torus", "mesh", "full_mesh"]),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.integers(1, 2),
+)
 @settings(max_examples=examples(30), deadline=None)
 def test_a_link_between_endpoints_cut_out(topology: str, shape: list[int], ports: int) -> None:
     """Of a lattice or a full mesh, drawn link by link."""
     places = list(product(*map(range, shape)))
     extent = {"size": len(places)} if topology == "full_mesh" else {"shape": shape}
-    tier = {"name": "net", "topology": topology, "alpha": "1us", "bandwidth": "1GB/s", "ports": ports, **extent}
+    tier = {
+        "name": "net",
+        "topology": topology,
+        "alpha": "1us",
+        "bandwidth": "1GB/s",
+        "ports": ports,
+        **extent,
+    }
     links = {
         frozenset((one, other))
         for one, other in product(places, repeat=2)
@@ -162,24 +222,43 @@ def test_a_link_between_endpoints_cut_out(topology: str, shape: list[int], ports
         return
     (one,) = found
     cut_off = max(sum(met[place] * ports == 1 for place in link) for link in links)
-    assert (one.part, one.count, one.share, one.cut_off) == ("link", len(links) * ports, 1 / (min(met.values()) * ports), cut_off)
+    assert (one.part, one.count, one.share, one.cut_off) == (
+        "link",
+        len(links) * ports,
+        1 / (min(met.values()) * ports),
+        cut_off,
+    )
 
 
 def joined(topology: str, shape: list[int], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     apart = [(abs(a - b), size) for a, b, size in zip(one, other, shape, strict=True) if a != b]
-    near = len(apart) == 1 and (apart[0][0] == 1 or (topology == "torus" and apart[0][0] == apart[0][1] - 1))
+    near = len(apart) == 1 and (
+        apart[0][0] == 1 or (topology == "torus" and apart[0][0] == apart[0][1] - 1)
+    )
     return topology == "full_mesh" or near
 
 
 def test_a_cube_of_a_lattice_is_lost_as_a_whole() -> None:
-    """8 x 8 x 8 is eight cubes of 64 chips, and a pod of 4,096 has 56 more; 16 x 16 x 16 is all of a TPU v4 pod."""
-    for overrides, cubes, room in (([], 8, "room for 56 more"), (["ici.shape=[16,16,16]"], 64, "no room for any other")):
+    """8 x 8 x 8 is eight cubes of 64 chips, and a pod of 4,096 has 56 more; 16 x 16 x 16 is all of
+    a TPU v4 pod."""
+    for overrides, cubes, room in (
+        ([], 8, "room for 56 more"),
+        (["ici.shape=[16,16,16]"], 64, "no room for any other"),
+    ):
         where = colltool.load_fabric("tpu-v4-512", overrides)
         link, cube = failures_of(where)
         assert (link.part, link.endpoints, link.share) == ("link", 2, 1 / 6)
-        assert (cube.part, cube.count, cube.ranks, cube.cut_off, cube.share) == ("cube", cubes, 64, 64, 1.0)
+        assert (cube.part, cube.count, cube.ranks, cube.cut_off, cube.share) == (
+            "cube",
+            cubes,
+            64,
+            64,
+            1.0,
+        )
         (note,) = (one for one in fabric_facts(where).tiers[0].notes if "optical" in one)
         assert note.startswith(f"{cubes} cubes of 64")
         assert room in note
     assert [one.part for one in failures_of(colltool.load_fabric("torus512"))] == ["link"]
-    assert [one.part for one in failures_of(colltool.load_fabric("tpu-v4-512", ["ici.shape=[2,4,4]"]))] == ["link"]
+    assert [
+        one.part for one in failures_of(colltool.load_fabric("tpu-v4-512", ["ici.shape=[2,4,4]"]))
+    ] == ["link"]

@@ -61,7 +61,9 @@ def test_rates_are_read_as_everywhere() -> None:
 
 @pytest.mark.parametrize("library", ["nccl", FULL])
 def test_editors_accept_it_and_it_loads_as_it_was_written(library: Any) -> None:
-    assert not list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library)))
+    assert not list(
+        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library))
+    )
     text = fabric_text(fabric_data(with_library(library)))
     import yaml
 
@@ -69,10 +71,16 @@ def test_editors_accept_it_and_it_loads_as_it_was_written(library: Any) -> None:
 
 
 BAD = [
-    ("ncl", "library: expected nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl"),
+    (
+        "ncl",
+        "library: expected nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl",
+    ),
     ([], "library: expected nccl, rccl, mpi"),
     ({}, "library: key 'name' is missing"),
-    ({"name": "openmpi"}, "library.name: expected one of nccl, rccl, mpi, xla, mscclpp, all, got 'openmpi'"),
+    (
+        {"name": "openmpi"},
+        "library.name: expected one of nccl, rccl, mpi, xla, mscclpp, all, got 'openmpi'",
+    ),
     ({"name": "nccl", "version": "2"}, "library.version: expected a version"),
     ({"name": "nccl", "version": "2.30.7.1"}, "library.version: expected a version"),
     ({"name": "nccl", "version": "newest"}, "library.version: expected a version"),
@@ -81,9 +89,18 @@ BAD = [
     ({"name": "nccl", "cpu": "power"}, "library.cpu: expected one of intel, amd, arm"),
     ({"name": "nccl", "collnet": 1}, "library.collnet: expected true or false, got 1"),
     ({"name": "nccl", "nics": 0}, "library.nics: expected a whole number"),
-    ({"name": "nccl", "channels": {"ring": {"channels": 65, "inside": "1GB/s"}}}, "a whole number from 1 to 64, got 65"),
-    ({"name": "nccl", "channels": {"ring": {"channels": 8}}}, "library.channels.ring: key 'inside' is missing"),
-    ({"name": "nccl", "channels": {"ring": 8}}, "expected a mapping such as {channels: 8, inside: 48GB/s"),
+    (
+        {"name": "nccl", "channels": {"ring": {"channels": 65, "inside": "1GB/s"}}},
+        "a whole number from 1 to 64, got 65",
+    ),
+    (
+        {"name": "nccl", "channels": {"ring": {"channels": 8}}},
+        "library.channels.ring: key 'inside' is missing",
+    ),
+    (
+        {"name": "nccl", "channels": {"ring": 8}},
+        "expected a mapping such as {channels: 8, inside: 48GB/s",
+    ),
 ]
 
 
@@ -92,7 +109,9 @@ def test_what_is_refused_is_named(library: Any, words: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         loaded(library)
     assert words in str(caught.value)
-    assert list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library)))
+    assert list(
+        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library(library))
+    )
 
 
 def test_one_fact_can_be_set() -> None:
@@ -121,8 +140,11 @@ def test_another_library_takes_nothing_that_was_measured_of_the_own() -> None:
 
 
 def test_a_number_of_python_may_be_two_versions() -> None:
-    """2.3 and 2.30 are one number there; in a file both are read as they are written, so an editor takes them."""
-    with pytest.raises(ColltoolError, match=r"such as 2\.30 or 2\.31\.2, got 2\.3\n  put it in quotes"):
+    """2.3 and 2.30 are one number there; in a file both are read as they are written, so an editor
+    takes them."""
+    with pytest.raises(
+        ColltoolError, match=r"such as 2\.30 or 2\.31\.2, got 2\.3\n  put it in quotes"
+    ):
         loaded({"name": "nccl", "version": 2.3})
 
 
@@ -130,15 +152,34 @@ def test_a_number_of_python_may_be_two_versions() -> None:
 def test_a_version_is_the_word_that_was_written(written: str, tmp_path: Path) -> None:
     """2.30 is no number: as one it would be 2.3."""
     file = tmp_path / "node.yaml"
-    lines = ["schema: colltool.fabric/1", "name: node", "library:", "  name: nccl", f"  version: {written}", "tiers:"]
-    lines += ["  - name: nvlink", "    topology: star", "    size: 8", "    alpha: 1us", "    bandwidth: 450GB/s"]
+    lines = [
+        "schema: colltool.fabric/1",
+        "name: node",
+        "library:",
+        "  name: nccl",
+        f"  version: {written}",
+        "tiers:",
+    ]
+    lines += [
+        "  - name: nvlink",
+        "    topology: star",
+        "    size: 8",
+        "    alpha: 1us",
+        "    bandwidth: 450GB/s",
+    ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     read = load_fabric(str(file)).library_facts
-    set_alone = load_fabric(with_library("nccl"), [f"library={{name: nccl, version: {written}}}"]).library_facts
-    set_by_key = load_fabric(with_library({"name": "nccl"}), [f"library.version={written}"]).library_facts
+    set_alone = load_fabric(
+        with_library("nccl"), [f"library={{name: nccl, version: {written}}}"]
+    ).library_facts
+    set_by_key = load_fabric(
+        with_library({"name": "nccl"}), [f"library.version={written}"]
+    ).library_facts
     for facts in (read, set_alone, set_by_key):
         assert facts is not None
         assert facts.version == written.strip('"')
     assert not list(
-        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library({"name": "nccl", "version": 2.3}))
+        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(
+            with_library({"name": "nccl", "version": 2.3})
+        )
     )

@@ -1,4 +1,5 @@
-"""``planes`` of a tier: what is left with one failed, what a hashed flow gets, and the switches and losses of all planes."""
+"""``planes`` of a tier: what is left with one failed, what a hashed flow gets, and the switches and
+losses of all planes."""
 
 from __future__ import annotations
 
@@ -32,32 +33,60 @@ def best(where: Fabric, primitive: str, *, algorithm: str = "", **how: object) -
 
 @pytest.mark.parametrize("primitive", list(Primitive))
 def test_sprayed_it_is_a_port_of_what_works(primitive: Primitive) -> None:
-    for planes, bw in (({"count": 8}, 80.0), ({"count": 8, "failed": 1}, 70.0), ({"count": 2, "failed": 1}, 40.0)):
-        told, same = (colltool.price(one, primitive, size=GB).results for one in (network(**planes), network(bw)))
-        assert [(one.spec, one.total_s) for one in told] == [(one.spec, pytest.approx(one.total_s)) for one in same]
+    for planes, bw in (
+        ({"count": 8}, 80.0),
+        ({"count": 8, "failed": 1}, 70.0),
+        ({"count": 2, "failed": 1}, 40.0),
+    ):
+        told, same = (
+            colltool.price(one, primitive, size=GB).results
+            for one in (network(**planes), network(bw))
+        )
+        assert [(one.spec, one.total_s) for one in told] == [
+            (one.spec, pytest.approx(one.total_s)) for one in same
+        ]
 
 
 def test_a_hashed_flow_has_one_plane() -> None:
     pair = {"ranks": 2, "stride": 8}
     assert best(network(count=8, spread="ecmp"), "p2p", **pair) == pytest.approx(GB / 10e9)
-    assert best(network(count=8, failed=1, spread="ecmp"), "p2p", **pair) == pytest.approx(GB / 10e9)
+    assert best(network(count=8, failed=1, spread="ecmp"), "p2p", **pair) == pytest.approx(
+        GB / 10e9
+    )
     assert best(network(count=8, spread="ecmp", flows=4), "p2p", **pair) == pytest.approx(GB / 40e9)
-    assert best(network(count=8, failed=1, spread="ecmp", flows=8), "p2p", **pair) == pytest.approx(GB / 40e9)  # two share one
+    # two share one
+    assert best(network(count=8, failed=1, spread="ecmp", flows=8), "p2p", **pair) == pytest.approx(
+        GB / 40e9
+    )
 
 
 def test_messages_to_many_peers_fill_all_planes() -> None:
-    """Of 32 ranks on one switch each sends 31 messages: the fullest of eight planes has four of them."""
-    flat = {"topology": "star", "size": 32, "alpha": "1us", "bandwidth": "80GB/s", "planes": {"count": 8, "spread": "ecmp"}}
+    """Of 32 ranks on one switch each sends 31 messages: the fullest of eight planes has four of
+    them."""
+    flat = {
+        "topology": "star",
+        "size": 32,
+        "alpha": "1us",
+        "bandwidth": "80GB/s",
+        "planes": {"count": 8, "spread": "ecmp"},
+    }
     assert best(fabric(flat), "a2a", algorithm="direct") == pytest.approx(4 * GB / 32 / 10e9)
     assert best(fabric(flat), "a2a", algorithm="pairwise") == pytest.approx(31 * GB / 32 / 10e9)
 
 
 @pytest.mark.parametrize("primitive", list(Primitive))
 def test_no_price_is_below_the_bound(primitive: Primitive) -> None:
-    for planes in ({"count": 8}, {"count": 8, "failed": 3}, {"count": 8, "failed": 1, "spread": "ecmp", "flows": 3}):
+    for planes in (
+        {"count": 8},
+        {"count": 8, "failed": 3},
+        {"count": 8, "failed": 1, "spread": "ecmp", "flows": 3},
+    ):
         where = network(**planes)
         bound = float(cut_bound_of(place(where), primitive, Readings()).seconds(GB))
-        assert all(one.total_s >= bound * (1 - 1e-12) for one in colltool.price(where, primitive, size=GB).leading)
+        assert all(
+            one.total_s >= bound * (1 - 1e-12)
+            for one in colltool.price(where, primitive, size=GB).leading
+        )
 
 
 def test_schedules_hold_when_executed_and_hashing_is_not_guessed() -> None:
@@ -68,15 +97,18 @@ def test_schedules_hold_when_executed_and_hashing_is_not_guessed() -> None:
 
 
 def test_prices_say_it_by_name() -> None:
-    notes = [note for planes in ({"count": 8, "failed": 1}, {"count": 8, "spread": "ecmp"})
-             for note in colltool.price(network(**planes), "p2p", size=GB).best.notes]  # fmt: skip
+    notes = [
+        note
+        for planes in ({"count": 8, "failed": 1}, {"count": 8, "spread": "ecmp"})
+        for note in colltool.price(network(**planes), "p2p", size=GB).best.notes
+    ]
     assert any("1 of 8 planes of t2 failed: 87.5% is left" in note for note in notes)
     assert any("a message is one flow: 12.5% of the bandwidth of t2" in note for note in notes)
 
 
 def test_the_published_network_in_switches() -> None:
-    """131,072 NICs in two tiers, 8 planes of 512 T0 and 256 T1; against three tiers of 64 ports of 800G, 3/5 of the switches
-    and 2/3 of the optics a NIC (arXiv 2605.04333).
+    """131,072 NICs in two tiers, 8 planes of 512 T0 and 256 T1; against three tiers of 64 ports of
+    800G, 3/5 of the switches and 2/3 of the optics a NIC (arXiv 2605.04333).
     """
     facts = fabric_facts(load_fabric("mrc-8plane")).tiers[1]
     plan, tree = facts.sizing, fat_tree(64)
@@ -90,15 +122,24 @@ def test_the_published_network_in_switches() -> None:
 
 
 def test_what_a_port_a_nic_and_a_plane_take_down() -> None:
-    lost = {(one.part, one.level): one for one in failures_of(load_fabric("mrc-8plane")) if one.tier == "roce"}
+    lost = {
+        (one.part, one.level): one
+        for one in failures_of(load_fabric("mrc-8plane"))
+        if one.tier == "roce"
+    }
     assert (lost["port", "t0"].share, lost["NIC", "t0"].share) == pytest.approx((1 / 512, 1 / 64))
     plane = lost["plane", "t1"]
     assert (plane.count, plane.ranks, plane.share, plane.cut_off) == (8, 131_072, 1 / 8, 0)
     again = failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"]))[-1]
     assert (again.part, again.count, again.share) == ("plane", 7, pytest.approx(1 / 7))
     assert failures_of(network(count=2, failed=1))[-2].cut_off == 32
-    left = {one.part: one.share for one in failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"])) if one.tier == "roce"}
-    assert left["NIC"] == pytest.approx(1 / 64)  # 7 of the ports that work are its own, as 8 of all were
+    left = {
+        one.part: one.share
+        for one in failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"]))
+        if one.tier == "roce"
+    }
+    # 7 of the ports that work are its own, as 8 of all were
+    assert left["NIC"] == pytest.approx(1 / 64)
 
 
 SWAP = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0>1:0+ 1>0:0+"]}
@@ -107,7 +148,9 @@ SWAP = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0
 @pytest.mark.parametrize("flows", [1, 2, 3])
 def test_flows_of_a_schedule_of_ones_own_keep_to_planes(flows: int) -> None:
     where = fabric(star(2, planes={"count": 4, "failed": 1, "spread": "ecmp", "flows": flows}))
-    rows = colltool.price(where, "ar", size=GB, algorithm_files=SWAP, algorithms="recursive-doubling").results
+    rows = colltool.price(
+        where, "ar", size=GB, algorithm_files=SWAP, algorithms="recursive-doubling"
+    ).results
     swap, same = sorted(rows, key=lambda one: one.status)
     assert (swap.status, swap.total_s) == ("own", pytest.approx(same.total_s))
     assert set(same.notes) <= set(swap.notes)
@@ -126,7 +169,12 @@ def test_a_schedule_of_ones_own_with_more_peers_fills_more_planes() -> None:
 def test_a_schedule_of_ones_own_counts_in_what_works() -> None:
     """Its bytes and bandwidth are told as the same shipped schedule's."""
     where, own = fabric(star(2, planes={"count": 4, "failed": 1})), SWAP
-    rows = colltool.price(where, "ar", size=GB, algorithm_files=own, algorithms="recursive-doubling").results
+    rows = colltool.price(
+        where, "ar", size=GB, algorithm_files=own, algorithms="recursive-doubling"
+    ).results
     swap, same = (one.phases[0] for one in sorted(rows, key=lambda one: one.status))
     assert (swap.algorithm, swap.bandwidth_Bps, swap.n_beta) == ("swap", 75e9, pytest.approx(1.0))
-    assert (swap.bandwidth_Bps, swap.bandwidth_s) == (same.bandwidth_Bps, pytest.approx(same.bandwidth_s))
+    assert (swap.bandwidth_Bps, swap.bandwidth_s) == (
+        same.bandwidth_Bps,
+        pytest.approx(same.bandwidth_s),
+    )

@@ -26,25 +26,42 @@ Link = frozenset[tuple[int, ...]]
 
 
 def lattice(kind: str, shape: tuple[int, ...], **more: object) -> LatticeTier:
-    return LatticeTier.model_validate({"name": "t", "topology": kind, "shape": shape, "alpha": "1us", "bandwidth": 1e9, **more})
+    return LatticeTier.model_validate(
+        {"name": "t", "topology": kind, "shape": shape, "alpha": "1us", "bandwidth": 1e9, **more}
+    )
 
 
 def star(size: int, **more: object) -> StarTier:
-    return StarTier.model_validate({"name": "t", "topology": "star", "size": size, "alpha": "1us", "bandwidth": 1e9, **more})
+    return StarTier.model_validate(
+        {"name": "t", "topology": "star", "size": size, "alpha": "1us", "bandwidth": 1e9, **more}
+    )
 
 
 def full_mesh(size: int, **more: object) -> FullMeshTier:
     return FullMeshTier.model_validate(
-        {"name": "t", "topology": "full_mesh", "size": size, "alpha": "1us", "bandwidth": 1e9, **more}
+        {
+            "name": "t",
+            "topology": "full_mesh",
+            "size": size,
+            "alpha": "1us",
+            "bandwidth": 1e9,
+            **more,
+        }
     )
 
 
-def clos(size: int, groups: list[int], ratios: list[float] | None = None, **more: object) -> ClosTier:
+def clos(
+    size: int, groups: list[int], ratios: list[float] | None = None, **more: object
+) -> ClosTier:
     """A Clos; ``ratios`` are the oversubscriptions of the levels above the first."""
-    levels: list[dict[str, object]] = [{"name": f"l{i}", "group": group, "alpha": f"{i + 1}us"} for i, group in enumerate(groups)]
+    levels: list[dict[str, object]] = [
+        {"name": f"l{i}", "group": group, "alpha": f"{i + 1}us"} for i, group in enumerate(groups)
+    ]
     for level, ratio in zip(levels[1:], ratios or [1.0] * len(levels[1:]), strict=True):
         level["oversubscription"] = ratio
-    return ClosTier.model_validate({"name": "t", "topology": "clos", "size": size, "bandwidth": 1e9, "levels": levels, **more})
+    return ClosTier.model_validate(
+        {"name": "t", "topology": "clos", "size": size, "bandwidth": 1e9, "levels": levels, **more}
+    )
 
 
 def shipped(name: str, **over: object) -> Fabric:
@@ -54,7 +71,8 @@ def shipped(name: str, **over: object) -> Fabric:
 
 
 def links_of(kind: str, shape: tuple[int, ...]) -> set[Link]:
-    """Every link of a lattice, from each node to the next one along each axis; a pair has one link at most."""
+    """Every link of a lattice, from each node to the next one along each axis; a pair has one link
+    at most."""
     links = set()
     for node in product(*map(range, shape)):
         for axis, d in enumerate(shape):
@@ -80,33 +98,66 @@ def farthest(links: set[Link], start: tuple[int, ...]) -> int:
     return max(distance.values())
 
 
-SMALL = [(1,), (2,), (3,), (5,), (8,), (2, 2), (3, 2), (3, 3), (4, 2), (5, 4), (4, 4), (2, 2, 2), (3, 3, 3), (4, 3, 2), (4, 1, 4)]
+SMALL = [
+    (1,),
+    (2,),
+    (3,),
+    (5,),
+    (8,),
+    (2, 2),
+    (3, 2),
+    (3, 3),
+    (4, 2),
+    (5, 4),
+    (4, 4),
+    (2, 2, 2),
+    (3, 3, 3),
+    (4, 3, 2),
+    (4, 1, 4),
+]
 
 
 @swept("kind", ["torus", "mesh"])
 @swept("shape", SMALL)
-def test_a_lattice_agrees_with_the_graph_built_link_by_link(kind: str, shape: tuple[int, ...]) -> None:
+def test_a_lattice_agrees_with_the_graph_built_link_by_link(
+    kind: str, shape: tuple[int, ...]
+) -> None:
     tier, links = lattice(kind, shape), links_of(kind, shape)
     nodes = list(product(*map(range, shape)))
     degrees = [sum(node in link for link in links) for node in nodes]
     assert capabilities_of(tier).neighbours == max(degrees)
-    by_count = ", ".join(f"{degrees.count(met)} with {met}" for met in sorted(set(degrees), reverse=True))
+    by_count = ", ".join(
+        f"{degrees.count(met)} with {met}" for met in sorted(set(degrees), reverse=True)
+    )
     assert tier_facts(tier).notes == ((f"neighbours: {by_count}",) if len(set(degrees)) > 1 else ())
     assert tier_facts(tier).links == len(links)
     assert capabilities_of(tier).diameter_links == max(farthest(links, node) for node in nodes)
-    cuts = [sum(len({node[axis] < d // 2 for node in link}) == 2 for link in links) for axis, d in enumerate(shape) if d > 1]
+    cuts = [
+        sum(len({node[axis] < d // 2 for node in link}) == 2 for link in links)
+        for axis, d in enumerate(shape)
+        if d > 1
+    ]
     assert capabilities_of(tier).bisection_Bps == min(cuts, default=0) * 1e9
 
 
 def test_the_rim_of_a_mesh_has_fewer_neighbours() -> None:
     """6 inside, 5 on a face, 4 on an edge, 3 in a corner."""
-    assert tier_facts(lattice("mesh", (8, 8, 8))).notes == ("neighbours: 216 with 6, 216 with 5, 72 with 4, 8 with 3",)
+    assert tier_facts(lattice("mesh", (8, 8, 8))).notes == (
+        "neighbours: 216 with 6, 216 with 5, 72 with 4, 8 with 3",
+    )
     assert tier_facts(lattice("torus", (8, 8, 8))).notes == ()
 
 
 def test_the_cut_of_a_cube_is_the_least_of_all_balanced_cuts() -> None:
-    """Every way of splitting a 2x2x2 and a 4x2 lattice into halves, not only those along an axis."""
-    for kind, shape in [("torus", (2, 2, 2)), ("mesh", (2, 2, 2)), ("torus", (4, 2)), ("mesh", (4, 2)), ("torus", (3, 2))]:
+    """Every way of splitting a 2x2x2 and a 4x2 lattice into halves, not only those along an
+    axis."""
+    for kind, shape in [
+        ("torus", (2, 2, 2)),
+        ("mesh", (2, 2, 2)),
+        ("torus", (4, 2)),
+        ("mesh", (4, 2)),
+        ("torus", (3, 2)),
+    ]:
         nodes, links = list(product(*map(range, shape))), links_of(kind, shape)
         least = min(
             sum(len({node in half for node in link}) == 2 for link in links)
@@ -118,7 +169,10 @@ def test_the_cut_of_a_cube_is_the_least_of_all_balanced_cuts() -> None:
 
 
 # Collectives Explainer Series part 02 §1.2 (neighbours), appendix B (diameters).
-@pytest.mark.parametrize(("shape", "expected"), [((3, 3, 3), 6), ((3, 3, 4), 6), ((4, 4, 2), 5), ((2, 2, 2), 3), ((8, 1, 1), 2)])
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((3, 3, 3), 6), ((3, 3, 4), 6), ((4, 4, 2), 5), ((2, 2, 2), 3), ((8, 1, 1), 2)],
+)
 def test_neighbours_of_the_published_tori(shape: tuple[int, ...], expected: int) -> None:
     assert capabilities_of(lattice("torus", shape)).neighbours == expected
 
@@ -137,11 +191,14 @@ def test_neighbours_of_the_published_tori(shape: tuple[int, ...], expected: int)
         ("mesh", (8, 4, 4, 4), 16),
     ],
 )
-def test_diameters_of_the_published_lattices(kind: str, shape: tuple[int, ...], expected: int) -> None:
+def test_diameters_of_the_published_lattices(
+    kind: str, shape: tuple[int, ...], expected: int
+) -> None:
     assert capabilities_of(lattice(kind, shape)).diameter_links == expected
 
 
-# Collectives Explainer Series part 02 §3.6, §4.2: 2N/d_max links across a torus, half of it across a mesh.
+# Collectives Explainer Series part 02 §3.6, §4.2: 2N/d_max links across a torus, half of it across
+# a mesh.
 @pytest.mark.parametrize("shape", [(4, 4), (8, 8, 8), (32, 16), (16, 16, 16)])
 def test_bisection_of_even_lattices(shape: tuple[int, ...]) -> None:
     torus = capabilities_of(lattice("torus", shape)).bisection_Bps
@@ -149,7 +206,8 @@ def test_bisection_of_even_lattices(shape: tuple[int, ...]) -> None:
     assert capabilities_of(lattice("mesh", shape)).bisection_Bps == torus / 2
 
 
-# Collectives Explainer Series part 02 appendix B: star 2, full mesh 1, two-level Clos 4, three-level 6.
+# Collectives Explainer Series part 02 appendix B: star 2, full mesh 1, two-level Clos 4,
+# three-level 6.
 def test_diameters_of_switched_fabrics() -> None:
     assert capabilities_of(star(8)).diameter_links == 2
     assert capabilities_of(full_mesh(8)).diameter_links == 1
@@ -191,12 +249,17 @@ def test_parallel_ports_multiply_bisection_and_links_and_leave_the_rest() -> Non
     for one, three in pairs:
         a, b = tier_facts(one), tier_facts(three)
         assert (b.bisection_Bps, b.links) == (3 * a.bisection_Bps, 3 * a.links)
-        assert (b.neighbours, b.diameter_links, b.switches) == (a.neighbours, a.diameter_links, a.switches)
+        assert (b.neighbours, b.diameter_links, b.switches) == (
+            a.neighbours,
+            a.diameter_links,
+            a.switches,
+        )
 
 
 # Al-Fares et al. 2008 §3; Collectives Explainer Series part 03 appendix B.
 @pytest.mark.parametrize(
-    ("k", "endpoints", "switches", "core"), [(4, 16, 20, 4), (48, 27648, 2880, 576), (64, 65536, 5120, 1024)]
+    ("k", "endpoints", "switches", "core"),
+    [(4, 16, 20, 4), (48, 27648, 2880, 576), (64, 65536, 5120, 1024)],
 )
 def test_the_published_fat_trees(k: int, endpoints: int, switches: int, core: int) -> None:
     tree = fat_tree(k)
@@ -229,7 +292,8 @@ def test_the_smallest_fat_tree_that_holds() -> None:
 
 
 def test_the_published_superpod() -> None:
-    """Collectives Explainer Series part 03 appendix A: 32 NVL72 pods, 4 rails, 144-port switches."""
+    """Collectives Explainer Series part 03 appendix A: 32 NVL72 pods, 4 rails, 144-port
+    switches."""
     pods = rail_pods(pods=32, rails=4, nics_per_rail=18, radix=144)
     assert (pods.down_ports, pods.up_ports) == (72, 72)
     assert (pods.leaves, pods.spines, pods.cables_per_pair, pods.switches) == (8, 4, 18, 48)
@@ -237,9 +301,14 @@ def test_the_published_superpod() -> None:
     assert pods.notes == ()
 
 
-# NVIDIA DGX SuperPOD reference architecture, component table: scalable units, leaves, spines, leaf-spine cables.
-@pytest.mark.parametrize(("units", "leaves", "spines", "cables"), [(2, 16, 8, 512), (4, 32, 16, 1024)])
-def test_the_switch_counts_of_dgx_superpods(units: int, leaves: int, spines: int, cables: int) -> None:
+# NVIDIA DGX SuperPOD reference architecture, component table: scalable units, leaves, spines,
+# leaf-spine cables.
+@pytest.mark.parametrize(
+    ("units", "leaves", "spines", "cables"), [(2, 16, 8, 512), (4, 32, 16, 1024)]
+)
+def test_the_switch_counts_of_dgx_superpods(
+    units: int, leaves: int, spines: int, cables: int
+) -> None:
     pods = rail_pods(pods=32 * units, rails=8, nics_per_rail=1, radix=64)
     assert (8 * pods.leaves, 8 * pods.spines, pods.cables) == (leaves, spines, cables)
 
@@ -248,9 +317,18 @@ def test_ports_split_in_the_ratio_asked_for() -> None:
     three_to_one = rail_pods(pods=48, rails=1, nics_per_rail=1, radix=64, oversubscription=3)
     assert (three_to_one.down_ports, three_to_one.up_ports) == (48, 16)
     four_to_one = rail_pods(pods=32, rails=4, nics_per_rail=18, radix=144, oversubscription=4)
-    assert (four_to_one.down_ports, four_to_one.up_ports, four_to_one.leaves, four_to_one.spines) == (96, 24, 6, 1)
+    assert (
+        four_to_one.down_ports,
+        four_to_one.up_ports,
+        four_to_one.leaves,
+        four_to_one.spines,
+    ) == (96, 24, 6, 1)
     whole = rail_pods(pods=25, rails=4, nics_per_rail=18, radix=144)
-    assert (whole.down_ports, whole.leaves, whole.spines) == (72, 7, 4), "of equally many switches those without a split pod"
+    assert (whole.down_ports, whole.leaves, whole.spines) == (
+        72,
+        7,
+        4,
+    ), "of equally many switches those without a split pod"
 
 
 @swept("pods", range(1, 129))
@@ -263,17 +341,29 @@ def test_what_was_bought_can_be_wired(pods: int, nics: int, radix: int, ratio: i
     bought = rail_pods(pods, 2, nics, radix, ratio)
     assert bought.down_ports + bought.up_ports <= radix
     assert bought.down_ports <= ratio * bought.up_ports
-    assert bought.leaves * bought.down_ports >= pods * nics > (bought.leaves - 1) * bought.down_ports
+    assert (
+        bought.leaves * bought.down_ports >= pods * nics > (bought.leaves - 1) * bought.down_ports
+    )
     if bought.leaves > 1:
         assert bought.spines * bought.cables_per_pair == bought.up_ports
         assert bought.leaves * bought.cables_per_pair <= radix
     assert bought.switches == 2 * (bought.leaves + bought.spines)
-    rounded = pods * nics % bought.down_ports or bought.leaves * bought.up_ports != bought.spines * radix
+    rounded = (
+        pods * nics % bought.down_ports or bought.leaves * bought.up_ports != bought.spines * radix
+    )
     assert bool(bought.notes) >= bool(rounded)
 
 
 @pytest.mark.parametrize(
-    "bad", [{"pods": 0}, {"rails": 0}, {"nics_per_rail": -1}, {"radix": 0}, {"radix": 1}, {"oversubscription": 0.5}]
+    "bad",
+    [
+        {"pods": 0},
+        {"rails": 0},
+        {"nics_per_rail": -1},
+        {"radix": 0},
+        {"radix": 1},
+        {"oversubscription": 0.5},
+    ],
 )
 def test_impossible_rails_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ColltoolError):
@@ -300,7 +390,8 @@ def test_facts_of_the_shipped_superpod() -> None:
 
 
 def test_facts_of_a_clos_without_sizing() -> None:
-    """1024 NICs, as many links from leaf to spine, a quarter as many to the core; the radix is not given."""
+    """1024 NICs, as many links from leaf to spine, a quarter as many to the core; the radix is not
+    given."""
     fabric = fabric_facts(shipped("clos-4to1"))
     assert fabric.switches is None
     facts = fabric.tiers[1]
@@ -323,10 +414,14 @@ def test_sizing_that_does_not_fit_is_a_note() -> None:
     assert (ib.sizing.leaves, ib.sizing.down_ports, ib.sizing.up_ports) == (8, 72, 18)
     assert ib.misfits == ("a leaf of 144 ports has room for 6 endpoints, the level 'leaf' has 4",)
     assert ib.sizing.notes == ("leaf: a switch leaves 54 of its 144 ports unused",)
-    other = fabric_facts(shipped("nvl72", sizing={"rails": 4, "nics_per_rail": 9, "radix": 144})).tiers[1]
+    other = fabric_facts(
+        shipped("nvl72", sizing={"rails": 4, "nics_per_rail": 9, "radix": 144})
+    ).tiers[1]
     assert other.sizing is None
     assert "36 NICs" in " ".join(other.notes)
-    leaf = fabric_facts(shipped("nvl72", sizing={"rails": 4, "nics_per_rail": 18, "radix": 72})).tiers[1]
+    leaf = fabric_facts(
+        shipped("nvl72", sizing={"rails": 4, "nics_per_rail": 18, "radix": 72})
+    ).tiers[1]
     assert leaf.sizing is None
     assert "sizing: a leaf of 72 ports down needs 72 up" in " ".join(leaf.notes)
 
@@ -350,17 +445,23 @@ def test_sigma_is_injection_over_bisection() -> None:
 
 
 def test_nics_that_fill_a_leaf_have_one_for_each_rack() -> None:
-    """000/03 §1.1, layout 1: all 72 NICs of a rack on one switch of 144 ports, 72 down and 72 up, 32 of them for 32 racks."""
+    """000/03 §1.1, layout 1: all 72 NICs of a rack on one switch of 144 ports, 72 down and 72 up,
+    32 of them for 32 racks."""
     block = {"rails": 1, "nics_per_rail": 72, "radix": 144}
     shared = fabric_facts(shipped("superpod-textbook", sizing=block)).tiers[1]
     assert shared.sizing is not None
     assert (shared.sizing.leaves, shared.sizing.down_ports, shared.sizing.up_ports) == (32, 72, 72)
     assert shared.fat_tree is None
     assert shared.misfits == (
-        "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4: counted with a leaf for each; "
-        "levels.leaf.group=1 prices it so too",
+        (
+            "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4: counted with a"
+            " leaf for each; levels.leaf.group=1 prices it so too"
+        ),
     )
-    levels = [{"name": "leaf", "group": 1, "alpha": "2us"}, {"name": "spine", "group": 32, "alpha": "8us"}]
+    levels = [
+        {"name": "leaf", "group": 1, "alpha": "2us"},
+        {"name": "spine", "group": 32, "alpha": "8us"},
+    ]
     alone = fabric_facts(shipped("superpod-textbook", sizing=block, levels=levels)).tiers[1]
     assert alone.sizing == shared.sizing
     assert not alone.misfits

@@ -35,7 +35,11 @@ launch_overhead: 0us
 
 
 def faults(text: str) -> list[Any]:
-    return list(Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(read_source(text, "f.yaml").data))
+    return list(
+        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(
+            read_source(text, "f.yaml").data
+        )
+    )
 
 
 def test_it_is_a_valid_schema() -> None:
@@ -82,17 +86,24 @@ def test_a_bad_fabric_does_not(old: str, new: str) -> None:
     assert faults(GOOD.replace(old, new, 1))
 
 
-@pytest.mark.parametrize("rate", ["900GB/s", "400Gbps", "50 GBps", "1.5TiB/s", "50e9B/s", "100000000"])
+@pytest.mark.parametrize(
+    "rate", ["900GB/s", "400Gbps", "50 GBps", "1.5TiB/s", "50e9B/s", "100000000"]
+)
 def test_rates_that_the_loader_reads(rate: str) -> None:
     assert faults(GOOD.replace("900GB/s", f"'{rate}'")) == []
 
 
-@pytest.mark.parametrize("time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"])
+@pytest.mark.parametrize(
+    "time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"]
+)
 def test_times_that_the_loader_reads(time: str) -> None:
     assert faults(GOOD.replace("0.5us", time)) == []
 
 
-LADDER = "schema: colltool.ladder-file/1\nsize: 16MB\nrungs:\n  - {primitive: ar, fabric: star512, algorithm: ring, ranks: 8}\n"
+LADDER = (
+    "schema: colltool.ladder-file/1\nsize: 16MB\nrungs:\n  - {primitive: ar, fabric: star512,"
+    " algorithm: ring, ranks: 8}\n"
+)
 LAYOUT = """\
 name: mixed
 primitive: ar
@@ -104,7 +115,11 @@ map: {kind: rotate}
 
 
 def faults_of(model: type[BaseModel], text: str) -> list[Any]:
-    return list(Draft202012Validator(json_schema(model, "ladder")).iter_errors(read_source(text, "f.yaml").data))
+    return list(
+        Draft202012Validator(json_schema(model, "ladder")).iter_errors(
+            read_source(text, "f.yaml").data
+        )
+    )
 
 
 @pytest.mark.parametrize(("model", "word"), [(LadderFile, "ladder"), (LayoutFile, "layout")])
@@ -118,7 +133,11 @@ def test_every_definition_has_a_schema(model: type[BaseModel], word: str) -> Non
 def test_good_ladders_and_layouts_pass() -> None:
     assert faults_of(LadderFile, LADDER) == []
     assert faults_of(LadderFile, (shipped_folder() / "ladders" / "n512.yaml").read_text()) == []
-    for text in (LAYOUT, LAYOUT.replace("{kind: rotate}", "[3, 2, 1, 0]"), "pattern: {kind: box, shape: [2, 2]}\n"):
+    for text in (
+        LAYOUT,
+        LAYOUT.replace("{kind: rotate}", "[3, 2, 1, 0]"),
+        "pattern: {kind: box, shape: [2, 2]}\n",
+    ):
         assert faults_of(LayoutFile, text) == []
 
 

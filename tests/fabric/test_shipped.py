@@ -1,4 +1,5 @@
-"""Every shipped fabric: valid, named after its file, sourced number by number, and inside what hardware can do."""
+"""Every shipped fabric: valid, named after its file, sourced number by number, and inside what
+hardware can do."""
 
 from __future__ import annotations
 
@@ -22,10 +23,19 @@ from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))
-HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "superpod-textbook", "torus512", "two-sites", "rail-only"}
+HYPOTHETICAL = {
+    "clos-4to1",
+    "kd-mesh",
+    "mesh512",
+    "star512",
+    "superpod-textbook",
+    "torus512",
+    "two-sites",
+    "rail-only",
+}
 
-# One direction, bytes/s: NVLink 7 is announced with 10.4 TB/s both ways; announced racks bring 1.6 and 2.4 Tb/s of NICs a GPU;
-# links of TPUs and xGMI.
+# One direction, bytes/s: NVLink 7 is announced with 10.4 TB/s both ways; announced racks bring 1.6
+# and 2.4 Tb/s of NICs a GPU; links of TPUs and xGMI.
 MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 5.2e12, 300e9, 200e9
 MIN_ALPHA, MAX_ALPHA = 0.05e-6, 50e-6
 
@@ -58,8 +68,11 @@ def is_quantity(value: object) -> bool:
     return False
 
 
-def unsourced(node: Any, path: Where = (), sourced: frozenset[Where] = frozenset()) -> Iterator[Where]:
-    """Paths of the numbers below ``node`` that no ``source`` mapping names, at their level or an enclosing one.
+def unsourced(
+    node: Any, path: Where = (), sourced: frozenset[Where] = frozenset()
+) -> Iterator[Where]:
+    """Paths of the numbers below ``node`` that no ``source`` mapping names, at their level or an
+    enclosing one.
 
     A protocol has one source for all of its numbers: the measurement that it was fitted to.
     """
@@ -75,12 +88,15 @@ def unsourced(node: Any, path: Where = (), sourced: frozenset[Where] = frozenset
     elif isinstance(node, list):
         for i, value in enumerate(node):
             yield from unsourced(value, (*path, i), sourced)
-    elif is_quantity(node) and not any(path[:depth] in sourced for depth in range(1, len(path) + 1)):
+    elif is_quantity(node) and not any(
+        path[:depth] in sourced for depth in range(1, len(path) + 1)
+    ):
         yield path
 
 
 def sources(node: Any, path: Where = ()) -> Iterator[tuple[Where, str, str, Any]]:
-    """Every source: where its mapping stands, the key it is for, its words, and the mapping it speaks of."""
+    """Every source: where its mapping stands, the key it is for, its words, and the mapping it
+    speaks of."""
     if isinstance(node, dict):
         source = node.get("source") or {}
         for key, words in source.items() if isinstance(source, dict) else [("name", source)]:
@@ -105,7 +121,15 @@ def test_the_check_finds_a_number_without_a_source() -> None:
 
 
 def test_there_are_files() -> None:
-    assert {"nvl72", "dgx-h100", "mi300x", "tpu-v4-512", "tpu-v5p", "trn2-ultraserver", *HYPOTHETICAL} <= {f.stem for f in FILES}
+    assert {
+        "nvl72",
+        "dgx-h100",
+        "mi300x",
+        "tpu-v4-512",
+        "tpu-v5p",
+        "trn2-ultraserver",
+        *HYPOTHETICAL,
+    } <= {f.stem for f in FILES}
 
 
 every_file = swept("file", FILES)
@@ -142,14 +166,20 @@ class TestEveryFile:
                 case StarTier():
                     assert tier.bandwidth * tier.ports <= MAX_SWITCHED_PORT
                 case ClosTier():
-                    assert tier.bandwidth <= (MAX_SWITCHED_PORT if len(fabric(file).tiers) == 1 else MAX_NIC)
+                    assert tier.bandwidth <= (
+                        MAX_SWITCHED_PORT if len(fabric(file).tiers) == 1 else MAX_NIC
+                    )
                 case LatticeTier() | FullMeshTier() | GraphTier() | HyperXTier():
-                    assert tier.bandwidth <= (MAX_SWITCHED_PORT if file.stem in HYPOTHETICAL else MAX_LINK)
+                    assert tier.bandwidth <= (
+                        MAX_SWITCHED_PORT if file.stem in HYPOTHETICAL else MAX_LINK
+                    )
 
     @every_file
     def test_latencies_are_those_of_a_network_and_grow_with_the_level(self, file: Path) -> None:
         for tier in fabric(file).tiers:
-            levels = [level.alpha for level in tier.levels or ()] if isinstance(tier, ClosTier) else []
+            levels = (
+                [level.alpha for level in tier.levels or ()] if isinstance(tier, ClosTier) else []
+            )
             hardware = getattr(tier, "in_network", None)
             alphas = levels or [alpha for alpha in [tier.alpha] if alpha is not None]
             assert all(MIN_ALPHA <= alpha <= MAX_ALPHA for alpha in alphas)

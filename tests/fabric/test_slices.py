@@ -30,8 +30,14 @@ def lattice(kind: Any, shape: list[int]) -> LatticeTier:
 def links(box: LatticeTier, axis: int) -> int:
     """Links over the middle of an axis, one by one: a pair of neighbours whose halves differ."""
     size, closed = box.shape[axis], LatticeTopology(box).axes[axis].wrap
-    pairs = [(at, at + 1) for at in range(size - 1)] + ([(size - 1, 0)] if closed and size > 2 else [])
-    return prod(box.shape) // size * sum((one < size // 2) != (other < size // 2) for one, other in pairs)
+    pairs = [(at, at + 1) for at in range(size - 1)] + (
+        [(size - 1, 0)] if closed and size > 2 else []
+    )
+    return (
+        prod(box.shape)
+        // size
+        * sum((one < size // 2) != (other < size // 2) for one, other in pairs)
+    )
 
 
 def merit(box: LatticeTier) -> tuple[int, int]:
@@ -73,8 +79,11 @@ def test_it_is_the_best_of_all_boxes(kind: Any, shape: list[int], data: st.DataO
         ("tpu-v4-512", 320, (4, 4, 20), True),  # five cubes: switches join them in any order
     ],
 )
-def test_the_slices_that_the_maker_rents_out(name: str, ranks: int, shape: tuple[int, ...], closed: bool) -> None:
-    """Source: Google Cloud TPU v4 and v5p documentation, and MaxText's table of slices with their wraparound."""
+def test_the_slices_that_the_maker_rents_out(
+    name: str, ranks: int, shape: tuple[int, ...], closed: bool
+) -> None:
+    """Source: Google Cloud TPU v4 and v5p documentation, and MaxText's table of slices with their
+    wraparound."""
     tier = colltool.load_fabric(name).tiers[0]
     assert isinstance(tier, LatticeTier)
     found = best_slice(tier, ranks)
@@ -87,8 +96,12 @@ def test_a_fabric_of_that_shape_is_the_slice() -> None:
     """Also where it is open: below a whole cube there is no wraparound."""
     for ranks, shape in ((64, "4x4x4"), (32, "2x4x4")):
         group = colltool.price("tpu-v5p", "ar", size=1e9, ranks=ranks)
-        alone = colltool.price(colltool.load_fabric("tpu-v5p", [f"ici.shape={shape}"]), "ar", size=1e9)
-        assert [(row.title, row.total_s) for row in group.results] == [(row.title, row.total_s) for row in alone.results]
+        alone = colltool.price(
+            colltool.load_fabric("tpu-v5p", [f"ici.shape={shape}"]), "ar", size=1e9
+        )
+        assert [(row.title, row.total_s) for row in group.results] == [
+            (row.title, row.total_s) for row in alone.results
+        ]
 
 
 BAD = {
@@ -114,6 +127,10 @@ def test_a_mesh_has_no_wraparound() -> None:
 def test_an_axis_may_be_open() -> None:
     """As on TPU v5e: of a slice of 8x16 only the whole axis of 16 is closed (MaxText's table)."""
     some = colltool.load_fabric("torus512", ["torus.wrap=[true, true, false]"])
-    opened, closed = (colltool.price(one, "ar", size=1e9, algorithms="multi-ring").best for one in (some, "torus512"))
-    assert opened.bandwidth_s / closed.bandwidth_s == pytest.approx(2)  # the part on the open axis holds up every step
+    opened, closed = (
+        colltool.price(one, "ar", size=1e9, algorithms="multi-ring").best
+        for one in (some, "torus512")
+    )
+    # the part on the open axis holds up every step
+    assert opened.bandwidth_s / closed.bandwidth_s == pytest.approx(2)
     assert LatticeTopology(some.tiers[0]).diameter_links == 4 + 4 + 7  # type: ignore[arg-type]

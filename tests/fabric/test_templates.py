@@ -17,9 +17,15 @@ from colltool.fabric.topology import capabilities_of
 
 TIERS = {
     "nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us": ["nvlink star 8", "ib clos 32"],
-    "nvlink:star:8:450GB/s:0.8us, eth:clos:4/8/32:400Gbps:5us/10us/12us:s=2/1.5": ["nvlink star 8", "eth clos 32"],
+    "nvlink:star:8:450GB/s:0.8us, eth:clos:4/8/32:400Gbps:5us/10us/12us:s=2/1.5": [
+        "nvlink star 8",
+        "eth clos 32",
+    ],
     "ici:torus:8x8x4:45GB/s:1us": ["ici torus 8x8x4"],
-    "m:full_mesh:8:48GB/s:1us:eta=1.1/0.9:ports=2,r:star:4:25GB/s:5us": ["m full_mesh 8", "r star 4"],
+    "m:full_mesh:8:48GB/s:1us:eta=1.1/0.9:ports=2,r:star:4:25GB/s:5us": [
+        "m full_mesh 8",
+        "r star 4",
+    ],
 }
 
 
@@ -43,18 +49,27 @@ def test_from_tiers_on_a_line(tiers: str, tmp_path: Path) -> None:
     text = fabric_start(tiers=tiers, name="my rack!.v2")
     fabric = read_fabric(text, "mine.yaml")
     assert fabric.name == "my-rack-v2"
-    assert [f"{tier.name} {tier.topology} {capabilities_of(tier).extent}" for tier in fabric.tiers] == TIERS[tiers]
+    assert [
+        f"{tier.name} {tier.topology} {capabilities_of(tier).extent}" for tier in fabric.tiers
+    ] == TIERS[tiers]
     checked(text, tmp_path)
 
 
 def test_the_values_of_a_line() -> None:
     inner, outer = read_fabric(fabric_start(tiers=list(TIERS)[1]), "mine.yaml").tiers
-    assert (inner.bandwidth, inner.eta.beta, outer.bandwidth, outer.eta.alpha) == (450e9, 0.8, 50e9, 1.2)
+    assert (inner.bandwidth, inner.eta.beta, outer.bandwidth, outer.eta.alpha) == (
+        450e9,
+        0.8,
+        50e9,
+        1.2,
+    )
     classes = capabilities_of(outer).classes
     assert [(one.name, one.group, one.alpha_s, one.oversubscription) for one in classes] == [
-        ("leaf", 4, 5e-6, 1), ("spine", 8, 10e-6, 2), ("core", 32, 12e-6, 3),
-    ]  # fmt: skip
-    (mesh, _) = read_fabric(fabric_start(tiers=list(TIERS)[3]), "mine.yaml").tiers
+        ("leaf", 4, 5e-6, 1),
+        ("spine", 8, 10e-6, 2),
+        ("core", 32, 12e-6, 3),
+    ]
+    mesh, _ = read_fabric(fabric_start(tiers=list(TIERS)[3]), "mine.yaml").tiers
     assert (mesh.eta.alpha, mesh.eta.beta, mesh.ports) == (1.1, 0.9, 2)
 
 
@@ -75,11 +90,19 @@ def test_each_key_is_explained_once() -> None:
     text = fabric_start()
     said = re.findall(r"# (.*)", text)
     assert len(said) == len(set(said))
-    assert all(any(words in one for one in said) for words in ("one way, of a rank's port", "one way, per rank", "bottom up"))
+    assert all(
+        any(words in one for one in said)
+        for words in ("one way, of a rank's port", "one way, per rank", "bottom up")
+    )
 
 
 def test_what_is_set_is_written() -> None:
-    assert read_fabric(fabric_start("nvl72", overrides=["ib.size=64", "ib.levels.spine.group=64"]), "x").ranks == 64 * 72
+    assert (
+        read_fabric(
+            fabric_start("nvl72", overrides=["ib.size=64", "ib.levels.spine.group=64"]), "x"
+        ).ranks
+        == 64 * 72
+    )
     assert read_fabric(fabric_start(overrides=["ib.size=32"]), "x").ranks == 256
 
 
@@ -92,7 +115,9 @@ def test_a_shown_file_has_what_is_set() -> None:
     sets = ["ib.levels.spine.oversubscription={uplinks: 2}", "launch_overhead=9us"]
     text = yaml_of("nvl72", sets)
     assert read_fabric(text, "again.yaml") == load_fabric("nvl72", sets)
-    assert text.startswith("# with ib.levels.spine.oversubscription={uplinks: 2}, launch_overhead=9us\nschema: ")
+    assert text.startswith(
+        "# with ib.levels.spine.oversubscription={uplinks: 2}, launch_overhead=9us\nschema: "
+    )
     assert list(yaml.safe_load(text))[:2] == ["schema", "name"]
 
 

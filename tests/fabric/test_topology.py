@@ -27,17 +27,22 @@ def tier(topology: str, **more: object) -> Tier:
 
 
 def clos(size: int, groups: tuple[int, ...], ratios: tuple[float, ...]) -> Tier:
-    levels = [{"name": f"l{i}", "group": g, "alpha": f"{i + 1}us", "oversubscription": s}
-              for i, (g, s) in enumerate(zip(groups, (1.0, *ratios), strict=True))]  # fmt: skip
+    levels = [
+        {"name": f"l{i}", "group": g, "alpha": f"{i + 1}us", "oversubscription": s}
+        for i, (g, s) in enumerate(zip(groups, (1.0, *ratios), strict=True))
+    ]
     return tier("clos", size=size, levels=levels)
 
 
 def clos_graph(size: int, groups: tuple[int, ...], ratios: tuple[float, ...]) -> Graph:
-    """A cable from every endpoint to its leaf, and from every domain to the one around it cables worth g/s ports."""
+    """A cable from every endpoint to its leaf, and from every domain to the one around it cables
+    worth g/s ports."""
     cables: Graph = {frozenset({("end", e), (0, e // groups[0])}): 1.0 for e in range(size)}
     for level, ((below, above), ratio) in enumerate(zip(pairwise(groups), ratios, strict=True)):
         for domain in range(size // below):
-            cables[frozenset({(level, domain), (level + 1, domain * below // above)})] = below / ratio
+            cables[frozenset({(level, domain), (level + 1, domain * below // above)})] = (
+                below / ratio
+            )
     return cables
 
 
@@ -64,21 +69,34 @@ def diameter(cables: Graph, size: int) -> int:
 
 
 def bisection(cables: Graph, size: int) -> float:
-    """The least that two halves of the endpoints are joined by, whichever endpoints and wherever the switches stand."""
+    """The least that two halves of the endpoints are joined by, whichever endpoints and wherever
+    the switches stand."""
     switches = sorted({node for cable in cables for node in cable if node[0] != "end"}, key=str)
     least = inf
     for half in combinations(range(size), size // 2):
         for sides in product((True, False), repeat=len(switches)):
-            here = {("end", end) for end in half} | {one for one, side in zip(switches, sides, strict=True) if side}
-            least = min(least, sum(rate for cable, rate in cables.items() if len(cable & here) == 1))
+            here = {("end", end) for end in half} | {
+                one for one, side in zip(switches, sides, strict=True) if side
+            }
+            least = min(
+                least, sum(rate for cable, rate in cables.items() if len(cable & here) == 1)
+            )
     return least
 
 
 @pytest.mark.parametrize(
     ("size", "groups", "ratios"),
-    [(4, (2, 4), (1.0,)), (6, (2, 6), (2.0,)), (8, (2, 4, 8), (1.0, 2.0)), (8, (2, 4, 8), (4.0, 1.0)), (8, (4, 8), (3.0,))],
+    [
+        (4, (2, 4), (1.0,)),
+        (6, (2, 6), (2.0,)),
+        (8, (2, 4, 8), (1.0, 2.0)),
+        (8, (2, 4, 8), (4.0, 1.0)),
+        (8, (4, 8), (3.0,)),
+    ],
 )
-def test_a_clos_is_its_cables(size: int, groups: tuple[int, ...], ratios: tuple[float, ...]) -> None:
+def test_a_clos_is_its_cables(
+    size: int, groups: tuple[int, ...], ratios: tuple[float, ...]
+) -> None:
     kind, cables = capabilities_of(clos(size, groups, ratios)), clos_graph(size, groups, ratios)
     assert kind.diameter_links == diameter(cables, size)
     if size % (2 * groups[-2]) == 0:  # halves of whole domains
@@ -91,22 +109,34 @@ def test_a_clos_is_its_cables(size: int, groups: tuple[int, ...], ratios: tuple[
 @pytest.mark.parametrize("size", [2, 3, 5, 6])
 def test_a_full_mesh_and_a_star_are_their_cables(size: int) -> None:
     kind, cables = capabilities_of(tier("full_mesh", size=size)), mesh_graph(size)
-    assert (kind.diameter_links, kind.bisection_Bps) == (diameter(cables, size), 1e9 * bisection(cables, size))
+    assert (kind.diameter_links, kind.bisection_Bps) == (
+        diameter(cables, size),
+        1e9 * bisection(cables, size),
+    )
     assert (kind.links(2), kind.neighbours, kind.switches(2)) == (2 * len(cables), size - 1, 0)
     star, cables = capabilities_of(tier("star", size=size)), clos_graph(size, (size,), ())
-    assert (star.diameter_links, star.bisection_Bps) == (diameter(cables, size), 1e9 * bisection(cables, size))
+    assert (star.diameter_links, star.bisection_Bps) == (
+        diameter(cables, size),
+        1e9 * bisection(cables, size),
+    )
     assert (star.links(2), star.neighbours, star.switches(2)) == (2 * len(cables), 1, 1)
 
 
 @pytest.mark.parametrize("topology", ["torus", "mesh"])
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 3, 2), (1, 4, 2)])
-def test_a_part_of_a_lattice_is_a_box_of_its_first_ranks(topology: str, shape: tuple[int, ...]) -> None:
+def test_a_part_of_a_lattice_is_a_box_of_its_first_ranks(
+    topology: str, shape: tuple[int, ...]
+) -> None:
     kind = capabilities_of(tier(topology, shape=list(shape)))
-    nodes = [place[::-1] for place in product(*(range(size) for size in reversed(shape)))]  # the first axis fastest
+    # the first axis fastest
+    nodes = [place[::-1] for place in product(*(range(size) for size in reversed(shape)))]
     for count in range(1, prod(shape) + 1):
         extents = [len({node[axis] for node in nodes[:count]}) for axis in range(len(shape))]
         is_box = prod(extents) == count
-        whole = [Axis(extent, wrap=topology == "torus" and extent == size) for extent, size in zip(extents, shape, strict=True)]
+        whole = [
+            Axis(extent, wrap=topology == "torus" and extent == size)
+            for extent, size in zip(extents, shape, strict=True)
+        ]
         assert kind.part(count) == (tuple(whole) if is_box else None), count
 
 
@@ -131,7 +161,10 @@ def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     assert kind.part(kind.tier.endpoints) == kind.axes
     later = capabilities_of(kind.tier.model_copy(update=dict(kind.at_alpha(5e-6))))
     assert later.classes[0].alpha_s == 5e-6
-    added = [[one.alpha_s - classes[0].alpha_s for one in classes] for classes in (kind.classes, later.classes)]
+    added = [
+        [one.alpha_s - classes[0].alpha_s for one in classes]
+        for classes in (kind.classes, later.classes)
+    ]
     assert added[1] == pytest.approx(added[0])
     assert set(kind.at_alpha(1e-6)) <= set(type(kind.tier).model_fields)
 
@@ -167,7 +200,12 @@ def test_other_in_network_hardware_goes_only_where_there_is_some() -> None:
     switch = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
     for word in ("star", "clos"):
         able = tier(word, size=8, in_network=switch)
-        assert capabilities_of(able.model_copy(update=dict(capabilities_of(able).with_switch(None)))).in_network is None
+        assert (
+            capabilities_of(
+                able.model_copy(update=dict(capabilities_of(able).with_switch(None)))
+            ).in_network
+            is None
+        )
     for bare in (tier("star", size=8), tier("full_mesh", size=8), tier("torus", shape=[4])):
         assert capabilities_of(bare).with_switch(None) == {}
 

@@ -1,4 +1,5 @@
-"""``trunk`` of a tier: what all ranks of an endpoint share on their way out, such as the line between two data centres."""
+"""``trunk`` of a tier: what all ranks of an endpoint share on their way out, such as the line
+between two data centres."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ GB = 1e9
 
 def sites(trunk: str = "100GB/s", size: int = 2, **more: object) -> Tier:
     """Of ranks with ports of 50 GB/s."""
-    return {"topology": "clos", "size": size, "alpha": "1ms", "bandwidth": "50GB/s", "trunk": trunk, **more}
+    return {
+        "topology": "clos",
+        "size": size,
+        "alpha": "1ms",
+        "bandwidth": "50GB/s",
+        "trunk": trunk,
+        **more,
+    }
 
 
 def two_sites(trunk: str = "100GB/s", **more: object) -> Fabric:
@@ -39,17 +47,28 @@ def best(where: Fabric, primitive: str, **how: object) -> float:
 
 
 def test_the_ratio_of_a_published_trial() -> None:
-    """China Telecom: 102.4 Tb/s of ports on a side, 3.2 Tb/s between the sites, "a bandwidth convergence ratio of 32:1"."""
-    trial = fabric(star(8, bw=450.0), star(64, bw=25.0), sites("3.2Tbps") | {"bandwidth": "200Gbps"})
+    """China Telecom: 102.4 Tb/s of ports on a side, 3.2 Tb/s between the sites, "a bandwidth
+    convergence ratio of 32:1"."""
+    trial = fabric(
+        star(8, bw=450.0), star(64, bw=25.0), sites("3.2Tbps") | {"bandwidth": "200Gbps"}
+    )
     assert trial.ranks * 200e9 / 2 == 102.4e12
     assert [one.oversubscription for one in capabilities_of(trial.tiers[2]).classes] == [1, 32]
 
 
 @swept("primitive", list(Primitive))
 @swept("group", [{}, {"ranks": 8, "stride": 8}, {"ranks": 2, "stride": 32, "alone": True}])
-def test_it_is_the_uplink_of_a_level_of_single_endpoints(primitive: Primitive, group: dict[str, int]) -> None:
-    spelt = fabric(star(8, bw=450.0), clos(4, (4, 5.0), bw=50.0), clos(2, (1, 1000.0), (2, 1000.0, 16.0), bw=50.0))
-    told, same = (colltool.price(one, primitive, size=GB, **group).results for one in (two_sites(), spelt))  # type: ignore[arg-type]
+def test_it_is_the_uplink_of_a_level_of_single_endpoints(
+    primitive: Primitive, group: dict[str, int]
+) -> None:
+    spelt = fabric(
+        star(8, bw=450.0),
+        clos(4, (4, 5.0), bw=50.0),
+        clos(2, (1, 1000.0), (2, 1000.0, 16.0), bw=50.0),
+    )
+    told, same = (
+        colltool.price(one, primitive, size=GB, **group).results for one in (two_sites(), spelt)
+    )  # type: ignore[arg-type]
     assert [(one.spec, one.total_s) for one in told] == [(one.spec, one.total_s) for one in same]
 
 
@@ -72,10 +91,13 @@ def test_no_price_is_below_the_bound(primitive: Primitive, trunk: str) -> None:
 
 
 def test_the_bound_counts_the_trunk_under_any_protocol() -> None:
-    """Half of what the ranks of a site send, over the trunk, whatever a protocol makes of a port."""
+    """Half of what the ranks of a site send, over the trunk, whatever a protocol makes of a
+    port."""
     for protocols in (None, [{"name": "LL", "bandwidth": "10GB/s"}]):
         where = two_sites(**({"protocols": protocols} if protocols else {}))
-        assert float(cut_bound_of(place(where), parse_primitive("a2a"), Readings()).seconds(GB)) == pytest.approx(0.16)
+        assert float(
+            cut_bound_of(place(where), parse_primitive("a2a"), Readings()).seconds(GB)
+        ) == pytest.approx(0.16)
 
 
 def test_schedules_hold_when_executed() -> None:
@@ -83,7 +105,11 @@ def test_schedules_hold_when_executed() -> None:
     found = colltool.verify(where, size=GB).results
     assert len(found) > 25
     assert {one.verdict for one in found} == {"proved", "idealised"}
-    across = next(one for one in found if one.algorithm == "hierarchical (ring / ring / ring)" and one.primitive == "all_reduce")
+    across = next(
+        one
+        for one in found
+        if one.algorithm == "hierarchical (ring / ring / ring)" and one.primitive == "all_reduce"
+    )
     assert across.verdict == "proved"
 
 
@@ -104,7 +130,10 @@ def test_its_share_follows_the_ranks_inside() -> None:
     many = with_values(where, {("tiers", 2, "trunk"): np.array([400e9, 800e9, 1e15])})
     assert ratio(many) == pytest.approx([32, 16, 1])
     assert ratio(with_tiers(where, lambda tier: scaled_bandwidth(tier, 2.0), [2])) == 32
-    assert bandwidth_values(where.tiers[2], 2.0) == {"wan.bandwidth": "100GB/s", "wan.trunk": "800GB/s"}
+    assert bandwidth_values(where.tiers[2], 2.0) == {
+        "wan.bandwidth": "100GB/s",
+        "wan.trunk": "800GB/s",
+    }
 
 
 def test_sweeps_and_ranges_reach_it() -> None:
@@ -128,14 +157,22 @@ def warned(*tiers: Tier) -> list[str]:
 def test_the_trap_is_told() -> None:
     inside = [star(8, bw=450.0), star(4, bw=50.0)]
     far = {"topology": "clos", "size": 2, "alpha": "20us", "bandwidth": "50GB/s", "cable": "100km"}
-    assert any("each of 32 ranks sends 50 GB/s as far as 100 km" in one for one in warned(*inside, far))
+    assert any(
+        "each of 32 ranks sends 50 GB/s as far as 100 km" in one for one in warned(*inside, far)
+    )
     assert not any("ranks" in one for one in warned(*inside, far | {"trunk": "1.6Tbps"}))
-    assert any("10 TB/s is above the 1.6 TB/s of all 32 ranks" in one for one in warned(*inside, far | {"trunk": "10TB/s"}))
+    assert any(
+        "10 TB/s is above the 1.6 TB/s of all 32 ranks" in one
+        for one in warned(*inside, far | {"trunk": "10TB/s"})
+    )
 
 
 @pytest.mark.parametrize("key", ["levels", "sizing"])
 def test_it_stands_alone(key: str) -> None:
-    more = {"levels": [{"name": "a", "group": 2, "alpha": "1us"}], "sizing": {"rails": 1, "nics_per_rail": 1, "radix": 64}}
+    more = {
+        "levels": [{"name": "a", "group": 2, "alpha": "1us"}],
+        "sizing": {"rails": 1, "nics_per_rail": 1, "radix": 64},
+    }
     with pytest.raises((ColltoolError, ManyErrors), match="a trunk joins its endpoints directly"):
         fabric(star(8), sites(**{key: more[key]}))
 
@@ -143,14 +180,26 @@ def test_it_stands_alone(key: str) -> None:
 def test_groups_of_some_ranks_share_it_with_their_siblings() -> None:
     """Eight of 32 ranks of a site: a quarter of the trunk, or all of it where the others idle."""
     where = two_sites()
-    at_work, alone = (best(where, "a2a", ranks=16, stride=4, alone=alone) for alone in (False, True))
+    at_work, alone = (
+        best(where, "a2a", ranks=16, stride=4, alone=alone) for alone in (False, True)
+    )
     assert at_work == pytest.approx(8 * GB / 2 / 25e9)
     assert alone == pytest.approx(8 * GB / 2 / 100e9)
 
 
 def test_between_node_and_site_nothing_reduces_without_sharp() -> None:
-    """NVLS ends at the node: NVLSTree would need SHARP in the middle; and what NCCL picks for two tiers fits no three."""
+    """NVLS ends at the node: NVLSTree would need SHARP in the middle; and what NCCL picks for two
+    tiers fits no three."""
     off, on = (load_fabric("two-sites", [f"library.collnet={word}"]) for word in ("false", "true"))
-    assert colltool.price(off, "ar", size=GB).best.title == "hierarchical (ring / ring / double-binary-tree)"
-    assert colltool.price(on, "ar", size=GB).best.title == "hierarchical (in-network / in-network / double-binary-tree)"
-    assert colltool.breakdown(off, "ar", size=GB).price.best.title == "hierarchical (ring / ring / double-binary-tree)"
+    assert (
+        colltool.price(off, "ar", size=GB).best.title
+        == "hierarchical (ring / ring / double-binary-tree)"
+    )
+    assert (
+        colltool.price(on, "ar", size=GB).best.title
+        == "hierarchical (in-network / in-network / double-binary-tree)"
+    )
+    assert (
+        colltool.breakdown(off, "ar", size=GB).price.best.title
+        == "hierarchical (ring / ring / double-binary-tree)"
+    )

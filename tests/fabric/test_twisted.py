@@ -1,4 +1,5 @@
-"""The twisted torus as a file says it: what is refused, which slices are twisted, what is counted and cut."""
+"""The twisted torus as a file says it: what is refused, which slices are twisted, what is counted
+and cut."""
 
 from __future__ import annotations
 
@@ -38,11 +39,17 @@ def twisted(*shape: int, **more: object) -> Fabric:
         (torus(4, 16), "no twist is defined for 4x16", "or leave out twist"),
         (torus(4, 8, wrap=[True, True]), "closed along every axis", "leave out wrap"),
         (torus(6, 12, cube=4), "6x12 is not whole cubes of 4", "multiples of 4"),
-        ({**torus(4, 8), "topology": "mesh"}, "a mesh has no wraparound to twist", "write topology: torus"),
+        (
+            {**torus(4, 8), "topology": "mesh"},
+            "a mesh has no wraparound to twist",
+            "write topology: torus",
+        ),
     ],
     ids=["cube", "too long", "wrap", "half a cube", "mesh"],
 )
-def test_what_cannot_be_twisted_is_refused_where_it_stands(tier: dict[str, object], what: str, fix: str) -> None:
+def test_what_cannot_be_twisted_is_refused_where_it_stands(
+    tier: dict[str, object], what: str, fix: str
+) -> None:
     with pytest.raises(ManyErrors) as refused:
         fabric({**tier, "twist": True})
     (slip,) = refused.value.problems
@@ -54,19 +61,35 @@ def test_what_cannot_be_twisted_is_refused_where_it_stands(tier: dict[str, objec
 def test_slices_of_whole_cubes_are_twisted_where_they_can_be() -> None:
     large = colltool.load_fabric(ON, ["ici.shape=[8,16,16]"])
     twists = {
-        shape: [bool(axis.twist) for axis in capabilities_of(place(large, GroupSpec(shape=shape)).spans[0].tier).axes]
+        shape: [
+            bool(axis.twist)
+            for axis in capabilities_of(place(large, GroupSpec(shape=shape)).spans[0].tier).axes
+        ]
         for shape in ((4, 4, 8), (4, 8, 8), (4, 4, 4), (4, 4, 16), (2, 4, 4))
     }
-    assert twists == {(4, 4, 8): [True, True, False], (4, 8, 8): [True, False, False], (4, 4, 4): [False] * 3,
-                      (4, 4, 16): [False] * 3, (2, 4, 4): [False] * 3}  # fmt: skip
-    asked, own = (colltool.price(one, "a2a", size=1e9, shape=(4, 4, 8)).best.total_s for one in (large, ON))
+    assert twists == {
+        (4, 4, 8): [True, True, False],
+        (4, 8, 8): [True, False, False],
+        (4, 4, 4): [False] * 3,
+        (4, 4, 16): [False] * 3,
+        (2, 4, 4): [False] * 3,
+    }
+    asked, own = (
+        colltool.price(one, "a2a", size=1e9, shape=(4, 4, 8)).best.total_s for one in (large, ON)
+    )
     assert asked == own
 
 
 def test_a_part_without_cubes_is_open_where_the_twist_was() -> None:
     tier = capabilities_of(twisted(4, 8).tiers[0])
-    assert [(axis.size, axis.wrap, axis.twist) for axis in tier.part(16) or ()] == [(4, False, ()), (4, False, ())]
-    assert [(axis.size, axis.wrap, axis.twist) for axis in tier.part(8, 4) or ()] == [(1, False, ()), (8, True, ())]
+    assert [(axis.size, axis.wrap, axis.twist) for axis in tier.part(16) or ()] == [
+        (4, False, ()),
+        (4, False, ()),
+    ]
+    assert [(axis.size, axis.wrap, axis.twist) for axis in tier.part(8, 4) or ()] == [
+        (1, False, ()),
+        (8, True, ()),
+    ]
     assert colltool.price(twisted(4, 8), "ar", size=1e6, ranks=8, stride=4).best.total_s > 0
 
 
@@ -74,7 +97,12 @@ def test_a_part_without_cubes_is_open_where_the_twist_was() -> None:
 def test_cables_and_bisection_are_those_of_the_graph(shape: tuple[int, ...]) -> None:
     """Every half of the ranks is cut off: none is joined to the rest by fewer links."""
     tier, k = capabilities_of(twisted(*shape, bw=1.0).tiers[0]), min(shape)
-    arcs = lattice(shape, twist={axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k})
+    arcs = lattice(
+        shape,
+        twist={
+            axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k
+        },
+    )
     assert tier.links(1) == len(arcs) / 2 == tier.tier.endpoints * tier.neighbours / 2
     rest = range(1, tier.tier.endpoints)
     least = min(
@@ -86,7 +114,10 @@ def test_cables_and_bisection_are_those_of_the_graph(shape: tuple[int, ...]) -> 
 
 def test_the_twist_doubles_the_bisection() -> None:
     for shape, gain in ((4, 4, 8), 2), ((4, 8, 8), 2), ((4, 8), 2):
-        plain, other = (capabilities_of(fabric(torus(*shape, twist=twist)).tiers[0]).bisection_Bps for twist in (False, True))
+        plain, other = (
+            capabilities_of(fabric(torus(*shape, twist=twist)).tiers[0]).bisection_Bps
+            for twist in (False, True)
+        )
         assert other / plain == gain
 
 
@@ -96,18 +127,25 @@ def test_no_price_below_its_cut_bound(shape: tuple[int, ...], primitive: Primiti
     for readings in (Readings(ideal=True), Readings(ideal=True, ports="one")):
         rows = price(twisted(*shape), primitive, 1e9, None, readings).results
         assert rows
-        assert all(row.lower_bound_s is None or row.total_s >= row.lower_bound_s * (1 - 1e-9) for row in rows)
+        assert all(
+            row.lower_bound_s is None or row.total_s >= row.lower_bound_s * (1 - 1e-9)
+            for row in rows
+        )
 
 
 def test_the_bound_of_halves_counts_the_twists() -> None:
-    """4 x 4 x 8 in halves: 64 of 128 ranks, M/128 for each of 64 others, over 64 links of 100 GB/s."""
+    """4 x 4 x 8 in halves: 64 of 128 ranks, M/128 for each of 64 others, over 64 links of 100
+    GB/s."""
     bound = cut_bound_of(place(twisted(4, 4, 8), None), A2A, Readings())
     assert bound.seconds(1e9) == pytest.approx(64 * 64 / 128 * 1e9 / 64 / 100e9)
 
 
 def test_over_slices_joined_by_a_network() -> None:
     """A twisted slice as the inner tier of several: compositions are priced and proved on it."""
-    where = fabric(torus(2, 4, twist=True), {"topology": "star", "size": 2, "alpha": "5us", "bandwidth": "10GB/s"})
+    where = fabric(
+        torus(2, 4, twist=True),
+        {"topology": "star", "size": 2, "alpha": "5us", "bandwidth": "10GB/s"},
+    )
     found = colltool.verify(where, "ar", algorithms="hierarchical:multi-ring/ring")
     assert [row.verdict for row in found.results] == ["proved"]
 
@@ -116,7 +154,10 @@ def test_astra_sim_has_no_twisted_torus() -> None:
     with pytest.raises(ColltoolError, match="twisted torus") as refused:
         astra_sim(colltool.load_fabric(ON))
     assert "twist=false" in refused.value.fix
-    assert "Ring, Ring, Ring" in astra_sim(colltool.load_fabric(ON, ["ici.twist=false"]))["network.yml"]
+    assert (
+        "Ring, Ring, Ring"
+        in astra_sim(colltool.load_fabric(ON, ["ici.twist=false"]))["network.yml"]
+    )
 
 
 def test_it_is_called_what_it_is() -> None:

@@ -1,4 +1,5 @@
-"""Oversubscription of a Clos of one level: of its endpoints' uplinks, as 003 has it (exercises 3 and 4)."""
+"""Oversubscription of a Clos of one level: of its endpoints' uplinks, as 003 has it (exercises 3
+and 4)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from colltool.fabric.load import load_fabric
 INSIDE = {"name": "inside", **star(8, alpha=1.0, bw=600.0)}
 WRITTEN_OUT = clos(8, (1, 5.0), (8, 5.0, 3.0), bw=50.0)
 ONE_ALPHA = {"topology": "clos", "size": 8, "alpha": "5us", "bandwidth": "50GB/s"}
-ONE_LEVEL = {"topology": "clos", "size": 8, "bandwidth": "50GB/s", "levels": [{"name": "leaf", "group": 8, "alpha": "5us"}]}
+ONE_LEVEL = {
+    "topology": "clos",
+    "size": 8,
+    "bandwidth": "50GB/s",
+    "levels": [{"name": "leaf", "group": 8, "alpha": "5us"}],
+}
 
 
 def nodes(outer: dict[str, Any], *overrides: str) -> Any:
@@ -42,9 +48,14 @@ def test_a_single_level_feels_its_uplinks(where: Any, primitive: str) -> None:
 
 
 def test_the_worked_case() -> None:
-    """003, exercise 4: the part between nodes takes three times 43.9 ms, 131.7 ms more or less; 160.5 ms in all."""
-    times = [colltool.breakdown(where, "ar", size="10GB", algorithm="hierarchical:ring/ring", ideal=True).price.best
-             for where in (nodes(ONE_ALPHA), SAME[0])]  # fmt: skip
+    """003, exercise 4: the part between nodes takes three times 43.9 ms, 131.7 ms more or less;
+    160.5 ms in all."""
+    times = [
+        colltool.breakdown(
+            where, "ar", size="10GB", algorithm="hierarchical:ring/ring", ideal=True
+        ).price.best
+        for where in (nodes(ONE_ALPHA), SAME[0])
+    ]
     outer = [row.phases[1] for row in times]
     assert outer[1].bandwidth_s == pytest.approx(3 * outer[0].bandwidth_s)
     assert outer[0].total_s == pytest.approx(43.9e-3, rel=0.01)
@@ -54,8 +65,10 @@ def test_the_worked_case() -> None:
 def test_no_oversubscription_changes_nothing() -> None:
     for outer in (ONE_ALPHA, ONE_LEVEL):
         for size in (1e3, 1e9):
-            one, other = (colltool.price(where, "ar", size=size).best
-                          for where in (nodes(outer), nodes(outer | {"oversubscription": 1})))  # fmt: skip
+            one, other = (
+                colltool.price(where, "ar", size=size).best
+                for where in (nodes(outer), nodes(outer | {"oversubscription": 1}))
+            )
             assert (one.spec, one.total_s) == (other.spec, pytest.approx(other.total_s))
 
 
@@ -70,11 +83,20 @@ def test_what_is_written_out_loads_again() -> None:
     ("outer", "words"),
     [
         (WRITTEN_OUT | {"oversubscription": 3}, "is that of a single level"),
-        ({"topology": "clos", "size": 8, "alpha": "5us", "bandwidth": "50GB/s", "trunk": "100GB/s", "oversubscription": 3},
-         "a trunk is an uplink itself"),
+        (
+            {
+                "topology": "clos",
+                "size": 8,
+                "alpha": "5us",
+                "bandwidth": "50GB/s",
+                "trunk": "100GB/s",
+                "oversubscription": 3,
+            },
+            "a trunk is an uplink itself",
+        ),
         (ONE_ALPHA | {"oversubscription": 0.5}, "expected a number from 1 to 1000"),
     ],
-)  # fmt: skip
+)
 def test_where_it_has_no_meaning_it_is_refused(outer: dict[str, Any], words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
         nodes(outer)

@@ -35,12 +35,16 @@ def test_shipped_fabrics_survive(name: str) -> None:
 
 def test_overrides_are_written() -> None:
     data = fabric_data("dgx-h100", ["launch_overhead=5us"])
-    assert read_fabric(fabric_text(data), "again.yaml") == load_fabric("dgx-h100", ["launch_overhead=5us"])
+    assert read_fabric(fabric_text(data), "again.yaml") == load_fabric(
+        "dgx-h100", ["launch_overhead=5us"]
+    )
 
 
 def test_keys_keep_their_order_and_comments_come_first() -> None:
     text = fabric_text(document(launch_overhead="2us"), ["one", "", "two  "])
-    assert text.startswith("# one\n#\n# two\nschema: colltool.fabric/1\nname: small\ntiers:\n  - name: port\n")
+    assert text.startswith(
+        "# one\n#\n# two\nschema: colltool.fabric/1\nname: small\ntiers:\n  - name: port\n"
+    )
     assert text.endswith("launch_overhead: 2us\n")
     assert read_fabric(text, "again.yaml").launch_overhead == pytest.approx(2e-6)
 
@@ -52,7 +56,10 @@ def test_the_same_mapping_twice_needs_no_anchor() -> None:
     assert [tier.eta.beta for tier in read_fabric(text, "again.yaml").tiers] == [0.5, 0.5]
 
 
-LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp")), max_size=200)
+LETTERS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp")),
+    max_size=200,
+)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -100,7 +107,10 @@ def test_comments_leave_room_for_what_is_read() -> None:
     assert len(text.encode()) <= BOUNDS["definition"].limit
     assert text.startswith(f"# {lines[0]}\n# {lines[1]}\n")
     kept = text.count("# ") - 1
-    assert f"\n# ({20_000 - kept} more lines are left out: a file holds at most 1 MiB)\nschema: " in text
+    assert (
+        f"\n# ({20_000 - kept} more lines are left out: a file holds at most 1 MiB)\nschema: "
+        in text
+    )
     assert read_fabric(text, "again.yaml") == read_fabric(fabric_text(document()), "again.yaml")
 
 

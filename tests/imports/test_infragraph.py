@@ -1,7 +1,9 @@
-"""InfraGraph files, which its own blueprints wrote (infragraph 3.1.0), as fabrics; and fabrics as InfraGraph, read back.
+"""InfraGraph files, which its own blueprints wrote (infragraph 3.1.0), as fabrics; and fabrics as
+InfraGraph, read back.
 
-The files of ``infragraph/``: ``SingleTierFabric(NvidiaDGX("dgx_h100"), 4, 400)``, the same of two MI300X, ``ClosFabric()``,
-``ClosFatTreeFabric(Switch(8), Server(2), 2, [400, 400])``, ``(Switch(4), Server(1), 3, [100, 100, 100])``, and
+The files of ``infragraph/``: ``SingleTierFabric(NvidiaDGX("dgx_h100"), 4, 400)``, the same of two
+MI300X, ``ClosFabric()``, ``ClosFatTreeFabric(Switch(8), Server(2), 2, [400, 400])``,
+``(Switch(4), Server(1), 3, [100, 100, 100])``, and
 ``DragonflyFabric(Switch(8), Server(1), 4, 2, 2)``.
 """
 
@@ -28,7 +30,9 @@ FILES = Path(__file__).parent / "infragraph"
 
 
 def made(name: str, **options: Any) -> Any:
-    return colltool.load_fabric(yaml.safe_load(imported(["infragraph", str(FILES / name)], **options)))
+    return colltool.load_fabric(
+        yaml.safe_load(imported(["infragraph", str(FILES / name)], **options))
+    )
 
 
 def shape(name: str) -> list[tuple[int, int, float]]:
@@ -47,17 +51,26 @@ ONE_LEAF = "{tier}.levels=[{{name: leaf, group: {group}, alpha: 5us}}]"
 @pytest.mark.parametrize(
     ("name", "shipped", "changes"),
     [
-        ("single_tier_dgx_h100.yaml", "dgx-h100", ["ib.size=4", ONE_LEAF.format(tier="ib", group=4), "ib.in_network.levels=1"]),
-        ("single_tier_mi300x.json", "mi300x-cluster", ["roce.size=2", ONE_LEAF.format(tier="roce", group=2)]),
+        (
+            "single_tier_dgx_h100.yaml",
+            "dgx-h100",
+            ["ib.size=4", ONE_LEAF.format(tier="ib", group=4), "ib.in_network.levels=1"],
+        ),
+        (
+            "single_tier_mi300x.json",
+            "mi300x-cluster",
+            ["roce.size=2", ONE_LEAF.format(tier="roce", group=2)],
+        ),
     ],
-)  # fmt: skip
+)
 def test_known_machines_under_one_switch(name: str, shipped: str, changes: list[str]) -> None:
     fabric, own = made(name), colltool.load_fabric(shipped, changes)
     assert (fabric.ranks, fabric.device, seconds(fabric)) == (own.ranks, own.device, seconds(own))
 
 
 def test_levels_of_the_blueprints() -> None:
-    """As their docstrings say: a leaf for each server, three spines; fat-trees of k = 8 and k = 4, of k/2 NICs a server."""
+    """As their docstrings say: a leaf for each server, three spines; fat-trees of k = 8 and k = 4,
+    of k/2 NICs a server."""
     assert shape("clos.yaml") == [(1, 4, 1.0), (4, 3, 1.0)]
     assert shape("clos_fat_tree_2.json") == [(1, 8, 1.0), (8, 4, 1.0)]
     assert shape("clos_fat_tree_3.json") == [(1, 8, 1.0), (2, 8, 1.0), (8, 4, 1.0)]
@@ -67,15 +80,20 @@ def test_the_fat_tree_has_as_many_switches_as_the_file() -> None:
     facts = fabric_facts(made("clos_fat_tree_3.json", like="dgx-h100")).tiers[1]
     assert facts.sizing is not None
     assert (
-        sum(level.switches for level in facts.sizing.levels) == 20 == sum(count for _, count, _ in shape("clos_fat_tree_3.json"))
+        sum(level.switches for level in facts.sizing.levels)
+        == 20
+        == sum(count for _, count, _ in shape("clos_fat_tree_3.json"))
     )
-    assert [one.oversubscription for one in capabilities_of(made("clos_fat_tree_3.json", like="dgx-h100").tiers[1]).classes] == [
-        1
-    ] * 3
+    assert [
+        one.oversubscription
+        for one in capabilities_of(made("clos_fat_tree_3.json", like="dgx-h100").tiers[1]).classes
+    ] == [1] * 3
 
 
 def test_a_dragonfly_is_no_clos() -> None:
-    with pytest.raises(ColltoolError, match=r"is not a Clos: a cable joins router.* and both have hosts"):
+    with pytest.raises(
+        ColltoolError, match=r"is not a Clos: a cable joins router.* and both have hosts"
+    ):
         read_infragraph(FILES / "dragonfly.json")
 
 
@@ -99,11 +117,17 @@ ONE = {
     "devices": [
         {
             "name": "host",
-            "components": [{"name": "xpu", "choice": "xpu", "count": 2}, {"name": "nic", "choice": "nic", "count": 1}],
+            "components": [
+                {"name": "xpu", "choice": "xpu", "count": 2},
+                {"name": "nic", "choice": "nic", "count": 1},
+            ],
         },
         {"name": "switch", "components": [{"name": "port", "choice": "port", "count": 4}]},
     ],
-    "instances": [{"name": "h", "device": "host", "count": 4}, {"name": "s", "device": "switch", "count": 1}],
+    "instances": [
+        {"name": "h", "device": "host", "count": 4},
+        {"name": "s", "device": "switch", "count": 1},
+    ],
     "links": [{"name": "l", "physical": {"bandwidth": {"gigabits_per_second": 100}}}],
     "edges": [
         {
@@ -130,13 +154,22 @@ def changed(**edge: Any) -> str:
         ("{" * 100_000, "is not JSON, or cut off"),
         ('{"devices": [1], "instances": []}', "expected a list of mappings as devices"),
         (json.dumps({**ONE, "devices": []}), "no device is called 'host'"),
-        (json.dumps(ONE).replace('"count": 2', '"count": 1000000000'), "expected a count of at most 100000"),
-        (json.dumps(ONE).replace('"choice": "xpu"', '"choice": "cpu"'), "components of choice xpu, found none"),
+        (
+            json.dumps(ONE).replace('"count": 2', '"count": 1000000000'),
+            "expected a count of at most 100000",
+        ),
+        (
+            json.dumps(ONE).replace('"choice": "xpu"', '"choice": "cpu"'),
+            "components of choice xpu, found none",
+        ),
         (json.dumps({**ONE, "links": []}), "the link 'l' has no bandwidth"),
         (changed(scheme="ring"), "the scheme 'ring' is not read"),
         (changed(ep2={"instance": "t", "component": "port"}), "no instance is called 't'"),
         (changed(ep2={"instance": "s", "component": "port[a:b]"}), "'port[a:b]' is no slice of 4"),
-        (changed(ep2={"instance": "h", "component": "nic"}, scheme="many2many"), "an edge joins h.0 and h.1 without a switch"),
+        (
+            changed(ep2={"instance": "h", "component": "nic"}, scheme="many2many"),
+            "an edge joins h.0 and h.1 without a switch",
+        ),
         (changed(ep1={"instance": "h", "component": "gpu"}), "host has no component 'gpu'"),
     ],
 )

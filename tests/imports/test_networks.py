@@ -1,4 +1,5 @@
-"""ibnetdiscover as a Clos: levels, rails, oversubscription and switches as they were cabled; anything else is refused."""
+"""ibnetdiscover as a Clos: levels, rails, oversubscription and switches as they were cabled;
+anything else is refused."""
 
 from __future__ import annotations
 
@@ -40,9 +41,17 @@ def shape(net: ClosNetwork) -> list[tuple[int, int, float]]:
 
 
 def test_a_rail_optimised_pod(tmp_path: Path) -> None:
-    """DGX SuperPOD's plan with 8 nodes of 4 NICs for a leaf: 16 leaves, four cables from each to four spines."""
+    """DGX SuperPOD's plan with 8 nodes of 4 NICs for a leaf: 16 leaves, four cables from each to
+    four spines."""
     net = found(tmp_path, rails(nodes=32, per_leaf=8, ports=4, spines=4, up=2))
-    assert (net.hosts, net.ports, net.port_Bps, net.rails, net.radix, net.reduces) == (32, 4, 50e9, 4, 64, True)
+    assert (net.hosts, net.ports, net.port_Bps, net.rails, net.radix, net.reduces) == (
+        32,
+        4,
+        50e9,
+        4,
+        64,
+        True,
+    )
     assert shape(net) == [(8, 16, 1.0), (32, 4, 1.0)]
     assert not net.notes
 
@@ -65,7 +74,8 @@ def test_a_slow_uplink_counts_by_its_rate(tmp_path: Path) -> None:
 
 
 def fat_tree(pods: int, leaves: int, hosts: int, aggregation: int, cores: int) -> Subnet:
-    """Three levels; every switch of a level on every one above in its pod, aggregation on all cores."""
+    """Three levels; every switch of a level on every one above in its pod, aggregation on all
+    cores."""
     net = Subnet(aggregation=False)
     for pod in range(pods):
         for leaf in range(leaves):
@@ -85,11 +95,14 @@ def test_three_levels(tmp_path: Path) -> None:
     tier = made(tmp_path, "ibnetdiscover", str(tmp_path / "net.txt")).tiers[0]
     totals = [one.oversubscription for one in capabilities_of(tier).classes]
     assert totals == [1, 2, 4]  # hop by hop, each against all endpoints
-    assert [one.alpha_s for one in capabilities_of(tier).classes] == pytest.approx([5e-6, 11e-6, 17e-6])
+    assert [one.alpha_s for one in capabilities_of(tier).classes] == pytest.approx(
+        [5e-6, 11e-6, 17e-6]
+    )
 
 
 def test_the_switches_of_the_file_are_those_of_the_subnet(tmp_path: Path) -> None:
-    """`fabric show` sizes the imported network from radix and rails: as many switches as answered."""
+    """`fabric show` sizes the imported network from radix and rails: as many switches as
+    answered."""
     written(tmp_path, rails_of_radix_8().text())
     facts = fabric_facts(made(tmp_path, "ibnetdiscover", str(tmp_path / "net.txt"))).tiers[0]
     assert facts.sizing is not None
@@ -129,7 +142,10 @@ def test_a_node_and_its_network(tmp_path: Path) -> None:
     written(tmp_path, rails(nodes=8, per_leaf=4, ports=8, spines=2, up=1).text())
     dumps = ("nccl-topo", str(tmp_path / "node.xml"), "ibnetdiscover", str(tmp_path / "net.txt"))
     fabric = made(tmp_path, *dumps)
-    levels = "[{name: leaf, group: 4, alpha: 5us}, {name: spine, group: 8, alpha: 11us, oversubscription: 2}]"
+    levels = (
+        "[{name: leaf, group: 4, alpha: 5us}, {name: spine, group: 8, alpha: 11us,"
+        " oversubscription: 2}]"
+    )
     own = colltool.load_fabric("dgx-h100", ["ib.size=8", f"ib.levels={levels}"])
     one, other = (colltool.price(each, "ar", size="1GB").results[0] for each in (fabric, own))
     assert (fabric.ranks, one.total_s) == (64, other.total_s)
@@ -143,7 +159,13 @@ def test_without_aggregation_nodes_there_is_no_sharp(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text(nccl_topo(8, NVSWITCHES, device="0x2330"), encoding="utf-8")
     for answers in (True, False):
         written(tmp_path, rails(nodes=4, per_leaf=2, ports=8, spines=2, aggregation=answers).text())
-        outer = made(tmp_path, "nccl-topo", str(tmp_path / "node.xml"), "ibnetdiscover", str(tmp_path / "net.txt")).tiers[1]
+        outer = made(
+            tmp_path,
+            "nccl-topo",
+            str(tmp_path / "node.xml"),
+            "ibnetdiscover",
+            str(tmp_path / "net.txt"),
+        ).tiers[1]
         switch = capabilities_of(outer).in_network
         assert switch is not None
         assert switch.reduce == answers
@@ -184,8 +206,14 @@ def two_islands() -> Subnet:
 @pytest.mark.parametrize(
     ("net", "why"),
     [
-        (ring_of_switches(), "a cable joins MF0;sw-0:MQM9700/U1 and MF0;sw-1:MQM9700/U1, and both have hosts"),
-        (chain_of_leaves(), "the leaves of n0 and n2 share no switch above, though others join them"),
+        (
+            ring_of_switches(),
+            "a cable joins MF0;sw-0:MQM9700/U1 and MF0;sw-1:MQM9700/U1, and both have hosts",
+        ),
+        (
+            chain_of_leaves(),
+            "the leaves of n0 and n2 share no switch above, though others join them",
+        ),
         (crossed_rails(), "share MF0;sw-leaf0-0:MQM9700/U1, but not their other leaves"),
         (two_islands(), "2 parts have no switch in common, such as those of n0 and n2"),
     ],

@@ -28,7 +28,9 @@ def take(tmp_path: Path) -> Imported:
 
     def taken(kind: str, text: str, **options: Any) -> Fabric:
         (tmp_path / "dump").write_text(text, encoding="utf-8")
-        (tmp_path / "made.yaml").write_text(imported([kind, str(tmp_path / "dump")], name="made", **options), encoding="utf-8")
+        (tmp_path / "made.yaml").write_text(
+            imported([kind, str(tmp_path / "dump")], name="made", **options), encoding="utf-8"
+        )
         return check_fabric(str(tmp_path / "made.yaml")).fabric
 
     return taken
@@ -51,17 +53,34 @@ def seconds(fabric: Any, **options: Any) -> float:
     ("text", "shipped", "changes"),
     [
         (nccl_topo(8, NVSWITCHES), "hgx-h200", ["roce.size=4"]),
-        (nccl_topo(8, NVSWITCHES, device="0x2330", nic_class="0x020700"), "dgx-h100", ["ib.size=4"]),
-        (nccl_topo(8, NVSWITCHES, device="0x2330", vendor="AuthenticAMD"), "dgx-h100", ["ib.size=4", "library.cpu=amd"]),
-        (nccl_topo(8, NVSWITCHES, device="0x2330", nics=4), "dgx-h100", ["ib.size=4", "ib.bandwidth=25GB/s"]),
+        (
+            nccl_topo(8, NVSWITCHES, device="0x2330", nic_class="0x020700"),
+            "dgx-h100",
+            ["ib.size=4"],
+        ),
+        (
+            nccl_topo(8, NVSWITCHES, device="0x2330", vendor="AuthenticAMD"),
+            "dgx-h100",
+            ["ib.size=4", "library.cpu=amd"],
+        ),
+        (
+            nccl_topo(8, NVSWITCHES, device="0x2330", nics=4),
+            "dgx-h100",
+            ["ib.size=4", "ib.bandwidth=25GB/s"],
+        ),
         (nccl_topo(4, NVSWITCHES, device="0x2330"), "dgx-h100", ["ib.size=4", "nvlink.size=4"]),
         (nccl_topo(8, NVSWITCHES, device="0x2901", sm="100"), "dgx-b200", ["ib.size=4"]),
-        (nccl_topo(8, A100, device="0x20b2", sm="80", mbps=200_000, vendor="AuthenticAMD"),
-         "dgx-a100", ["ib.size=4"]),
+        (
+            nccl_topo(8, A100, device="0x20b2", sm="80", mbps=200_000, vendor="AuthenticAMD"),
+            "dgx-a100",
+            ["ib.size=4"],
+        ),
         (rccl_topo(), "mi300x-cluster", ["roce.size=4"]),
     ],
-)  # fmt: skip
-def test_a_known_machine_is_the_bundled_fabric(text: str, shipped: str, changes: list[str], take: Imported) -> None:
+)
+def test_a_known_machine_is_the_bundled_fabric(
+    text: str, shipped: str, changes: list[str], take: Imported
+) -> None:
     made = take("nccl-topo", text, nodes=4)
     own = colltool.load_fabric(shipped, changes)
     assert made.ranks == own.ranks
@@ -82,7 +101,9 @@ def test_what_was_told_has_its_source_and_the_rest_is_marked(tmp_path: Path) -> 
 def test_a_gpu_with_fewer_links_is_named(take: Imported, tmp_path: Path) -> None:
     """NCCL's own report of such a node: one GPU of a GB300 tray without an nvlink element."""
     take("nccl-topo", nccl_topo(8, lambda gpu: NVSWITCHES if gpu != 5 else ""))
-    assert "# Note: 0000:58:00.0 has 0 of 18 links" in (tmp_path / "made.yaml").read_text(encoding="utf-8")
+    assert "# Note: 0000:58:00.0 has 0 of 18 links" in (tmp_path / "made.yaml").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_several_trays_of_one_nvlink_domain(take: Imported) -> None:
@@ -92,7 +113,9 @@ def test_several_trays_of_one_nvlink_domain(take: Imported) -> None:
         'arch="x86_64" vendor="GenuineIntel"', 'arch="arm64" host_hash="0x1"'
     )
     body = one.split("\n", 1)[1].replace("</system>\n", "")
-    made = take("nccl-topo", '<system version="1">\n' + body + body.replace('"0x1"', '"0x2"') + "</system>")
+    made = take(
+        "nccl-topo", '<system version="1">\n' + body + body.replace('"0x1"', '"0x2"') + "</system>"
+    )
     own = colltool.load_fabric("nvl72", ["nvlink.size=8", "ib.size=1"])
     assert (made.device, made.tiers[0].endpoints) == ("gb200", 8)
     assert seconds(made) == seconds(own)
@@ -124,16 +147,31 @@ def test_the_hybrid_cube_mesh_is_a_graph_of_its_links(kind: str, take: Imported)
     rows = [line.split("\t") for line in DGX_1V.splitlines()[1:9]]
 
     def links(gpu: int) -> str:
-        words = [(other, word) for other, word in enumerate(rows[gpu][1:9]) if word.startswith("NV")]
-        return "".join(f'<nvlink target="0000:{other}8:00.0" count="{word[2:]}" tclass="0x030200"/>' for other, word in words)
+        words = [
+            (other, word) for other, word in enumerate(rows[gpu][1:9]) if word.startswith("NV")
+        ]
+        return "".join(
+            f'<nvlink target="0000:{other}8:00.0" count="{word[2:]}" tclass="0x030200"/>'
+            for other, word in words
+        )
 
-    text = DGX_1V if kind == "nvidia-smi-topo" else nccl_topo(8, links, device="0x1db1", sm="70", nics=0)
-    made = take(kind, "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-0)\n" + text if kind == "nvidia-smi-topo" else text)
+    text = (
+        DGX_1V
+        if kind == "nvidia-smi-topo"
+        else nccl_topo(8, links, device="0x1db1", sm="70", nics=0)
+    )
+    made = take(
+        kind,
+        "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-0)\n" + text if kind == "nvidia-smi-topo" else text,
+    )
     board = made.tiers[0]
     assert (board.topology, board.endpoints, board.bandwidth) == ("graph", 8, 25e9)
     assert capabilities_of(board).joined_by == "routes"
     data = made.model_dump()["tiers"][0]
-    assert sum(edge.get("links", 1) if isinstance(edge, dict) else 1 for edge in data["edges"]) == 8 * 6 / 2
+    assert (
+        sum(edge.get("links", 1) if isinstance(edge, dict) else 1 for edge in data["edges"])
+        == 8 * 6 / 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +183,9 @@ def test_the_hybrid_cube_mesh_is_a_graph_of_its_links(kind: str, take: Imported)
         ("NVIDIA A100-SXM4-80GB", "NV12", "dgx-a100"),
     ],
 )
-def test_a_matrix_of_equal_links_through_switches(name: str, links: str, shipped: str, take: Imported) -> None:
+def test_a_matrix_of_equal_links_through_switches(
+    name: str, links: str, shipped: str, take: Imported
+) -> None:
     nics = [f"mlx5_{at}" for at in range(10)]  # two of them near no GPU: storage
     made = take("nvidia-smi-topo", topo_matrix(8, lambda *_: links, nics, name=name), nodes=2)
     own = colltool.load_fabric(shipped)
@@ -156,7 +196,11 @@ def test_a_matrix_of_equal_links_through_switches(name: str, links: str, shipped
 def test_four_gpus_on_direct_links_are_a_full_mesh(take: Imported) -> None:
     """HGX A100 4-GPU: four NVLinks of each pair."""
     made = take("nvidia-smi-topo", topo_matrix(4, lambda *_: "NV4", name="NVIDIA A100-SXM4-40GB"))
-    assert (made.tiers[0].topology, made.tiers[0].bandwidth, made.device) == ("full_mesh", 100e9, None)
+    assert (made.tiers[0].topology, made.tiers[0].bandwidth, made.device) == (
+        "full_mesh",
+        100e9,
+        None,
+    )
 
 
 def test_a_matrix_does_not_tell_which_gpus(take: Imported) -> None:
@@ -170,7 +214,9 @@ def test_a_matrix_does_not_tell_which_gpus(take: Imported) -> None:
 def test_a_file_for_nccl_topo_file_tells_no_links(take: Imported) -> None:
     assert "does not tell which links" in refused(take, "nccl-topo", NDV4_TOPO).what
     made = take("nccl-topo", NDV4_TOPO, like="dgx-a100", nodes=8)
-    assert seconds(made) == seconds(colltool.load_fabric("dgx-a100", ["nvlink.size=2", "ib.size=8"]))
+    assert seconds(made) == seconds(
+        colltool.load_fabric("dgx-a100", ["nvlink.size=2", "ib.size=8"])
+    )
 
 
 LAUGHS = '<!DOCTYPE system [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
@@ -186,7 +232,10 @@ LAUGHS = '<!DOCTYPE system [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
         ("<topology><object/></topology>", "its root is <topology>"),
         ("<system/>", "has no accelerators"),
         ("<system>" + "<pci>" * 100, "nested deeper than 64"),
-        (nccl_topo(8, '<nvlink target="a" count="lots" tclass="0x068000"/>'), "expected a count of links"),
+        (
+            nccl_topo(8, '<nvlink target="a" count="lots" tclass="0x068000"/>'),
+            "expected a count of links",
+        ),
         (nccl_topo(8, NVSWITCHES, mbps=10**12), "expected a speed in Mb/s"),
         (nccl_topo(8, NVSWITCHES).replace("0x2335", "0x2330", 1), "has different accelerators"),
         ("<system>" + '<gpu sm="90"/>' * 1100 + "</system>", "more than 1024 accelerators"),
@@ -208,7 +257,7 @@ def test_hostile_xml(text: str, what: str, take: Imported) -> None:
         (DGX_1V.replace("GPU0\t X \tNV1", "GPU0\t X \tFOO"), "'FOO' is no link"),
         (DGX_1V.replace(DGX_1V.splitlines()[1], "GPU0\t X "), "row of GPU0 is cut off"),
     ],
-)  # fmt: skip
+)
 def test_hostile_matrices(text: str, what: str, take: Imported) -> None:
     error = refused(take, "nvidia-smi-topo", text)
     assert what in error.what

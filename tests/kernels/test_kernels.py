@@ -1,4 +1,5 @@
-"""Kernels of engines and experts: their laws, the engine's own choice, what was never measured, and the errors of files."""
+"""Kernels of engines and experts: their laws, the engine's own choice, what was never measured, and
+the errors of files."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.kernels.files import find_library, load_library, read_library, shipped_libraries, template
+from colltool.kernels.files import (
+    find_library,
+    load_library,
+    read_library,
+    shipped_libraries,
+    template,
+)
 from colltool.kernels.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
 from colltool.nccl import hardware
 
@@ -27,27 +34,50 @@ DEEPSEEK: dict[str, Any] = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts"
 
 def measured(**wanted: str) -> list[dict[str, str]]:
     with ROWS.open(encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if all(row[key] == value for key, value in wanted.items())]
+        return [
+            row
+            for row in csv.DictReader(file)
+            if all(row[key] == value for key, value in wanted.items())
+        ]
 
 
 @pytest.mark.parametrize(
-    ("version", "library"), [("vllm 0.24.0", "vllm@0.24.0"), ("sglang 0.5.14", "sglang@0.5.14"), ("trtllm 1.3.0rc20", "trtllm")]
+    ("version", "library"),
+    [
+        ("vllm 0.24.0", "vllm@0.24.0"),
+        ("sglang 0.5.14", "sglang@0.5.14"),
+        ("trtllm 1.3.0rc20", "trtllm"),
+    ],
 )
 @pytest.mark.parametrize("gpu", ["h100", "b200", "gb200"])
 def test_an_engine_s_all_reduce_is_as_measured(version: str, library: str, gpu: str) -> None:
     """The rows that it was fitted to; bench_kernels.py prints what unseen ones give."""
-    rows = [row for row in measured(operation="all-reduce", version=version, gpu=gpu) if 1024 <= float(row["bytes"]) <= 2**22]
+    rows = [
+        row
+        for row in measured(operation="all-reduce", version=version, gpu=gpu)
+        if 1024 <= float(row["bytes"]) <= 2**22
+    ]
     off = [
-        abs(colltool.price(FABRICS[gpu], "ar", size=float(row["bytes"]), ranks=int(row["ranks"]), library=library).best.total_s
-            / (float(row["time_us"]) * 1e-6) - 1)
+        abs(
+            colltool.price(
+                FABRICS[gpu],
+                "ar",
+                size=float(row["bytes"]),
+                ranks=int(row["ranks"]),
+                library=library,
+            ).best.total_s
+            / (float(row["time_us"]) * 1e-6)
+            - 1
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     assert len(off) >= 13
     assert median(off) < 0.05
 
 
 def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
-    """48 to 50 us for the all-reduce of a decode step (TP16 on NVL72); vLLM leaves 16 ranks to NCCL."""
+    """48 to 50 us for the all-reduce of a decode step (TP16 on NVL72); vLLM leaves 16 ranks to
+    NCCL."""
     found = colltool.price("nvl72", "ar", size=16384, ranks=16, library="vllm")
     assert found.library.kernel == "nccl"
     assert found.best.total_s == pytest.approx(49e-6, rel=0.15)
@@ -55,11 +85,18 @@ def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "size", "kernel"),
-    [(2, "32MiB", "custom one-shot"), (4, "256KiB", "custom one-shot"), (4, "512KiB", "symm_mem"),
-     (8, "255KiB", "custom one-shot"), (8, "256KiB", "symm_mem"), (8, "64MiB", "nccl")],
-)  # fmt: skip
+    [
+        (2, "32MiB", "custom one-shot"),
+        (4, "256KiB", "custom one-shot"),
+        (4, "512KiB", "symm_mem"),
+        (8, "255KiB", "custom one-shot"),
+        (8, "256KiB", "symm_mem"),
+        (8, "64MiB", "nccl"),
+    ],
+)
 def test_vllm_takes_the_kernel_of_its_own_table(ranks: int, size: str, kernel: str) -> None:
-    """CUSTOM_ALL_REDUCE_MAX_SIZES and SYMM_MEM_ALL_REDUCE_MAX_SIZES of 9.0, and the one-shot limits of custom_all_reduce.cuh."""
+    """CUSTOM_ALL_REDUCE_MAX_SIZES and SYMM_MEM_ALL_REDUCE_MAX_SIZES of 9.0, and the one-shot limits
+    of custom_all_reduce.cuh."""
     found = colltool.price("hgx-h200", "ar", size=size, ranks=ranks, library="vllm@0.24.0")
     assert (found.library.kernel, found.best.kernel) == (kernel, kernel)
 
@@ -77,16 +114,22 @@ def test_more_bytes_never_take_less(ranks: int, one: float, other: float) -> Non
     for library in EVERY:
         for kernel in library.kernels:
             law = FORMULAS[kernel.formula].of
-            times = [law(kernel.parameters, KernelCall(ranks, size, 256, 50e9, size)).total_s for size in (few, many)]
+            times = [
+                law(kernel.parameters, KernelCall(ranks, size, 256, 50e9, size)).total_s
+                for size in (few, many)
+            ]
             assert 0 < times[0] <= times[1]
 
 
 @given(st.integers(1, 16), st.sampled_from([2, 4, 8, 16]), st.sampled_from([8, 16, 32, 64]))
 def test_copies_of_a_token(top_k: int, nodes: int, ranks: int) -> None:
-    """Never more than one a chosen expert, and fewer to distinct nodes than to distinct ranks than to experts."""
+    """Never more than one a chosen expert, and fewer to distinct nodes than to distinct ranks than
+    to experts."""
     if ranks % nodes:
         return
-    to = {copies: copies_sent(copies, top_k, ranks, nodes) for copies in ("experts", "ranks", "nodes")}
+    to = {
+        copies: copies_sent(copies, top_k, ranks, nodes) for copies in ("experts", "ranks", "nodes")
+    }
     assert 0 < to["nodes"] <= to["ranks"] + 1e-9 <= to["experts"] + 2e-9 <= top_k
     assert copies_sent("nodes", top_k, ranks, nodes, 2) <= to["nodes"] + 1e-9
 
@@ -98,10 +141,13 @@ def test_copies_are_the_mean_of_draws() -> None:
 
 
 def test_bytes_of_a_dispatch() -> None:
-    """128 tokens of 7168 to 8 experts in fp8 with a scale for 128 values; 7 of 8 nodes are others."""
+    """128 tokens of 7168 to 8 experts in fp8 with a scale for 128 values; 7 of 8 nodes are
+    others."""
     what = Tokens(128, 8, 7168, 256, "fp8")
     assert bytes_sent("experts", what, 64, 8) == 128 * 7168 * (1 + 4 / 128) * 8 * 7 / 8
-    assert bytes_sent("experts", what._replace(skew=1.5), 64, 8) == 1.5 * bytes_sent("experts", what, 64, 8)
+    assert bytes_sent("experts", what._replace(skew=1.5), 64, 8) == 1.5 * bytes_sent(
+        "experts", what, 64, 8
+    )
 
 
 @pytest.mark.parametrize(("operation", "dtype"), [("dispatch", "fp8"), ("combine", "bf16")])
@@ -110,7 +156,9 @@ def test_deepep_across_nodes_is_as_measured(operation: str, dtype: str) -> None:
     off = []
     for row in rows:
         asked = {name: int(row[name]) for name in ("tokens", "top_k", "hidden", "experts")}
-        found = colltool.price("dgx-h100", operation, ranks=64, library="deepep@1", dtype=dtype, **asked)  # type: ignore[arg-type]
+        found = colltool.price(
+            "dgx-h100", operation, ranks=64, library="deepep@1", dtype=dtype, **asked
+        )  # type: ignore[arg-type]
         one = next(row for row in found.results if row.kernel == "low-latency")
         off.append(abs(one.total_s / (float(row["time_us"]) * 1e-6) - 1))
     assert median(off) < 0.06
@@ -126,21 +174,73 @@ def test_without_a_library_every_measured_one_is_asked() -> None:
 @pytest.mark.parametrize(
     ("fabric", "asked", "words"),
     [
-        ("hgx-h20", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"}, "was measured on h20"),
-        ("star512", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"}, "does not say which GPU"),
-        ("aws-p5", {"primitive": "dispatch", "ranks": 64, "library": "deepep", **DEEPSEEK}, "was not measured on EFA"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "top_k": 300}, "300 of 256 experts"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "experts": 32}, "do not reach 64 ranks"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "dtype": "fp7"}, "'fp7' is not known"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "size": "1MB"}, "is asked in tokens"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, "tokens": 8}, "needs top_k, hidden, experts"),
-        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, "library": "nope", **DEEPSEEK}, "no library 'nope'"),
-        ("dgx-h100", {"primitive": "ag", "size": "1MB", "ranks": 8, "library": "vllm"}, "has no kernel for all-gather"),
-        ("dgx-h100", {"primitive": "ar", "size": "1MB", "ranks": 8, "tokens": 8}, "is for dispatch and combine"),
-        ("mi300x", {"primitive": "dispatch", "ranks": 8, "library": "deepep", **DEEPSEEK}, "was measured on mi300x"),
-        ("dgx-h100", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm", "slow_rank": 0.5}, "all ranks alike"),
+        (
+            "hgx-h20",
+            {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"},
+            "was measured on h20",
+        ),
+        (
+            "star512",
+            {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"},
+            "does not say which GPU",
+        ),
+        (
+            "aws-p5",
+            {"primitive": "dispatch", "ranks": 64, "library": "deepep", **DEEPSEEK},
+            "was not measured on EFA",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "top_k": 300},
+            "300 of 256 experts",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "experts": 32},
+            "do not reach 64 ranks",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "dtype": "fp7"},
+            "'fp7' is not known",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "size": "1MB"},
+            "is asked in tokens",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, "tokens": 8},
+            "needs top_k, hidden, experts",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "dispatch", "ranks": 64, "library": "nope", **DEEPSEEK},
+            "no library 'nope'",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "ag", "size": "1MB", "ranks": 8, "library": "vllm"},
+            "has no kernel for all-gather",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "ar", "size": "1MB", "ranks": 8, "tokens": 8},
+            "is for dispatch and combine",
+        ),
+        (
+            "mi300x",
+            {"primitive": "dispatch", "ranks": 8, "library": "deepep", **DEEPSEEK},
+            "was measured on mi300x",
+        ),
+        (
+            "dgx-h100",
+            {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm", "slow_rank": 0.5},
+            "all ranks alike",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_was_never_measured_is_refused(fabric: str, asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
         colltool.price(fabric, **asked)
@@ -157,7 +257,8 @@ def small(fabric: str, size: object = "64KB", ranks: int = 8) -> Any:
 
 
 def test_off_the_measured_ground_it_says_so_and_widens_the_error() -> None:
-    """H200 by H100's numbers, as far off as that was; fewer bytes than measured take what the fewest took, at twice the error."""
+    """H200 by H100's numbers, as far off as that was; fewer bytes than measured take what the
+    fewest took, at twice the error."""
     on, off = small("dgx-h100"), small("hgx-h200")
     assert off.total_s == on.total_s
     assert off.error == max(on.error, 0.049)
@@ -169,11 +270,16 @@ def test_off_the_measured_ground_it_says_so_and_widens_the_error() -> None:
 
 
 def test_an_oversubscribed_network_slows_experts() -> None:
-    """Two leaves of four nodes: 4:1 between them is slower than the NICs that DeepEP was measured on."""
+    """Two leaves of four nodes: 4:1 between them is slower than the NICs that DeepEP was measured
+    on."""
     seconds = []
     for share in (1, 4):
-        fabric = colltool.load_fabric("clos-4to1", [f"fabric.levels.spine.oversubscription={share}"])
-        seconds.append(colltool.price(fabric, "dispatch", ranks=64, library="deepep", **DEEPSEEK).best.total_s)
+        fabric = colltool.load_fabric(
+            "clos-4to1", [f"fabric.levels.spine.oversubscription={share}"]
+        )
+        seconds.append(
+            colltool.price(fabric, "dispatch", ranks=64, library="deepep", **DEEPSEEK).best.total_s
+        )
     assert seconds[1] > 1.5 * seconds[0]
 
 
@@ -181,16 +287,24 @@ def test_the_crossover_of_kernels_is_where_they_are_equal() -> None:
     found = colltool.crossover("dgx-h100", "ar", ranks=8, library="sglang@0.5.14")
     for at, below, above in found.crossings:  # type: ignore[attr-defined]
         by = {
-            row.kernel: row.total_s for row in colltool.price("dgx-h100", "ar", size=at, ranks=8, library="sglang@0.5.14").results
+            row.kernel: row.total_s
+            for row in colltool.price(
+                "dgx-h100", "ar", size=at, ranks=8, library="sglang@0.5.14"
+            ).results
         }
         assert by[below] == pytest.approx(by[above])
 
 
 def test_an_engine_s_thresholds_are_held_against_the_machine() -> None:
-    """On 8 B200 the two-shot takes 26 us at 256 and 512 KiB, symm_mem 17 us at 1 MiB: the table changes over too early."""
+    """On 8 B200 the two-shot takes 26 us at 256 and 512 KiB, symm_mem 17 us at 1 MiB: the table
+    changes over too early."""
     found = colltool.crossover("dgx-b200", "ar", ranks=8, library="vllm")
     first = found.thresholds[0]  # type: ignore[attr-defined]
-    assert (first.below, first.above, first.at_bytes) == ("custom one-shot", "custom two-shot", 256 * 1024)
+    assert (first.below, first.above, first.at_bytes) == (
+        "custom one-shot",
+        "custom two-shot",
+        256 * 1024,
+    )
     assert first.equal_bytes > 2 * first.at_bytes
 
 
@@ -205,16 +319,28 @@ def test_the_template_is_a_library() -> None:
 
 
 BAD = [
-    ('formula = "one-shot"', 'formula = "one-shott"', "mine.toml:16:1: kernels.0.formula: expected one of one-shot"),
+    (
+        'formula = "one-shot"',
+        'formula = "one-shott"',
+        "mine.toml:16:1: kernels.0.formula: expected one of one-shot",
+    ),
     (
         "per_rank_us = 0.07",
         "per_rank = 0.07",
         "mine.toml:17:31: kernels.0.parameters.per_rank: one-shot has no parameter 'per_rank'",
     ),
-    ('gpus = ["h100"]', 'gpus = ["h1000"]', "mine.toml:18:1: kernels.0.gpus.0: no device is called 'h1000'"),
+    (
+        'gpus = ["h100"]',
+        'gpus = ["h1000"]',
+        "mine.toml:18:1: kernels.0.gpus.0: no device is called 'h1000'",
+    ),
     ("GBps = 260", "GBps = 0", "kernels.0.parameters.GBps: GBps is above 0"),
     ("ranks = [2, 8]  ", "ranks = [8, 2]  ", "kernels.0.ranks: the least comes first"),
-    ('kernel = "two-shot"', 'kernel = "three-shot"', "dispatch.1.kernel: no kernel is called 'three-shot'"),
+    (
+        'kernel = "two-shot"',
+        'kernel = "three-shot"',
+        "dispatch.1.kernel: no kernel is called 'three-shot'",
+    ),
     ('version = "1.0"', "version = 1.0", "mine.toml:7:1: version: expected a version in quotes"),
     ("most_ranks = 8", "most_rank = 8", "mine.toml:9:1: most_rank: unknown key"),
     ("[[dispatch]]", "[[dispatch]", "mine.toml:36:11: not valid TOML"),
@@ -244,7 +370,10 @@ def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.M
     """2.99 is 2.31 with a ring that starts 100 us later: the tree takes its place."""
     monkeypatch.setattr(hardware, "_OWN", {})
     file = tmp_path / "nccl.toml"
-    file.write_text('name = "nccl"\nversion = "2.99"\nlike = "2.31"\n[base_latency_us]\nring = [100.0, 100.0, 100.0]\n')
+    file.write_text(
+        'name = "nccl"\nversion = "2.99"\nlike = "2.31"\n[base_latency_us]\nring = [100.0, 100.0,'
+        " 100.0]\n"
+    )
     asked: dict[str, Any] = {"size": "1KB", "ranks": 4, "stride": 8}
     own, shipped = (
         colltool.price("dgx-h100", "ar", library_file=file, **asked),
@@ -259,11 +388,20 @@ def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("primitive", "ranks", "size", "taken"),
-    [("ar", 64, "64KB", "recursive-doubling"), ("ar", 64, "1MB", "rabenseifner"), ("ar", 2, "4KiB", "ring"),
-     ("ar", 256, "1KB", "reduce+broadcast"), ("a2a", 64, 64 * 1023, "bruck"), ("a2a", 64, 64 * 1024, "direct"),
-     ("a2a", 64, 64 * 2**18, "pairwise"), ("a2a", 2, 2, "pairwise")],
-)  # fmt: skip
-def test_open_mpi_takes_the_algorithm_of_its_table(primitive: str, ranks: int, size: Any, taken: str) -> None:
+    [
+        ("ar", 64, "64KB", "recursive-doubling"),
+        ("ar", 64, "1MB", "rabenseifner"),
+        ("ar", 2, "4KiB", "ring"),
+        ("ar", 256, "1KB", "reduce+broadcast"),
+        ("a2a", 64, 64 * 1023, "bruck"),
+        ("a2a", 64, 64 * 1024, "direct"),
+        ("a2a", 64, 64 * 2**18, "pairwise"),
+        ("a2a", 2, 2, "pairwise"),
+    ],
+)
+def test_open_mpi_takes_the_algorithm_of_its_table(
+    primitive: str, ranks: int, size: Any, taken: str
+) -> None:
     """coll_tuned_decision_fixed.c of 5.0, looked up by hand; an all-to-all by its block."""
     found = colltool.price("mpi-cluster", primitive, size=size, ranks=ranks, library="openmpi@5.0")
     assert (found.library.kernel, found.best.kernel) == (taken, taken)
@@ -271,7 +409,9 @@ def test_open_mpi_takes_the_algorithm_of_its_table(primitive: str, ranks: int, s
 
 def test_what_open_mpi_takes_costs_what_the_algorithm_does() -> None:
     found = colltool.price("mpi-cluster", "ar", size="1MB", ranks=64, library="openmpi").best
-    alone = colltool.price("mpi-cluster", "ar", size="1MB", ranks=64, library="mpi", algorithms="rabenseifner").best
+    alone = colltool.price(
+        "mpi-cluster", "ar", size="1MB", ranks=64, library="mpi", algorithms="rabenseifner"
+    ).best
     assert found.total_s == pytest.approx(float(alone.total_s))
     with pytest.raises(ColltoolError, match="no table of all-gather"):
         colltool.price("mpi-cluster", "ag", size="1MB", ranks=64, library="openmpi")
@@ -281,14 +421,20 @@ def test_every_row_of_a_table_is_met_once() -> None:
     library = find_library("openmpi").library
     for operation in library.operations:
         for ranks in (2, 3, 4, 7, 8, 16, 100, 128, 300, 512, 1024, 2048, 4096, 10**6):
-            rows = [row for row in library.dispatch if row.operation == operation and row.ranks[0] <= ranks <= row.ranks[1]]
+            rows = [
+                row
+                for row in library.dispatch
+                if row.operation == operation and row.ranks[0] <= ranks <= row.ranks[1]
+            ]
             assert rows[0].from_ == 1
             assert all(one.to == other.from_ for one, other in pairwise(rows))
             assert rows[-1].to > 1e15
 
 
 @pytest.mark.parametrize("version", ["2.30", "2.31"])
-def test_a_version_of_nccl_starts_from_a_shipped_one(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_of_nccl_starts_from_a_shipped_one(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What ``library init --from`` writes is that version under another number."""
     from colltool.cli.app import run
 
@@ -313,7 +459,10 @@ def test_every_version_of_nccl_is_listed_and_shown() -> None:
     [
         ('version = "9.9"\nlike = "8"\n', "no NCCL 8 ships"),
         ('version = "2.30"\n', "NCCL 2.30 ships"),
-        ('version = "9.9"\n[rule]\nlone_rank_hop = "maybe"\n', "nccl.toml:4:1: rule.lone_rank_hop: 'maybe' is not known"),
+        (
+            'version = "9.9"\n[rule]\nlone_rank_hop = "maybe"\n',
+            "nccl.toml:4:1: rule.lone_rank_hop: 'maybe' is not known",
+        ),
         (
             'version = "9.9"\n[base_latency_us]\nring = ["a", 1, 2]\n',
             "nccl.toml:4:1: base_latency_us.ring: 'a' is no number above 0",

@@ -21,7 +21,11 @@ MIB = 2**20
 @cache
 def _off(source: str, least: int = 0, most: int = 2**40) -> float:
     """The median of |price / measured - 1| over a source's rows of these sizes."""
-    several = [row for row in rows() if row.source.source_id == source and least <= row.bytes <= most and not row.algorithm]
+    several = [
+        row
+        for row in rows()
+        if row.source.source_id == source and least <= row.bytes <= most and not row.algorithm
+    ]
     assert several
     return median(abs(_ratio(row) - 1) for row in several)
 
@@ -54,7 +58,9 @@ def test_what_rccl_takes_beside_its_bytes_is_gone_from_half_a_gibibyte() -> None
 
     def missing(size: float) -> float:
         """Beside the straight line of the bytes from 1 to 2 GiB."""
-        at = {one: _seconds(fabric, "all_reduce", one, 16) for one in (size, 1024 * MIB, 2048 * MIB)}
+        at = {
+            one: _seconds(fabric, "all_reduce", one, 16) for one in (size, 1024 * MIB, 2048 * MIB)
+        }
         line = (at[2048 * MIB] - at[1024 * MIB]) / (1024 * MIB)
         return at[size] - (at[1024 * MIB] - line * (1024 * MIB - size))
 
@@ -64,8 +70,12 @@ def test_what_rccl_takes_beside_its_bytes_is_gone_from_half_a_gibibyte() -> None
 
 def test_rccl_runs_a_tree_between_nodes_for_small_messages_and_a_ring_for_large_ones() -> None:
     fabric = colltool.load_fabric("mi300x-cluster")
-    assert colltool.price(fabric, "all_reduce", size="1KiB", ranks=16).best.spec.endswith("double-binary-tree")
-    assert colltool.price(fabric, "all_reduce", size="1GiB", ranks=16).best.spec == "multi-rail-ring"
+    assert colltool.price(fabric, "all_reduce", size="1KiB", ranks=16).best.spec.endswith(
+        "double-binary-tree"
+    )
+    assert (
+        colltool.price(fabric, "all_reduce", size="1GiB", ranks=16).best.spec == "multi-rail-ring"
+    )
 
 
 def test_rccl_sends_to_all_peers_at_once_across_nodes() -> None:
@@ -88,14 +98,22 @@ def test_efa_keeps_to_its_rows_by_generation() -> None:
     assert _off("dstack-p6-b200") < 0.05
 
 
-@pytest.mark.parametrize(("cloud", "alike"), [("aws-p4d", "dgx-a100"), ("aws-p5", "dgx-h100"), ("aws-p6-b200", "dgx-b200")])
+@pytest.mark.parametrize(
+    ("cloud", "alike"),
+    [("aws-p4d", "dgx-a100"), ("aws-p5", "dgx-h100"), ("aws-p6-b200", "dgx-b200")],
+)
 def test_a_small_message_takes_longer_over_efa_than_over_infiniband(cloud: str, alike: str) -> None:
-    small = [_seconds(colltool.load_fabric(name), "all_reduce", 1024, 16) for name in (cloud, alike)]
+    small = [
+        _seconds(colltool.load_fabric(name), "all_reduce", 1024, 16) for name in (cloud, alike)
+    ]
     assert small[0] > small[1] + 10e-6
 
 
 def test_p5en_stands_on_what_p5_measured() -> None:
-    prices = [_seconds(colltool.load_fabric(name), "all_reduce", 64 * MIB, 32) for name in ("aws-p5", "aws-p5en")]
+    prices = [
+        _seconds(colltool.load_fabric(name), "all_reduce", 64 * MIB, 32)
+        for name in ("aws-p5", "aws-p5en")
+    ]
     assert prices[0] == pytest.approx(prices[1], rel=1e-9)
 
 
@@ -117,7 +135,18 @@ def test_racks_of_nvl72_take_what_two_and_twenty_of_them_show() -> None:
 
 @pytest.mark.parametrize(
     ("name", "ranks"),
-    [(name, 16) for name in ("mi300x-cluster", "mi355x", "aws-p4d", "aws-p5", "aws-p6-b200", "dgx-h100", "gh200")]
+    [
+        (name, 16)
+        for name in (
+            "mi300x-cluster",
+            "mi355x",
+            "aws-p4d",
+            "aws-p5",
+            "aws-p6-b200",
+            "dgx-h100",
+            "gh200",
+        )
+    ]
     + [("nvl72", 144), ("nvl72", 1440), ("sockets", 16), ("l40s-pcie", 8)],
 )
 def test_more_bytes_never_take_less_time_by_one_way(name: str, ranks: int) -> None:
@@ -127,7 +156,14 @@ def test_more_bytes_never_take_less_time_by_one_way(name: str, ranks: int) -> No
     for way in ways:
         found = [
             float(
-                colltool.price(fabric, "all_reduce", size=2**power, ranks=ranks, algorithms=way, numbers="library").best.total_s
+                colltool.price(
+                    fabric,
+                    "all_reduce",
+                    size=2**power,
+                    ranks=ranks,
+                    algorithms=way,
+                    numbers="library",
+                ).best.total_s
             )
             for power in range(10, 34)
         ]
@@ -138,19 +174,36 @@ def test_more_bytes_never_take_less_time_by_one_way(name: str, ranks: int) -> No
 
 
 def test_sockets_keep_to_their_rows() -> None:
-    large = [row for row in rows() if row.source.source_id == "h100-loopback" and row.role == "fit" and row.bytes >= MIB]
+    large = [
+        row
+        for row in rows()
+        if row.source.source_id == "h100-loopback" and row.role == "fit" and row.bytes >= MIB
+    ]
     assert max(abs(_ratio(row) - 1) for row in large) < 0.15
 
 
 def test_a_faster_line_does_not_make_a_socket_faster_than_its_cpu() -> None:
     def file_of(rate: str) -> dict[str, object]:
-        tier = {"name": "tcp", "topology": "clos", "medium": "socket", "size": 16, "bandwidth": rate}
+        tier = {
+            "name": "tcp",
+            "topology": "clos",
+            "medium": "socket",
+            "size": 16,
+            "bandwidth": rate,
+        }
         levels = [{"name": "leaf", "group": 16, "alpha": "15us"}]
         tier |= {"eta": {"alpha": 1.0, "beta": 0.94}, "levels": levels}
-        return {"schema": "colltool.fabric/2", "name": "mine", "device": "h100", "tiers": [tier], "library": "nccl"}
+        return {
+            "schema": "colltool.fabric/2",
+            "name": "mine",
+            "device": "h100",
+            "tiers": [tier],
+            "library": "nccl",
+        }
 
     slow, fast, faster = (
-        _seconds(colltool.load_fabric(file_of(rate)), "all_gather", 256 * MIB, 4) for rate in ("1.25GB/s", "12.5GB/s", "50GB/s")
+        _seconds(colltool.load_fabric(file_of(rate)), "all_gather", 256 * MIB, 4)
+        for rate in ("1.25GB/s", "12.5GB/s", "50GB/s")
     )
     assert slow == pytest.approx(256 * MIB * 3 / 4 / (1.25e9 * 0.94), rel=0.05)
     assert fast == pytest.approx(256 * MIB * 3 / 4 / 2.7e9, rel=0.05)
@@ -170,7 +223,15 @@ def test_what_eight_cards_reach_is_said_with_p2p_and_without() -> None:
     """SGLang 0.5.12 on L40S: busbw 20.8 GB/s at 1 GiB; NCCL 2.27.3 on another box: 1.5."""
 
     def busbw_GBps(*overrides: str) -> float:
-        return 1.75 * 1024 * MIB / _seconds(colltool.load_fabric("l40s-pcie", list(overrides)), "all_reduce", 1024 * MIB, 8) / 1e9
+        return (
+            1.75
+            * 1024
+            * MIB
+            / _seconds(
+                colltool.load_fabric("l40s-pcie", list(overrides)), "all_reduce", 1024 * MIB, 8
+            )
+            / 1e9
+        )
 
     assert busbw_GBps("library.p2p=true") == pytest.approx(20.8, rel=0.02)
     assert busbw_GBps("library.p2p=false") == pytest.approx(1.5, rel=0.02)
@@ -183,9 +244,15 @@ def test_an_answer_that_p2p_would_change_says_by_how_much() -> None:
     first = colltool.price(unknown, "all_reduce", size="256MB", ranks=8).results[0]
     with_it = colltool.price(with_p2p(unknown, True), "all_reduce", size="256MB", ranks=8).best
     assert f"with it {format_time(float(with_it.total_s))}" in first.notes[0]
-    for known in (colltool.load_fabric("l40s-pcie", ["library.p2p=true"]), colltool.load_fabric("rtx-pro-6000-pcie")):
+    for known in (
+        colltool.load_fabric("l40s-pcie", ["library.p2p=true"]),
+        colltool.load_fabric("rtx-pro-6000-pcie"),
+    ):
         assert not p2p_unknown(known)
-        assert not any("P2P" in note for note in colltool.price(known, "all_reduce", size="1MB", ranks=8).results[0].notes)
+        assert not any(
+            "P2P" in note
+            for note in colltool.price(known, "all_reduce", size="1MB", ranks=8).results[0].notes
+        )
 
 
 def test_a_slot_without_nvlink_is_the_only_thing_that_p2p_is_asked_of() -> None:
@@ -200,7 +267,8 @@ def test_a_share_between_two_rank_counts_lies_between_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "medium"), [("16GB/s", "pcie3"), ("32GB/s", "pcie4"), ("64GB/s", "pcie5"), ("100GB/s", "pcie6")]
+    ("rate", "medium"),
+    [("16GB/s", "pcie3"), ("32GB/s", "pcie4"), ("64GB/s", "pcie5"), ("100GB/s", "pcie6")],
 )
 def test_the_rate_of_a_slot_says_its_generation(rate: str, medium: str) -> None:
     tier = {
@@ -211,7 +279,9 @@ def test_the_rate_of_a_slot_says_its_generation(rate: str, medium: str) -> None:
         "bandwidth": rate,
         "eta": {"alpha": 1.0, "beta": 0.75},
     }
-    fabric = colltool.load_fabric({"schema": "colltool.fabric/2", "name": "mine", "tiers": [tier], "library": "nccl"})
+    fabric = colltool.load_fabric(
+        {"schema": "colltool.fabric/2", "name": "mine", "tiers": [tier], "library": "nccl"}
+    )
     found = media_of(fabric)[0]
     assert found is not None
     assert found.name == medium
@@ -223,7 +293,11 @@ def test_the_rate_of_a_slot_says_its_generation(rate: str, medium: str) -> None:
 def test_a_tree_over_slingshot_fills_as_two_clusters_show() -> None:
     for source in ("alps-gh200", "cscs-gh200"):
         several = [
-            row for row in rows() if row.source.source_id == source and row.ranks > 4 and 8 * MIB <= row.bytes <= 128 * MIB
+            row
+            for row in rows()
+            if row.source.source_id == source
+            and row.ranks > 4
+            and 8 * MIB <= row.bytes <= 128 * MIB
         ]
         assert median(abs(_ratio(row) - 1) for row in several) < 0.08  # 39% before
 
@@ -236,7 +310,10 @@ def test_a_hump_of_one_cluster_does_not_stand() -> None:
     assert _seconds(fabric, "all_reduce", MIB, 8) < 300e-6
 
 
-@pytest.mark.parametrize(("name", "rate_GBps"), [("dgx-a100", 1.7), ("dgx-h100", 2.57), ("dgx-b200", 1.51), ("hgx-h200", 1.15)])
+@pytest.mark.parametrize(
+    ("name", "rate_GBps"),
+    [("dgx-a100", 1.7), ("dgx-h100", 2.57), ("dgx-b200", 1.51), ("hgx-h200", 1.15)],
+)
 def test_lls_rate_between_hosts_is_their_generations(name: str, rate_GBps: float) -> None:
     outer = colltool.load_fabric(name).tiers[-1]
     assert outer.library is not None

@@ -1,4 +1,5 @@
-"""Errors with sources left out, against the tables of software seconds that the factors replaced; and an owner's three rows."""
+"""Errors with sources left out, against the tables of software seconds that the factors replaced;
+and an owner's three rows."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ from colltool.machines.shipped import machine
 
 TABLES = Path(__file__).parent.parent / "data" / "machines" / "software_tables.csv"
 WORSE = 1.1  # times the error of the tables
-APART = {("dgx-a100", "across"): 1.2}  # two clouds differ by a third, and either left out is priced as the other
+# two clouds differ by a third, and either left out is priced as the other
+APART = {("dgx-a100", "across"): 1.2}
 ROOM = 0.003
-LAUNCHED = {("hgx-h200", "inside", 0), ("hgx-h200", "inside", 1)}  # a row each, under PyTorch: no machine's
+# a row each, under PyTorch: no machine's
+LAUNCHED = {("hgx-h200", "inside", 0), ("hgx-h200", "inside", 1)}
 
 
 Cell = tuple[str, str, int]  # fabric, inside or across, size class
@@ -46,28 +49,44 @@ def judged(keep_order: bool) -> tuple[Judged, ...]:
 
 def of_tables() -> dict[Cell, tuple[int, float]]:
     """Rows and mean |ln(price / measured)| by cell."""
-    lines = [line for line in TABLES.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in TABLES.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
     return {
-        (row["fabric"], row["wire"], int(row["class"])): (int(row["rows"]), float(row["error"])) for row in csv.DictReader(lines)
+        (row["fabric"], row["wire"], int(row["class"])): (int(row["rows"]), float(row["error"]))
+        for row in csv.DictReader(lines)
     }
 
 
-def totals(errors: dict[Cell, tuple[int, float]], *, by_class: bool) -> dict[tuple[str, ...], float]:
+def totals(
+    errors: dict[Cell, tuple[int, float]], *, by_class: bool
+) -> dict[tuple[str, ...], float]:
     """The mean over a machine's cells, or over those of a size class."""
     found: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
     for (fabric, wire, at), cell in errors.items():
         machine = fit_machines.OF_FABRIC[fabric].name
         found[(wire, fit_machines.NAMES[at]) if by_class else (machine, wire)].append(cell)
-    return {key: sum(rows * error for rows, error in cells) / sum(rows for rows, _ in cells) for key, cells in found.items()}
+    return {
+        key: sum(rows * error for rows, error in cells) / sum(rows for rows, _ in cells)
+        for key, cells in found.items()
+    }
 
 
 def check_against_tables(keep_order: bool) -> None:
     before = {key: cell for key, cell in of_tables().items() if key not in LAUNCHED}
     cells = fit_machines.by_class(judged(keep_order))
-    after = {key: (len(several), fmean(abs(one.machine) for one in several)) for key, several in cells.items()}
-    assert {key: rows for key, (rows, _) in after.items()} == {key: rows for key, (rows, _) in before.items()}
+    after = {
+        key: (len(several), fmean(abs(one.machine) for one in several))
+        for key, several in cells.items()
+    }
+    assert {key: rows for key, (rows, _) in after.items()} == {
+        key: rows for key, (rows, _) in before.items()
+    }
     for (fabric, wire, at), (rows, error) in after.items():
-        print(f"{fabric:14} {wire:8} {fit_machines.NAMES[at]:16} {rows:4} rows {before[fabric, wire, at][1]:7.1%} {error:7.1%}")
+        print(
+            f"{fabric:14} {wire:8} {fit_machines.NAMES[at]:16} {rows:4} rows"
+            f" {before[fabric, wire, at][1]:7.1%} {error:7.1%}"
+        )
     for by_class in (False, True):
         was = totals(before, by_class=by_class)
         for key, error in totals(after, by_class=by_class).items():
@@ -86,8 +105,11 @@ def test_nor_with_prices_in_order() -> None:
 
 
 def test_nine_of_ten_are_within_their_sigma() -> None:
-    """1.645 posterior deviations and the scatter of a series; across, where the process is not the library's own fit."""
-    across = [one for one in judged(False) if one.row.ranks > fit_machines.domain_of(one.row.source)]
+    """1.645 posterior deviations and the scatter of a series; across, where the process is not the
+    library's own fit."""
+    across = [
+        one for one in judged(False) if one.row.ranks > fit_machines.domain_of(one.row.source)
+    ]
     within = [abs(one.machine) <= 1.645 * one.sigma + 0.04 for one in across]
     assert fmean(within) >= 0.85
 
@@ -96,13 +118,22 @@ OWN_SIZES = (2**12, 2**23, 2**30)
 
 
 def series_across() -> list[list[Row]]:
-    """The series of each source across nodes, on its middle rank count, that is long enough to be asked beside three rows."""
-    mine = [row for machine in fit_machines.MACHINES for row in fit_machines.own_rows(machine.name, inside=False)]
+    """The series of each source across nodes, on its middle rank count, that is long enough to be
+    asked beside three rows."""
+    mine = [
+        row
+        for machine in fit_machines.MACHINES
+        for row in fit_machines.own_rows(machine.name, inside=False)
+    ]
     by_ranks: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in mine:
         by_ranks[row.source.source_id, row.collective][row.ranks].append(row)
     middle = [counts[sorted(counts)[len(counts) // 2]] for counts in by_ranks.values()]
-    return [several for several in middle if len(several) >= 10 and max(row.bytes for row in several) > 2**29]
+    return [
+        several
+        for several in middle
+        if len(several) >= 10 and max(row.bytes for row in several) > 2**29
+    ]
 
 
 def own_row(row: Row) -> MachineRow:
@@ -122,7 +153,10 @@ def test_three_rows_of_the_owner_take_two_fifths_off_the_error_of_the_others() -
     """On machines that the shipped factor has not seen."""
     unseen, helped = [], []
     for several in series_across():
-        known = {min(several, key=lambda row, size=size: abs(log(row.bytes / size))).bytes for size in OWN_SIZES}  # type: ignore[misc]
+        known = {
+            min(several, key=lambda row, size=size: abs(log(row.bytes / size))).bytes
+            for size in OWN_SIZES
+        }  # type: ignore[misc]
         mine = [own_row(row) for row in several if row.bytes in known]
         others = [own_row(row) for row in several if row.bytes not in known]
         base = without_source(several[0])
@@ -141,17 +175,25 @@ def without_source(row: Row) -> MeasuredMachine:
 
 
 def off(machine: MeasuredMachine, rows: list[MachineRow]) -> float:
-    return median(abs(row.r - float(machine.d(row.primitive, row.scope, row.ranks, row.bytes))) for row in rows)
+    return median(
+        abs(row.r - float(machine.d(row.primitive, row.scope, row.ranks, row.bytes)))
+        for row in rows
+    )
 
 
 def test_the_owner_s_rows_move_a_shipped_machine() -> None:
     base = machine("dgx-h100")
     at = ("all_reduce", "ib", 64, float(2**23))
-    row = MachineRow(primitive=at[0], scope=at[1], ranks=at[2], bytes=at[3], time="1ms", r=base.d(*at) + 0.3)
-    mine = machine_from_rows("mine", [row], Media(inside="nvlink4", outside="ib"), device="h100", base=base)
+    row = MachineRow(
+        primitive=at[0], scope=at[1], ranks=at[2], bytes=at[3], time="1ms", r=base.d(*at) + 0.3
+    )
+    mine = machine_from_rows(
+        "mine", [row], Media(inside="nvlink4", outside="ib"), device="h100", base=base
+    )
     assert 0.2 < mine.d(*at) - base.d(*at) < 0.3
     far = ("all_reduce", "ib", 64, 8.0)
     assert abs(mine.d(*far) - base.d(*far)) < 0.1
     assert exp(mine.d(*at)) > exp(base.d(*at))
     inside = "all_reduce", INSIDE, 8, 2.0**23
-    assert mine.d(*inside) == base.d(*inside)  # of what was not measured the shipped machine still says all
+    # of what was not measured the shipped machine still says all
+    assert mine.d(*inside) == base.d(*inside)

@@ -1,4 +1,5 @@
-"""The factor of a measured machine: how it is read, where it ends, and that prices stay in order under it."""
+"""The factor of a measured machine: how it is read, where it ends, and that prices stay in order
+under it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,22 @@ import fit_machines
 from fit_machines import KNOWN, PRIMITIVES
 
 from colltool.base.errors import ColltoolError
-from colltool.machines.factor import INSIDE, SIZES, Borrowed, MachineFactor, MeasuredMachine, RankLine
-from colltool.machines.own import MachineRow, Media, machine_from_rows, machine_of, machine_text, read_machine_file
+from colltool.machines.factor import (
+    INSIDE,
+    SIZES,
+    Borrowed,
+    MachineFactor,
+    MeasuredMachine,
+    RankLine,
+)
+from colltool.machines.own import (
+    MachineRow,
+    Media,
+    machine_from_rows,
+    machine_of,
+    machine_text,
+    read_machine_file,
+)
 from colltool.machines.shape import room_of, shaped
 from colltool.machines.shipped import FOLDER, from_data, index, machine, machine_for, text_of
 from colltool.machines.smoother import Observation, Smooth, Smoother, posterior, rising_times
@@ -28,7 +43,9 @@ MOST_FALL = 0.1
 
 
 def slope(ranks: int) -> RankLine:
-    return RankLine(ranks, tuple(0.01 * at * log2(ranks) for at in range(len(SIZES))), (0.1,) * len(SIZES))
+    return RankLine(
+        ranks, tuple(0.01 * at * log2(ranks) for at in range(len(SIZES))), (0.1,) * len(SIZES)
+    )
 
 
 PLANE = MeasuredMachine(
@@ -51,13 +68,17 @@ def test_d_is_linear_in_both_logarithms() -> None:
 
 def test_beyond_the_grid_its_edge_holds() -> None:
     assert PLANE.d("all_reduce", "ib", 4, 1.0) == 0
-    assert PLANE.d("all_reduce", "ib", 10**6, 2.0**60) == pytest.approx(PLANE.d("all_reduce", "ib", 64, float(SIZES[-1])))
+    assert PLANE.d("all_reduce", "ib", 10**6, 2.0**60) == pytest.approx(
+        PLANE.d("all_reduce", "ib", 64, float(SIZES[-1]))
+    )
 
 
 def test_what_was_not_measured_borrows_a_share_or_is_unknown() -> None:
     known = PLANE.d("all_reduce", "ib", 32, 1e6)
     assert PLANE.d("reduce", "ib", 32, 1e6) == pytest.approx(known / 2)
-    assert PLANE.sigma("reduce", "ib", 32, 1e6) == pytest.approx((0.75 * 0.2**2 + 0.25 * 0.1**2) ** 0.5)
+    assert PLANE.sigma("reduce", "ib", 32, 1e6) == pytest.approx(
+        (0.75 * 0.2**2 + 0.25 * 0.1**2) ** 0.5
+    )
     assert PLANE.d("all_to_all", "ib", 32, 1e6) == 0
     assert PLANE.sigma("all_to_all", "ib", 32, 1e6) is None
     assert PLANE.sigma("all_reduce", "efa", 32, 1e6) is None
@@ -73,7 +94,11 @@ def test_an_array_of_sizes_reads_what_each_size_does(name: str) -> None:
             assert np.allclose(found.d(primitive, scope, ranks, sizes), one_by_one, atol=1e-12)
             if (primitive, scope) in found.factors:
                 sigmas = [found.sigma(primitive, scope, ranks, float(size)) for size in sizes]
-                assert np.allclose(found.sigma(primitive, scope, ranks, sizes), np.array(sigmas, dtype=float), atol=1e-12)
+                assert np.allclose(
+                    found.sigma(primitive, scope, ranks, sizes),
+                    np.array(sigmas, dtype=float),
+                    atol=1e-12,
+                )
 
 
 def test_a_machine_is_found_by_device_and_media() -> None:
@@ -95,7 +120,11 @@ def test_a_machine_is_found_by_device_and_media() -> None:
 def test_a_cloud_s_instance_has_the_vendor_s_board() -> None:
     instance, board = machine_for("h100", "nvlink4", "efa"), machine("dgx-h100")
     assert instance is not None
-    assert instance.d("all_reduce", INSIDE, 8, 2.0**25) == board.d("all_reduce", INSIDE, 8, 2.0**25) != 0
+    assert (
+        instance.d("all_reduce", INSIDE, 8, 2.0**25)
+        == board.d("all_reduce", INSIDE, 8, 2.0**25)
+        != 0
+    )
     assert instance.d("all_reduce", "efa", 64, 2.0**25) != 0
     assert instance.d("all_reduce", "ib", 16, 2.0**25) == 0
 
@@ -116,8 +145,9 @@ def test_files_are_small_and_read_back() -> None:
 
 def test_reading_a_scalar_loads_no_numpy() -> None:
     code = (
-        "import sys; from colltool.machines.shipped import machine_for; m = machine_for('h100', 'nvlink4', 'ib');"
-        "m.d('all_reduce', 'ib', 64, 1e6); m.sigma('all_reduce', 'ib', 64, 1e6); assert 'numpy' not in sys.modules"
+        "import sys; from colltool.machines.shipped import machine_for; m = machine_for('h100',"
+        " 'nvlink4', 'ib');m.d('all_reduce', 'ib', 64, 1e6); m.sigma('all_reduce', 'ib', 64, 1e6);"
+        " assert 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -127,13 +157,16 @@ def test_far_from_its_rows_nothing_is_known(name: str) -> None:
     found = machine(name)
     for (_, scope), factor in found.factors.items():
         assert min(factor.lines[-1].sigma) >= 0.9 * found.prior[scope]
-        assert all(sigma <= found.prior[scope] + 1e-3 for line in factor.lines for sigma in line.sigma)
+        assert all(
+            sigma <= found.prior[scope] + 1e-3 for line in factor.lines for sigma in line.sigma
+        )
 
 
 @pytest.mark.parametrize("name", ["nvl72", "gh200"])
 def test_far_from_its_rows_d_goes_to_nothing(name: str) -> None:
-    """But where it must not fall, because the prices of layers 1 to 3 do not rise with ranks there."""
-    (scope, *_) = KNOWN[name].scopes
+    """But where it must not fall, because the prices of layers 1 to 3 do not rise with ranks
+    there."""
+    scope, *_ = KNOWN[name].scopes
     found = fit_machines.made(name, keep_order=False, only={("all_reduce", scope)})
     lines = found.factors["all_reduce", scope].lines
     most = max(abs(d) for line in lines for d in line.d)
@@ -172,7 +205,8 @@ def test_d_is_moved_only_where_prices_would_fall() -> None:
     assert (np.diff(best + shaped(leap, sigma, room), axis=1) <= log(2) - log(1 - MOST_FALL)).all()
 
 
-# Prices under the factor, on grids of sizes and ranks. ---------------------------------------------------------------------
+# Prices under the factor, on grids of sizes and ranks.
+# ---------------------------------------------------------------------
 
 
 def asked(name: str, scope: str) -> list[int]:
@@ -189,7 +223,8 @@ MEASURED = 2**34
 
 
 def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: bool = False) -> float:
-    """The smallest step of the bus bandwidth; a fall where the library's own pick changes is not the factor's.
+    """The smallest step of the bus bandwidth; a fall where the library's own pick changes is not
+    the factor's.
 
     ``strict``: up to the largest measured size not even there.
     """
@@ -197,7 +232,11 @@ def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: boo
     priced = fit_machines.priced_grid(name, primitive, scope, (ranks,))
     best, runs = priced.best[0], priced.runs[0]
     d = np.array([found.d(primitive, scope, ranks, float(size)) for size in SIZES])
-    excused = {(one["primitive"], one["scope"], one["bytes"]) for one in found.exceptions if 0.5 <= one["ranks"] / ranks <= 2}
+    excused = {
+        (one["primitive"], one["scope"], one["bytes"])
+        for one in found.exceptions
+        if 0.5 <= one["ranks"] / ranks <= 2
+    }
     on_grid = ranks in [line.ranks for line in found.factors[primitive, scope].lines]
     dust = 5e-3 if on_grid else OFF_GRID
     smallest = np.inf
@@ -215,7 +254,10 @@ def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: boo
 @pytest.mark.parametrize("ranks", [144, 288, 576, 1152, 2304])
 def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
     """Where racks were measured closely not even NCCL's change from LL's rings to NVLS shows."""
-    print(ranks, f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=ranks < 1000):.2f}")
+    print(
+        ranks,
+        f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=ranks < 1000):.2f}",
+    )
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)
@@ -229,12 +271,18 @@ def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_larger_group_takes_longer(name: str) -> None:
-    """At the grid's rank counts, wherever the same way runs on both and layers 1 to 3 do not fall themselves."""
+    """At the grid's rank counts, wherever the same way runs on both and layers 1 to 3 do not fall
+    themselves."""
     found = machine(name)
     for scope in found.outside:
         counts = tuple(line.ranks for line in found.factors["all_reduce", scope].lines)
         priced = fit_machines.priced_grid(name, "all_reduce", scope, counts)
-        d = np.array([[found.d("all_reduce", scope, count, float(size)) for size in SIZES] for count in counts])
+        d = np.array(
+            [
+                [found.d("all_reduce", scope, count, float(size)) for size in SIZES]
+                for count in counts
+            ]
+        )
         rises = np.diff(priced.best, axis=0)
         times = rises + np.diff(d, axis=0)
         names = np.array(priced.runs)
@@ -242,7 +290,8 @@ def test_a_larger_group_takes_longer(name: str) -> None:
         assert (times[same] >= np.minimum(rises[same], 0) - 5e-3).all()
 
 
-# A machine of one's own. ----------------------------------------------------------------------------------------------------
+# A machine of one's own.
+# ----------------------------------------------------------------------------------------------------
 
 OWN = """\
 schema: colltool.machine/1
@@ -277,12 +326,17 @@ def test_three_rows_are_the_law_of_intervals() -> None:
     kernel = 0.85 * np.exp(-(((sizes[:, None] - sizes) / 6) ** 2) / 2)
     cross = 0.85 * np.exp(-(((18.0 - sizes) / 6) ** 2) / 2)
     by_hand = cross @ np.linalg.solve(kernel + 0.15 * np.eye(3), [0.2, 0.3, 0.05])
-    assert machine_of(read_machine_file(OWN)).d("all_reduce", "roce", 64, 2.0**18) == pytest.approx(by_hand, abs=1e-9)
+    assert machine_of(read_machine_file(OWN)).d("all_reduce", "roce", 64, 2.0**18) == pytest.approx(
+        by_hand, abs=1e-9
+    )
 
 
 def test_mistakes_of_a_machine_file_are_named_at_their_place() -> None:
     with pytest.raises(ColltoolError) as caught:
-        read_machine_file(OWN.replace("ranks: 64, bytes: 4096", "ranks: none, bytes: 4096").replace("61us", "61"), "mine")
+        read_machine_file(
+            OWN.replace("ranks: 64, bytes: 4096", "ranks: none, bytes: 4096").replace("61us", "61"),
+            "mine",
+        )
     assert "mine:6" in str(caught.value)
     assert "rows.0.ranks" in str(caught.value)
 
@@ -299,7 +353,9 @@ def test_with_prices_own_rows_keep_them_in_order() -> None:
     free, kept = (machine_from_rows("mine", rows, media, price=law) for law in (None, price))
 
     def times(found: MeasuredMachine) -> list[float]:
-        return [price("", "", 16, size) + float(found.d("all_reduce", "ib", 16, size)) for size in SIZES]
+        return [
+            price("", "", 16, size) + float(found.d("all_reduce", "ib", 16, size)) for size in SIZES
+        ]
 
     assert min(np.diff(times(free))) < -0.01
     assert min(np.diff(times(kept))) > -1e-3

@@ -1,4 +1,5 @@
-"""Other benchmarks' output as their own programs print it, and JSON that records calls, each as points of a series."""
+"""Other benchmarks' output as their own programs print it, and JSON that records calls, each as
+points of a series."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ def read(tmp_path: Path) -> Any:
         (NCCOM, AR, 32, 33554432, 1000.0),
     ],
 )
-def test_a_table_is_points(read: Any, text: str, primitive: Primitive, ranks: int, sized: float, us: float) -> None:
+def test_a_table_is_points(
+    read: Any, text: str, primitive: Primitive, ranks: int, sized: float, us: float
+) -> None:
     one = read(text)
     assert (one.primitive, one.ranks, one.points[-1].bytes) == (primitive, ranks, sized)
     assert one.points[-1].seconds * 1e6 == pytest.approx(us, rel=1e-6)
@@ -106,38 +109,78 @@ def test_a_perftest_alone_names_the_speed_of_its_nic(tmp_path: Path) -> None:
 
 def inspector(rank: int, us: float, size: int = 2**30) -> dict[str, Any]:
     head = {"id": "0x7f", "rank": rank, "n_ranks": 8, "nnodes": 1}
-    perf = {"coll": "AllReduce", "coll_msg_size_bytes": size, "coll_exec_time_us": us, "coll_algobw_gbs": size / us / 1e3}
+    perf = {
+        "coll": "AllReduce",
+        "coll_msg_size_bytes": size,
+        "coll_exec_time_us": us,
+        "coll_algobw_gbs": size / us / 1e3,
+    }
     return {"header": head, "metadata": {"hostname": "a"}, "coll_perf": perf}
 
 
 def test_inspector_has_a_record_a_line(read: Any) -> None:
-    one = read("\n".join(json.dumps(inspector(rank, 4000 + rank)) for rank in range(3)) + '\n{"header": {"id":')
+    one = read(
+        "\n".join(json.dumps(inspector(rank, 4000 + rank)) for rank in range(3))
+        + '\n{"header": {"id":'
+    )
     assert (one.primitive, one.ranks, one.nodes) == (AR, 8, 1)
     assert (one.points[0].bytes, one.points[0].repeats) == (2**30, 3)
     assert one.points[0].seconds == pytest.approx(4001e-6)
 
 
 def test_the_profiler_has_begin_and_end(read: Any) -> None:
-    args = {"SeqNum": 0, "CommHash": 1, "Rank": 0, "Count": 268435456, "Datatype": "ncclFloat32", "Algorithm": "RING"}
-    begin = {"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 100.0, "args": args}
+    args = {
+        "SeqNum": 0,
+        "CommHash": 1,
+        "Rank": 0,
+        "Count": 268435456,
+        "Datatype": "ncclFloat32",
+        "Algorithm": "RING",
+    }
+    begin = {
+        "name": "AllReduce",
+        "cat": "COLL",
+        "ph": "b",
+        "id": 0,
+        "pid": 1,
+        "tid": 1,
+        "ts": 100.0,
+        "args": args,
+    }
     text = json.dumps([begin, {**begin, "ph": "e", "ts": 4100.0, "args": {}}, {}])
     with pytest.raises(ColltoolError, match="how many ranks"):
         read(text)
     one = read(text, ranks=8)
-    assert (one.primitive, one.points[0].bytes, one.points[0].seconds) == (AR, 2**30, pytest.approx(4e-3))
+    assert (one.primitive, one.points[0].bytes, one.points[0].seconds) == (
+        AR,
+        2**30,
+        pytest.approx(4e-3),
+    )
 
 
 def test_the_flight_recorder_has_groups_and_durations(read: Any) -> None:
-    entry = {"pg_id": 0, "process_group": ["0", "default_pg"], "profiling_name": "nccl:all_reduce", "duration_ms": 0.5,
-             "input_sizes": [[1024, 256]], "input_dtypes": ["BFloat16"], "state": "completed"}  # fmt: skip
-    dump = {"version": "2.3", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}}
+    entry = {
+        "pg_id": 0,
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "nccl:all_reduce",
+        "duration_ms": 0.5,
+        "input_sizes": [[1024, 256]],
+        "input_dtypes": ["BFloat16"],
+        "state": "completed",
+    }
+    dump = {
+        "version": "2.3",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
+    }
     one = read(json.dumps({**dump, "entries": [entry, {**entry, "duration_ms": None}]}))
     assert (one.primitive, one.ranks, one.points[0].bytes) == (AR, 4, 1024 * 256 * 2)
     with pytest.raises(ColltoolError, match="without a call that has a size and a time"):
         read(json.dumps({**dump, "entries": [{**entry, "duration_ms": None}]}))
 
 
-@pytest.mark.parametrize("text", [IMB, OSU_BW, PERFTEST, STAS, NCCOM, json.dumps(inspector(0, 4000))])
+@pytest.mark.parametrize(
+    "text", [IMB, OSU_BW, PERFTEST, STAS, NCCOM, json.dumps(inspector(0, 4000))]
+)
 @pytest.mark.parametrize("cut", [0.3, 0.6, 0.9])
 def test_half_a_file_is_refused_or_read(read: Any, text: str, cut: float) -> None:
     with suppress(ColltoolError):

@@ -46,7 +46,10 @@ def test_json_counts_every_gpu_of_a_process_and_falls_back_where_a_half_is_null(
     (series,) = found.series
     assert (series.title, series.version) == ("reduce-scatter, 8 ranks on 2 nodes", "2.29.2")
     assert [round(point.seconds * 1e6, 4) for point in series.points[:2]] == [13.0051, 12.0819]
-    assert (found.skipped[0].rows, found.skipped[0].where) == (1, f"{LOGS / 'report.json'}:1: results[0]")
+    assert (found.skipped[0].rows, found.skipped[0].where) == (
+        1,
+        f"{LOGS / 'report.json'}:1: results[0]",
+    )
     assert found.skipped[0].used
 
 
@@ -122,7 +125,9 @@ def test_osu_sizes_become_ours_where_they_are_one_ranks_share() -> None:
 
 
 def test_osu_needs_ranks() -> None:
-    with pytest.raises(ColltoolError, match=r"osu\.log:1: an OSU log does not say on how many ranks(.|\n)*ranks=N"):
+    with pytest.raises(
+        ColltoolError, match=r"osu\.log:1: an OSU log does not say on how many ranks(.|\n)*ranks=N"
+    ):
         read_logs([LOGS / "osu.log"])
 
 
@@ -131,16 +136,31 @@ def test_osu_needs_ranks() -> None:
     [
         ("MPI Allreduce Latency Test v5.3", Primitive.ALL_REDUCE, "MPI", 1),
         ("NCCL-CUDA Allreduce Latency Test v7.5", Primitive.ALL_REDUCE, "NCCL", 1),
-        ("MPI-CUDA All-to-All Personalized Exchange Latency Test v7.5", Primitive.ALL_TO_ALL, "MPI", 8),
+        (
+            "MPI-CUDA All-to-All Personalized Exchange Latency Test v7.5",
+            Primitive.ALL_TO_ALL,
+            "MPI",
+            8,
+        ),
         ("MPI Broadcast Latency Test v7.1", Primitive.BROADCAST, "MPI", 1),
         ("MPI Reduce Latency Test", Primitive.REDUCE, "MPI", 1),
     ],
 )
-def test_osu_titles(read: Reader, title: str, primitive: Primitive, library: str, times: int) -> None:
-    for names in ("# Size       Avg Latency(us)", "# Size          Latency (us)", "# Size Avg Latency(us)"):
-        (series,) = read(f"srun: job 1\n# OSU {title}\n{names}\n1024      20.5\n0     3.0\n", ranks=8).series
+def test_osu_titles(
+    read: Reader, title: str, primitive: Primitive, library: str, times: int
+) -> None:
+    for names in (
+        "# Size       Avg Latency(us)",
+        "# Size          Latency (us)",
+        "# Size Avg Latency(us)",
+    ):
+        (series,) = read(
+            f"srun: job 1\n# OSU {title}\n{names}\n1024      20.5\n0     3.0\n", ranks=8
+        ).series
         assert (series.primitive, series.library) == (primitive, library)
-        assert [(point.bytes, point.seconds) for point in series.points] == [(1024 * times, 20.5e-6)]
+        assert [(point.bytes, point.seconds) for point in series.points] == [
+            (1024 * times, 20.5e-6)
+        ]
 
 
 def test_osu_point_to_point_is_between_two(read: Reader) -> None:
@@ -152,7 +172,9 @@ def test_osu_point_to_point_is_between_two(read: Reader) -> None:
 
 def test_osu_takes_the_average_by_name(read: Reader) -> None:
     names = "# Size  Min Latency(us)   Avg Latency(us)  Validation"
-    text = f"# OSU MPI Allreduce Latency Test v7.5\n{names}\n64  1.0  2.0  Pass\n8  1.0  2.0  Fail\n"
+    text = (
+        f"# OSU MPI Allreduce Latency Test v7.5\n{names}\n64  1.0  2.0  Pass\n8  1.0  2.0  Fail\n"
+    )
     found = read(text, ranks=2)
     assert [(point.bytes, point.seconds) for point in found.series[0].points] == [(64, 2e-6)]
     assert "validation failed" in found.skipped[0].reason
@@ -165,12 +187,24 @@ def test_osu_takes_the_average_by_name(read: Reader) -> None:
             "# OSU MPI Gather Latency Test v5.3\n# Size  Avg Latency(us)\n8  1.0\n",
             "'OSU Gather Latency Test' is not the latency of",
         ),
-        ("# OSU MPI Barrier Latency Test v5.3\n# Avg Latency(us)\n 3.21\n", "'OSU Barrier Latency Test' is not the latency of"),
-        ("# OSU MPI Bandwidth Test v5.3\n# Size  Bandwidth (MB/s)\n8  1.0\n", "without usable rows"),
+        (
+            "# OSU MPI Barrier Latency Test v5.3\n# Avg Latency(us)\n 3.21\n",
+            "'OSU Barrier Latency Test' is not the latency of",
+        ),
+        (
+            "# OSU MPI Bandwidth Test v5.3\n# Size  Bandwidth (MB/s)\n8  1.0\n",
+            "without usable rows",
+        ),
         ("# OSU MPI Allreduce Latency Test v5.3\n8  1.0\n", "without its column names"),
         ("# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n", "without rows"),
-        ("# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n8\n", r"a\.txt:3: .*truncated"),
-        ("# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n8 nan\n", r"a\.txt:3: .*not a finite number"),
+        (
+            "# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n8\n",
+            r"a\.txt:3: .*truncated",
+        ),
+        (
+            "# OSU MPI Allreduce Latency Test v5.3\n# Size  Avg Latency(us)\n8 nan\n",
+            r"a\.txt:3: .*not a finite number",
+        ),
     ],
 )
 def test_osu_refused(read: Reader, text: str, message: str) -> None:
@@ -185,7 +219,9 @@ def test_csv_of_people() -> None:
         "half",
         "all-to-all, 16 ranks on 2 nodes",
     )
-    assert [(point.bytes, round(point.seconds * 1e6, 6), point.repeats) for point in reduce.points] == [
+    assert [
+        (point.bytes, round(point.seconds * 1e6, 6), point.repeats) for point in reduce.points
+    ] == [
         (1048576, 25, 2),
         (16e6, 120.5, 1),
     ]
@@ -224,19 +260,27 @@ def test_csv_reports_every_mistake_at_once_and_its_rows_by_number(read: Reader) 
         read(CSV + "all_reduce,8,1024,-1\nall_reduce,8,1024,5\nall_reduce,8,fast,5\n")
     assert [problem.where[-7:] for problem in caught.value.problems] == ["a.txt:2", "a.txt:4"]
     with pytest.raises(ManyErrors, match="and 5 more mistakes"):
-        read(CSV + "".join(f"all_reduce,8,1024,{letter}\n" for letter in "abcdefghijklmnopqrstuvwxy"))
+        read(
+            CSV + "".join(f"all_reduce,8,1024,{letter}\n" for letter in "abcdefghijklmnopqrstuvwxy")
+        )
 
 
 @pytest.mark.parametrize(
     ("row", "stated", "message"),
     [
-        ("all_gather,8,{0}4,5", {"primitive": Primitive.ALL_REDUCE}, "is all_gather, primitive says all_reduce"),
+        (
+            "all_gather,8,{0}4,5",
+            {"primitive": Primitive.ALL_REDUCE},
+            "is all_gather, primitive says all_reduce",
+        ),
         ("all_gather,8,{0}4,5", {"ranks": 4}, "ranks: 8, ranks says 4"),
         ("all_gather,{0},1024,5", {"ranks": 4}, "ranks: 10, ranks says 4"),
         ("all_gather,8,1024,-{0}.5", {}, "'-10.5' is not a time"),
     ],
 )
-def test_csv_with_one_mistake_in_every_row_says_it_once(read: Reader, row: str, stated: dict[str, object], message: str) -> None:
+def test_csv_with_one_mistake_in_every_row_says_it_once(
+    read: Reader, row: str, stated: dict[str, object], message: str
+) -> None:
     with pytest.raises(ColltoolError) as caught:
         read(CSV + "".join(row.format(number) + "\n" for number in range(10, 199)), **stated)
     assert not isinstance(caught.value, ManyErrors)
@@ -272,9 +316,19 @@ def test_csv_says_what_to_write_for_a_decimal_comma(read: Reader, row: str, fix:
 
 def test_csv_names_the_library(read: Reader) -> None:
     header = "collective,ranks,bytes,time_us,library\n"
-    found = read(header + "ar,8,1024,5,nccl\nar,8,2048,6,NCCL\nar,8,1024,9,Mpi\nar,8,1024,7,\nar,8,1024,8,RCCL\n")
-    assert [(series.library, len(series.points)) for series in found.series] == [("", 1), ("MPI", 1), ("NCCL", 2), ("RCCL", 1)]
-    with pytest.raises(ColltoolError, match=r"a\.txt:2: 'gloo' is not a known library\n  known: NCCL, RCCL, MPI"):
+    found = read(
+        header
+        + "ar,8,1024,5,nccl\nar,8,2048,6,NCCL\nar,8,1024,9,Mpi\nar,8,1024,7,\nar,8,1024,8,RCCL\n"
+    )
+    assert [(series.library, len(series.points)) for series in found.series] == [
+        ("", 1),
+        ("MPI", 1),
+        ("NCCL", 2),
+        ("RCCL", 1),
+    ]
+    with pytest.raises(
+        ColltoolError, match=r"a\.txt:2: 'gloo' is not a known library\n  known: NCCL, RCCL, MPI"
+    ):
         read(header + "ar,8,1024,5,gloo\n")
 
 
@@ -297,9 +351,15 @@ def test_csv_names_the_library(read: Reader) -> None:
         ("collective,ranks,bytes,time_us,time_ms\nall_reduce,8,1024,5,1\n", "several times"),
         ("collective,ranks,bytes\nall_reduce,8,1024\n", "no column of times"),
         ("collective,ranks,time_us\nall_reduce,8,1024\n", "no column 'bytes'"),
-        ("collective,ranks,size,bytes,time_us\nall_reduce,8,1024,1,1\n", "2 columns could be the size"),
+        (
+            "collective,ranks,size,bytes,time_us\nall_reduce,8,1024,1,1\n",
+            "2 columns could be the size",
+        ),
         ("collective,ranks,nodes,bytes,time_us\nall_reduce,8,9,1024,1\n", "9 nodes for 8 ranks"),
-        ("hardware,collective,ranks,bytes,time_us\na,ar,8,1024,1\nb,ar,8,1024,1\n", r"a\.txt:3: hardware changes(.|\n)*split"),
+        (
+            "hardware,collective,ranks,bytes,time_us\na,ar,8,1024,1\nb,ar,8,1024,1\n",
+            r"a\.txt:3: hardware changes(.|\n)*split",
+        ),
     ],
 )
 def test_csv_refused(read: Reader, text: str, message: str) -> None:
@@ -313,6 +373,9 @@ def test_csv_that_contradicts_the_caller(read: Reader) -> None:
 
 
 def test_a_sentence_is_no_dtype(read: Reader) -> None:
-    found = read("collective,ranks,bytes,time_us,dtype\nar,8,1024,5,from the slides\nar,8,2048,6,from the paper\n")
+    found = read(
+        "collective,ranks,bytes,time_us,dtype\nar,8,1024,5,from the slides\nar,8,2048,6,from the"
+        " paper\n"
+    )
     assert len(found.series) == 1
     assert (found.skipped[0].rows, found.skipped[0].used) == (2, True)

@@ -1,4 +1,5 @@
-"""Files, formats and merging; and that nothing but a measurement or a ColltoolError ever comes out."""
+"""Files, formats and merging; and that nothing but a measurement or a ColltoolError ever comes
+out."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from colltool.base import files as inputs
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.measurements.read import FORMATS, read_logs
-from colltool.measurements.series import Format, Log, Measurements, ParsedLog, Record, UserHints, series_of
+from colltool.measurements.series import (
+    Format,
+    Log,
+    Measurements,
+    ParsedLog,
+    Record,
+    UserHints,
+    series_of,
+)
 
 LOGS = Path(__file__).parent / "logs"
 ALL = sorted(LOGS.iterdir())
@@ -30,7 +39,10 @@ TEXTS = [path.read_text() for path in ALL]
         (b" \n\n", "is empty"),
         (b"\0\1\2", "is binary"),
         (b"\x1f\x8b\x08abc", "is gzipped"),
-        (b"hello\nworld\n", r"a\.log:1: no table of measurements found(.|\n)*nccl-tests(.|\n)*OSU(.|\n)*CSV"),
+        (
+            b"hello\nworld\n",
+            r"a\.log:1: no table of measurements found(.|\n)*nccl-tests(.|\n)*OSU(.|\n)*CSV",
+        ),
         (b"\xff\xfe\xfa", "no table"),
     ],
 )
@@ -76,12 +88,23 @@ def test_two_formats_in_one_file_are_both_read(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text((LOGS / "nccl.log").read_text() + (LOGS / "osu.log").read_text())
     found = read_logs([path], ranks=16)
-    assert sorted(series.library for series in found.series) == ["MPI", "MPI", "NCCL", "NCCL", "NCCL"]
+    assert sorted(series.library for series in found.series) == [
+        "MPI",
+        "MPI",
+        "NCCL",
+        "NCCL",
+        "NCCL",
+    ]
 
 
 def test_a_very_long_line_is_read_quickly(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    path.write_text((LOGS / "nccl.log").read_text() + "# OSU " * 200_000 + "a:1" * 200_000 + " 1 2 float" * 100_000)
+    path.write_text(
+        (LOGS / "nccl.log").read_text()
+        + "# OSU " * 200_000
+        + "a:1" * 200_000
+        + " 1 2 float" * 100_000
+    )
     assert len(read_logs([path]).series) == 3
 
 
@@ -90,7 +113,10 @@ def sound(found: Measurements) -> bool:
     return all(
         len(series.points) > 0
         and series.ranks >= 2
-        and all(math.isfinite(p.seconds) and 0 < p.low_s <= p.seconds <= p.high_s and p.bytes >= 1 for p in series.points)
+        and all(
+            math.isfinite(p.seconds) and 0 < p.low_s <= p.seconds <= p.high_s and p.bytes >= 1
+            for p in series.points
+        )
         and all(a.bytes < b.bytes for a, b in itertools.pairwise(series.points))
         for series in found.series
     )
@@ -122,13 +148,19 @@ def test_cut_anywhere(whole: str, data: st.DataObject, ranks: int | None) -> Non
 @given(st.sampled_from(TEXTS), seeds, some_ranks)
 def test_lines_lost(whole: str, seed: int, ranks: int | None) -> None:
     chance = random.Random(seed)
-    survives("".join(line for line in whole.splitlines(keepends=True) if chance.random() < 0.8), ranks)
+    survives(
+        "".join(line for line in whole.splitlines(keepends=True) if chance.random() < 0.8), ranks
+    )
 
 
 @given(st.sampled_from(TEXTS), st.sampled_from(TEXTS), seeds, st.booleans())
 def test_two_logs_interleaved(one: str, other: str, seed: int, by_line: bool) -> None:
     pieces = [
-        text.splitlines(keepends=True) if by_line else [text[at : at + 37] for at in range(0, len(text), 37)]
+        (
+            text.splitlines(keepends=True)
+            if by_line
+            else [text[at : at + 37] for at in range(0, len(text), 37)]
+        )
         for text in (one, other)
     ]
     chance = random.Random(seed)
@@ -145,7 +177,9 @@ def test_bytes_changed(whole: str, seed: int, ranks: int | None) -> None:
     chance = random.Random(seed)
     content = bytearray(whole.encode())
     for _ in range(20):
-        content[chance.randrange(len(content))] = chance.choice(b'0 9-.,#:\n\r\teE"{}[]NaA\x1b\xff\xc3')
+        content[chance.randrange(len(content))] = chance.choice(
+            b'0 9-.,#:\n\r\teE"{}[]NaA\x1b\xff\xc3'
+        )
     survives(bytes(content), ranks)
 
 
@@ -164,31 +198,59 @@ rows = st.builds(
 )
 
 
-@given(st.lists(rows, max_size=12).flatmap(lambda many: st.tuples(st.just(many), st.permutations(many))))
+@given(
+    st.lists(rows, max_size=12).flatmap(
+        lambda many: st.tuples(st.just(many), st.permutations(many))
+    )
+)
 def test_the_order_of_rows_does_not_matter(orders: tuple[list[Record], list[Record]]) -> None:
     first, second = (series_of(order) for order in orders)
     assert first == second
     assert sum(point.repeats for series in first for point in series.points) == len(orders[0])
     order = list(Primitive)
-    assert [order.index(series.primitive) for series in first] == sorted(order.index(series.primitive) for series in first)
+    assert [order.index(series.primitive) for series in first] == sorted(
+        order.index(series.primitive) for series in first
+    )
 
 
 def test_the_order_of_files_does_not_matter() -> None:
-    paths = [LOGS / "nccl.log", LOGS / "rccl_in_place_only.log", LOGS / "report.json", LOGS / "plain.csv"]
+    paths = [
+        LOGS / "nccl.log",
+        LOGS / "rccl_in_place_only.log",
+        LOGS / "report.json",
+        LOGS / "plain.csv",
+    ]
     assert read_logs(paths) == read_logs(paths[::-1])
 
 
-@pytest.mark.parametrize(("hints", "message"), [({"ranks": 4}, "ranks: 8"), ({"nodes": 2}, "nodes: 1"), ({}, "")])
-def test_a_reader_that_heeds_no_hint_is_caught(hints: dict[str, int], message: str, tmp_path: Path,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """A new format is a row and a module; that the log and the caller agree is checked for all of them."""
+@pytest.mark.parametrize(
+    ("hints", "message"), [({"ranks": 4}, "ranks: 8"), ({"nodes": 2}, "nodes: 1"), ({}, "")]
+)
+def test_a_reader_that_heeds_no_hint_is_caught(
+    hints: dict[str, int], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new format is a row and a module; that the log and the caller agree is checked for all of
+    them."""
 
     def read(log: Log, _: UserHints) -> ParsedLog:
-        one = Record(primitive=Primitive.ALL_REDUCE, ranks=8, nodes=1, bytes=1e6, seconds=1e-4, dtype="", library="", version="",
-                     file=log.file, line=1)  # fmt: skip
+        one = Record(
+            primitive=Primitive.ALL_REDUCE,
+            ranks=8,
+            nodes=1,
+            bytes=1e6,
+            seconds=1e-4,
+            dtype="",
+            library="",
+            version="",
+            file=log.file,
+            line=1,
+        )
         return ParsedLog((one,), ())
 
-    monkeypatch.setattr("colltool.measurements.read.FORMATS", (*FORMATS, Format("@", lambda log: log.content == b"@", read)))
+    monkeypatch.setattr(
+        "colltool.measurements.read.FORMATS",
+        (*FORMATS, Format("@", lambda log: log.content == b"@", read)),
+    )
     (tmp_path / "a.log").write_text("@")
     if message:
         with pytest.raises(ColltoolError, match=message):

@@ -1,4 +1,5 @@
-"""Which collective a table measures, where nothing names it: by nccl-tests' own columns, and rows that people pasted."""
+"""Which collective a table measures, where nothing names it: by nccl-tests' own columns, and rows
+that people pasted."""
 
 from __future__ import annotations
 
@@ -35,9 +36,13 @@ def table(primitive: Primitive, ranks: int, name: str = "") -> str:
         seconds = 10e-6 + size / 100e9
         algbw = size / seconds / 1e9
         half = f"{1e6 * seconds:.1f} {algbw:.2f} {algbw * busbw_factor(primitive, ranks):.2f}"
-        lines.append(f"{size:12} {size // 4 // (ranks if parts else 1):12} float {redop} {root} {half} 0 {half} {wrong}\n")
+        lines.append(
+            f"{size:12} {size // 4 // (ranks if parts else 1):12} float {redop} {root} {half} 0"
+            f" {half} {wrong}\n"
+        )
     devices = "".join(
-        f"#  Rank {rank:2} Group  0 Pid {100 + rank} on node0 device {rank} [0x07] NVIDIA H100\n" for rank in range(ranks)
+        f"#  Rank {rank:2} Group  0 Pid {100 + rank} on node0 device {rank} [0x07] NVIDIA H100\n"
+        for rank in range(ranks)
     )
     return f"{name}# nThread 1 nGpus {ranks} minBytes 8\n{devices}{HEAD}{''.join(lines)}"
 
@@ -50,7 +55,9 @@ def test_a_table_says_what_it_measures(tmp_path: Path, primitive: Primitive, ran
     assert (series.primitive, series.ranks) == (primitive, ranks)
 
 
-@pytest.mark.parametrize("line", ["mpirun -np 8 ./all_reduce_perf_mpi -b 8 -e 8G\n", "$ ./build/all_reduce_perf -g 8\n"])
+@pytest.mark.parametrize(
+    "line", ["mpirun -np 8 ./all_reduce_perf_mpi -b 8 -e 8G\n", "$ ./build/all_reduce_perf -g 8\n"]
+)
 def test_a_command_line_names_it(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.log").write_text(table(AR, 8, line))
     assert read_logs([tmp_path / "a.log"]).series[0].primitive is AR
@@ -70,9 +77,14 @@ def test_a_gather_is_none_of_the_seven(tmp_path: Path) -> None:
 
 
 def test_a_launcher_tags_the_pieces_of_a_row(tmp_path: Path) -> None:
-    """As in github.com/NVIDIA/nccl/issues/1453: [0] before the size, behind the root and between the halves."""
+    """As in github.com/NVIDIA/nccl/issues/1453: [0] before the size, behind the root and between
+    the halves."""
     rows = "\n".join(
-        f"[0] {line}".replace(" -1 ", " -1[0] ").replace(" 0 ", " 0[0] ", 1) if line.strip()[:1].isdigit() else line
+        (
+            f"[0] {line}".replace(" -1 ", " -1[0] ").replace(" 0 ", " 0[0] ", 1)
+            if line.strip()[:1].isdigit()
+            else line
+        )
         for line in table(AR, 8).splitlines()
     )
     assert " -1[0] " in rows

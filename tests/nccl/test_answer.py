@@ -25,20 +25,28 @@ pytestmark = pytest.mark.usefixtures("datasheet")
         (64, "64MiB", ("nvls_tree", "simple"), "hierarchical:in-network/double-binary-tree"),
     ],
 )
-def test_the_pick_and_our_price_of_it(ranks: int, size: str, picked: tuple[str, str], spec: str) -> None:
+def test_the_pick_and_our_price_of_it(
+    ranks: int, size: str, picked: tuple[str, str], spec: str
+) -> None:
     found = colltool.price("dgx-h100", "ar", size=size, ranks=ranks, library="nccl").library
     assert found is not None
     assert (found.name, found.version) == ("nccl", "2.30")
     assert (found.pick.algorithm, found.pick.protocol) == picked
-    assert found.runs == colltool.price("dgx-h100", "ar", size=size, ranks=ranks, algorithms=spec).best
-    assert found.pick.seconds == min(float(one.seconds) for one in found.ways if one.seconds is not None)
+    assert (
+        found.runs == colltool.price("dgx-h100", "ar", size=size, ranks=ranks, algorithms=spec).best
+    )
+    assert found.pick.seconds == min(
+        float(one.seconds) for one in found.ways if one.seconds is not None
+    )
 
 
 def test_the_pick_changes_where_the_model_flips() -> None:
     where = colltool.load_fabric("dgx-h100")
     _, second, *_ = switch_points(hardware_on(where, 64), AR)
     below, above = (
-        colltool.price(where, "ar", size=second.from_bytes * factor, ranks=64, library="nccl").library
+        colltool.price(
+            where, "ar", size=second.from_bytes * factor, ranks=64, library="nccl"
+        ).library
         for factor in (0.999, 1.001)
     )
     assert below is not None
@@ -63,7 +71,9 @@ def test_a_fabric_s_own_library_is_asked() -> None:
         ("nvl72", "ar", "1MB", "the channels of a node of 72 GPUs"),
     ],
 )
-def test_without_a_pick_there_is_a_reason(fabric: str, primitive: str, size: Any, reason: str) -> None:
+def test_without_a_pick_there_is_a_reason(
+    fabric: str, primitive: str, size: Any, reason: str
+) -> None:
     found = colltool.price(fabric, primitive, size=size).library
     assert found is not None
     assert (found.name, found.pick) == ("nccl", None)
@@ -86,7 +96,9 @@ def test_a_library_without_a_model_ranks_and_picks_nothing(library: str) -> None
         ("dgx-h100", "ar", 3, "1MB", "library"),
     ],
 )
-def test_what_cannot_be_answered(fabric: str, primitive: str, library: Any, size: Any, message: str) -> None:
+def test_what_cannot_be_answered(
+    fabric: str, primitive: str, library: Any, size: Any, message: str
+) -> None:
     with pytest.raises(ColltoolError) as refused:
         colltool.price(fabric, primitive, size=size, library=library)
     assert message in str(refused.value)
@@ -94,4 +106,7 @@ def test_what_cannot_be_answered(fabric: str, primitive: str, library: Any, size
 
 def test_a_list_of_sizes_has_a_pick_for_each() -> None:
     listed = colltool.price_list("dgx-h100", "ar", sizes=["1MB", "1GB"], ranks=64, library="nccl")
-    assert [one.library.pick.algorithm for one in listed.prices if one.library] == ["tree", "nvls_tree"]
+    assert [one.library.pick.algorithm for one in listed.prices if one.library] == [
+        "tree",
+        "nvls_tree",
+    ]

@@ -21,7 +21,11 @@ FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))
 def test_every_table_says_where_it_comes_from(file: Path) -> None:
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     assert file.stem == f"nccl-{tables['version']}"
-    unsourced = [name for name, table in tables.items() if isinstance(table, dict) and not table.get("source")]
+    unsourced = [
+        name
+        for name, table in tables.items()
+        if isinstance(table, dict) and not table.get("source")
+    ]
     assert not unsourced
     assert tables["source"]
 
@@ -49,11 +53,17 @@ def test_the_tables_are_whole(version: str) -> None:
         assert search.across == tuple(sorted(search.across, reverse=True))
 
 
-def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_a_newer_version_moves_no_fabric_that_names_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = constants()
     for file in FILES:
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    newer = FILES[-1].read_text(encoding="utf-8").replace(f'version = "{versions()[-1]}"', 'version = "9.99"')
+    newer = (
+        FILES[-1]
+        .read_text(encoding="utf-8")
+        .replace(f'version = "{versions()[-1]}"', 'version = "9.99"')
+    )
     monkeypatch.setattr(module, "_shipped", module._shipped.__wrapped__)
     (tmp_path / "nccl-9.99.toml").write_text(newer, encoding="utf-8")
     monkeypatch.setattr(module, "_FOLDER", tmp_path)
@@ -63,26 +73,34 @@ def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path,
 
 
 def test_every_version_names_rules_that_exist() -> None:
-    assert all(rules_of(constants(version)) is RULES[constants(version).rules] for version in versions())
+    assert all(
+        rules_of(constants(version)) is RULES[constants(version).rules] for version in versions()
+    )
     with pytest.raises(ColltoolError, match=r"names rules '9\.99', which do not exist"):
         rules_of(replace(constants(), rules="9.99"))
 
 
 def test_shipped_fabrics_on_nccl_say_its_version() -> None:
     facts = [load_fabric(name).library_facts for name in shipped_fabrics()]
-    assert {one.version for one in facts if one is not None and one.name == "nccl"} <= set(versions())
+    assert {one.version for one in facts if one is not None and one.name == "nccl"} <= set(
+        versions()
+    )
 
 
 def test_a_version_without_data_is_refused_with_those_that_exist() -> None:
     with pytest.raises(ColltoolError) as caught:
         constants("2.18")
     assert (
-        str(caught.value) == "library.version: there is no data of NCCL 2.18's cost model\n  the nearest is 2.30; "
+        str(caught.value)
+        == "library.version: there is no data of NCCL 2.18's cost model\n  the nearest is 2.30; "
         f"there is for: {', '.join(versions())}"
     )
 
 
-@pytest.mark.parametrize(("release", "version"), [("2.30", "2.30"), ("2.30.7", "2.30"), ("2.31.2", "2.31"), ("2.31.0a7", "2.31")])
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [("2.30", "2.30"), ("2.30.7", "2.30"), ("2.31.2", "2.31"), ("2.31.0a7", "2.31")],
+)
 def test_a_release_has_the_data_of_its_version(release: str, version: str) -> None:
     assert constants(release) == constants(version)
 
@@ -94,7 +112,8 @@ def test_what_only_looks_like_a_version_is_none(other: str) -> None:
 
 
 def test_data_of_a_pre_release_say_so() -> None:
-    """2.30's are of a release; 2.31's were read before it was out, and what is newer has nothing nearer."""
+    """2.30's are of a release; 2.31's were read before it was out, and what is newer has nothing
+    nearer."""
     assert told_version("2.30") == "2.30"
     assert told_version("2.31") == "2.31 (its pre-release 2.31.0a7)"
     with pytest.raises(ColltoolError, match=r"the nearest is 2\.31 \(its pre-release 2\.31\.0a7\)"):

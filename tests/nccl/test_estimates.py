@@ -1,4 +1,5 @@
-"""Our estimates and picks against NCCL's own: the table of its model, and what its cost function returns."""
+"""Our estimates and picks against NCCL's own: the table of its model, and what its cost function
+returns."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from tests.nccl_machines import machine
 
 MiB = 2**20
 
-# The table of NCCL 2.30's model (src/graph/tuning.cc; NCCL prints it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING) on nodes of 8
-# H100 with eight 400G NICs: us / GB/s before corrections by size, under LL, LL128 and Simple. Ring and tree equal what 2.27.5
-# printed on real nodes.
+# The table of NCCL 2.30's model (src/graph/tuning.cc; NCCL prints it with NCCL_DEBUG=INFO
+# NCCL_DEBUG_SUBSYS=TUNING) on nodes of 8 H100 with eight 400G NICs: us / GB/s before corrections by
+# size, under LL, LL128 and Simple. Ring and tree equal what 2.27.5 printed on real nodes.
 ALL_REDUCE = {
     1: {
         "tree": ((15.2, 43.6), (31.5, 128.8), (64.4, 165.6)),
@@ -46,7 +47,11 @@ GATHER = {
     8: {"ring": ((81.5, 20.7), (148.4, 298.3), (296.8, 390.1))},
     64: {"ring": ((624.7, 20.4), (1117.2, 294.2), (2413.6, 384.8))},
 }
-WITH_SHARP = {"collnet_direct": ((44.0, 163.2),), "collnet_chain": ((69.2, 192.0),), "nvls": ((43.0, 195.0),)}
+WITH_SHARP = {
+    "collnet_direct": ((44.0, 163.2),),
+    "collnet_chain": ((69.2, 192.0),),
+    "nvls": ((43.0, 195.0),),
+}
 
 
 def table(on: Hardware, primitive: Primitive) -> dict[str, list[tuple[float, float]]]:
@@ -54,14 +59,20 @@ def table(on: Hardware, primitive: Primitive) -> dict[str, list[tuple[float, flo
     found: dict[str, list[tuple[float, float]]] = {}
     for one in estimates(on, primitive, 1):
         if one.seconds is not None:
-            found.setdefault(one.algorithm, []).append((one.latency_s * 1e6, one.bandwidth_Bps / 1e9))
+            found.setdefault(one.algorithm, []).append(
+                (one.latency_s * 1e6, one.bandwidth_Bps / 1e9)
+            )
     return found
 
 
 def close(found: list[tuple[float, float]], printed: tuple[tuple[float, float], ...]) -> bool:
     """Equal as printed: one decimal of each, a half of it either way."""
     pairs = zip(found, printed, strict=True)
-    return all(a == pytest.approx(b, abs=0.0501) for one, other in pairs for a, b in zip(one, other, strict=True))
+    return all(
+        a == pytest.approx(b, abs=0.0501)
+        for one, other in pairs
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 @pytest.mark.parametrize("nodes", ALL_REDUCE)
@@ -96,7 +107,11 @@ def recorded() -> list[dict[str, str]]:
 def test_all_150_recorded_picks_and_times() -> None:
     wrong = []
     for row in recorded():
-        on, primitive, size = machine(int(row["nodes"])), parse_primitive(row["collective"]), float(row["bytes"])
+        on, primitive, size = (
+            machine(int(row["nodes"])),
+            parse_primitive(row["collective"]),
+            float(row["bytes"]),
+        )
         best = pick(on, primitive, size)
         if (best.algorithm, best.protocol) != (row["algorithm"], row["protocol"]):
             wrong.append((row, best))
@@ -104,7 +119,9 @@ def test_all_150_recorded_picks_and_times() -> None:
         assert best.seconds * 1e6 == pytest.approx(float(row["time_us"]), rel=1e-4)
         for algorithm in ("tree", "ring", "nvls", "nvls_tree"):
             times = [
-                one.seconds for one in estimates(on, primitive, size) if one.algorithm == algorithm and one.seconds is not None
+                one.seconds
+                for one in estimates(on, primitive, size)
+                if one.algorithm == algorithm and one.seconds is not None
             ]
             told = row[f"{algorithm}_us"]
             assert bool(times) == bool(told)
@@ -146,7 +163,10 @@ def walked(on: Hardware, primitive: Primitive, most: float = 4096) -> list[str |
     found: list[str | float] = []
     for flip in switch_points(on, primitive):
         if flip.from_bytes / MiB < most:
-            found += [*([flip.from_bytes / MiB] if found else []), f"{flip.algorithm}/{flip.protocol}"]
+            found += [
+                *([flip.from_bytes / MiB] if found else []),
+                f"{flip.algorithm}/{flip.protocol}",
+            ]
     return found
 
 
@@ -181,17 +201,24 @@ def test_the_flips_without_nvls(nodes: int) -> None:
 
 
 def test_with_sharp_nvls_wins_at_every_size() -> None:
-    assert {one.algorithm for one in picks(machine(8, collnet=True), AR, [2**exponent for exponent in range(8, 33)])} == {"nvls"}
+    assert {
+        one.algorithm
+        for one in picks(machine(8, collnet=True), AR, [2**exponent for exponent in range(8, 33)])
+    } == {"nvls"}
 
 
 @pytest.mark.parametrize("primitive", [AG, RS])
 def test_the_flips_of_one_gpu_a_node(primitive: Primitive) -> None:
-    assert same(walked(machine(8, gpus=1), primitive), [LL, 52 / 1024, "pat/simple", 3.75, LL128, 19.9, SIMPLE])
+    assert same(
+        walked(machine(8, gpus=1), primitive),
+        [LL, 52 / 1024, "pat/simple", 3.75, LL128, 19.9, SIMPLE],
+    )
 
 
 @pytest.mark.parametrize("primitive", [BC, REDUCE])
 def test_a_broadcast_and_a_reduce_are_rings(primitive: Primitive) -> None:
-    """One hop where the rings agree; every hop where they do not, a tree's under Simple: 8.4 + 64·14 us."""
+    """One hop where the rings agree; every hop where they do not, a tree's under Simple: 8.4 +
+    64·14 us."""
     assert {one.algorithm for one in picks(machine(8), primitive, [1, MiB, 2**32])} == {"ring"}
     assert table(machine(1), primitive)["ring"][2] == pytest.approx((8.4 + 3.4, 360))
     printed = ((6.6 + 64 * 2.7, 20.4), (14 + 64 * 4, 293.6), (8.4 + 64 * 14, 384))
@@ -216,15 +243,24 @@ def test_blackwell_corrects_its_nvls_tree_on_an_x86_alone() -> None:
     for cpu in ("intel", "arm"):
         on = machine(8, gpu="blackwell", cpu=cpu)
         for size in (MiB, 600 * MiB, 1024 * MiB):
-            (found,) = (one for one in estimates(on, AR, size) if one.algorithm == "nvls_tree" and one.seconds is not None)
+            (found,) = (
+                one
+                for one in estimates(on, AR, size)
+                if one.algorithm == "nvls_tree" and one.seconds is not None
+            )
             rates[cpu, size] = found.bandwidth_Bps
-    assert [rates["intel", size] / rates["arm", size] for size in (MiB, 600 * MiB, 1024 * MiB)] == pytest.approx([0.5, 0.9, 1])
+    assert [
+        rates["intel", size] / rates["arm", size] for size in (MiB, 600 * MiB, 1024 * MiB)
+    ] == pytest.approx([0.5, 0.9, 1])
 
 
 def test_the_ring_of_simple_meets_its_plateau() -> None:
     """64 bytes for each of 16 channels of 64 ranks; an A100 the same, a V100 1.9."""
     on = machine(8)
-    below, at = (next(one for one in estimates(on, AR, size) if one[:2] == ("ring", "simple")) for size in (65535, 65536))
+    below, at = (
+        next(one for one in estimates(on, AR, size) if one[:2] == ("ring", "simple"))
+        for size in (65535, 65536)
+    )
     assert at.latency_s / below.latency_s == pytest.approx(1.4)
     assert below.latency_s * 1e6 == pytest.approx(585.2)
 

@@ -30,7 +30,12 @@ def test_a_dgx_h100_is_what_the_shipped_file_says() -> None:
     found = hardware_on(load_fabric("dgx-h100"), 64)
     assert (found.nodes, found.ranks_per_node, found.ranks, found.nics) == (8, 8, 64, 8)
     assert found == machine(8)
-    assert (found.nvls, found.collnet, found.nvswitch, found.simple_tree) == (True, False, True, True)
+    assert (found.nvls, found.collnet, found.nvswitch, found.simple_tree) == (
+        True,
+        False,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize("name", ["dgx-h100", "clos-4to1"])
@@ -51,9 +56,10 @@ def test_below_a_clos_every_rank_is_a_node() -> None:
 
 def test_without_facts_all_are_named_at_once_with_what_to_write() -> None:
     told = refused("dgx-h100", ["library=nccl"], 64)
-    assert told == (
-        "library: NCCL's model needs the GPU generation and the hosts' CPU, which dgx-h100 does not give\n"
-        "  write library: {name: nccl, gpu: hopper, cpu: intel}"
+    assert (
+        told
+        == "library: NCCL's model needs the GPU generation and the hosts' CPU, which dgx-h100 does"
+        " not give\n  write library: {name: nccl, gpu: hopper, cpu: intel}"
     )
 
 
@@ -69,7 +75,11 @@ def test_on_one_node_nobody_asks_for_the_cpu() -> None:
         ("dgx-h100", ["library.gpu=volta"], "the channels of GPUs of volta joined by NVLink"),
         ("dgx-h100", ["library.link=pci"], "joined by PCIe"),
         ("dgx-h100", ["library.nics=4"], "8 GPUs with 4 NICs"),
-        ("dgx-h100", ["library.gpu=blackwell", "ib.bandwidth=100GB/s"], "NICs of more than 400 Gbps"),
+        (
+            "dgx-h100",
+            ["library.gpu=blackwell", "ib.bandwidth=100GB/s"],
+            "NICs of more than 400 Gbps",
+        ),
         ("dgx-h100", ['library.version="2.27"'], "there is for: 2.30"),
         ("torus512", [], "'torus' is a torus"),
     ],
@@ -79,12 +89,17 @@ def test_what_no_rule_gives_is_refused(name: str, overrides: list[str], words: s
 
 
 def test_channels_of_the_file_go_first_and_make_the_rest_possible() -> None:
-    graphs = "{ring: {channels: 4, inside: 20GB/s}, tree: {channels: 4, inside: 20GB/s, across: 10GB/s}, total: 6}"
+    graphs = (
+        "{ring: {channels: 4, inside: 20GB/s}, tree: {channels: 4, inside: 20GB/s, across: 10GB/s},"
+        " total: 6}"
+    )
     fabric = load_fabric("dgx-h100", ["library.gpu=volta", f"library.channels={graphs}"])
     found = hardware_on(fabric, 64)
     assert (found.ring, found.tree, found.channels) == (Graph(4, 20, 20), Graph(4, 20, 10), 6)
     assert found.nvls_graph is None
-    rates = {one[:2]: one.bandwidth_Bps for one in estimates(found, AR, 1) if one.seconds is not None}
+    rates = {
+        one[:2]: one.bandwidth_Bps for one in estimates(found, AR, 1) if one.seconds is not None
+    }
     assert rates["ring", "simple"] == pytest.approx(80e9 * 64 / 126)
     assert pick(found, AR, 2**20).seconds is not None
 
@@ -95,7 +110,9 @@ def test_the_cure_for_missing_channels_can_be_pasted() -> None:
 
 
 def test_nvls_needs_a_switch_that_reduces_and_multicasts_and_can_be_switched_off() -> None:
-    assert hardware_on(load_fabric("dgx-h100", ["nvlink.in_network.multicast=false"]), 8).nvls is False
+    assert (
+        hardware_on(load_fabric("dgx-h100", ["nvlink.in_network.multicast=false"]), 8).nvls is False
+    )
     assert hardware_on(load_fabric("dgx-h100", ["library.nvls=false"]), 8).nvls is False
 
 
@@ -106,12 +123,21 @@ def test_sharp_of_an_all_gather_needs_a_nic_for_each_gpu() -> None:
     assert rates["collnet_direct", "simple"].bandwidth_Bps == pytest.approx(8 * 0.9 * 48e9)
     assert rates["nvls", "simple"].bandwidth_Bps == pytest.approx(8 * 40e9 * 0.85 * 7 / 8 * 7 / 8)
     fewer = {one[:2]: one for one in estimates(replace(on, nics=4), AG, 1)}
-    assert "a NIC for each GPU" in fewer["collnet_direct", "simple"].reason == fewer["nvls", "simple"].reason
+    assert (
+        "a NIC for each GPU"
+        in fewer["collnet_direct", "simple"].reason
+        == fewer["nvls", "simple"].reason
+    )
 
 
 def test_ll128_needs_nvlink() -> None:
-    graphs = "{ring: {channels: 2, inside: 20GB/s}, tree: {channels: 2, inside: 20GB/s}, nvls: {channels: 2, inside: 20GB/s}}"
-    found = hardware_on(load_fabric("dgx-h100", ["library.link=pci", f"library.channels={graphs}"]), 8)
+    graphs = (
+        "{ring: {channels: 2, inside: 20GB/s}, tree: {channels: 2, inside: 20GB/s}, nvls:"
+        " {channels: 2, inside: 20GB/s}}"
+    )
+    found = hardware_on(
+        load_fabric("dgx-h100", ["library.link=pci", f"library.channels={graphs}"]), 8
+    )
     reasons = {one[:2]: one.reason for one in estimates(found, AR, 1)}
     assert "NVLink" in reasons["ring", "ll128"]
     assert not reasons["ring", "ll"]
@@ -121,7 +147,9 @@ def test_ll128_needs_nvlink() -> None:
 
 @pytest.mark.parametrize("primitive", [AR, AG, RS, BC])
 @pytest.mark.parametrize("nodes", [1, 2, 8])
-def test_every_pick_has_a_schedule_of_ours_that_runs_there(nodes: int, primitive: Primitive) -> None:
+def test_every_pick_has_a_schedule_of_ours_that_runs_there(
+    nodes: int, primitive: Primitive
+) -> None:
     fabric = load_fabric("dgx-h100")
     on = hardware_on(fabric, 8 * nodes)
     for size in (1024, 2**20, 2**24, 2**28, 2**32):
@@ -146,7 +174,9 @@ def test_a_tree_on_one_node_has_none() -> None:
 
 def test_a_group_of_one_rank_a_node_is_a_cluster_of_such_nodes() -> None:
     assert hardware_on(cluster(16), GroupSpec(16, 8)) == hardware_on(cluster(16, gpus=1), 16)
-    assert hardware_on(load_fabric("dgx-h100"), GroupSpec(16, 8)) != hardware_on(load_fabric("dgx-h100"), 16)
+    assert hardware_on(load_fabric("dgx-h100"), GroupSpec(16, 8)) != hardware_on(
+        load_fabric("dgx-h100"), 16
+    )
 
 
 def test_a_group_brings_the_nics_of_its_own_members() -> None:
@@ -157,6 +187,9 @@ def test_a_group_brings_the_nics_of_its_own_members() -> None:
 
 def test_channels_that_were_given_for_a_node_are_shared_by_its_groups() -> None:
     given = {"ring": {"channels": 16, "inside": "40GB/s", "across": "20GB/s"}, "total": 32}
-    whole, part = (hardware_on(cluster(16, channels=given), group) for group in (GroupSpec(128), GroupSpec(16, 8)))
+    whole, part = (
+        hardware_on(cluster(16, channels=given), group)
+        for group in (GroupSpec(128), GroupSpec(16, 8))
+    )
     assert (whole.ring, whole.channels) == (Graph(16, 40.0, 20.0), 32)
     assert (part.ring, part.channels) == (Graph(2, 40.0, 20.0), 4)

@@ -1,4 +1,5 @@
-"""Where NICs do not reach the GPUs' memory: no LL128 across nodes, by ``library.gpudirect`` or over TCP sockets."""
+"""Where NICs do not reach the GPUs' memory: no LL128 across nodes, by ``library.gpudirect`` or over
+TCP sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from colltool.fabric.ground import has_gpudirect
 from colltool.nccl.model import estimates
 from colltool.nccl.nccl_choice import hardware_on
 
-# What NCCL 2.28.9 printed on hosts of one H100 over a socket of 10 Gbit/s (NCCL_DEBUG_SUBSYS=TUNING): latency in us, GB/s
+# What NCCL 2.28.9 printed on hosts of one H100 over a socket of 10 Gbit/s
+# (NCCL_DEBUG_SUBSYS=TUNING): latency in us, GB/s
 PRINTED = {
     (4, AR, "tree", "ll"): (26.8, 0.1),
     (4, AR, "ring", "ll"): (36.6, 0.4),
@@ -25,10 +27,16 @@ PRINTED = {
 
 
 @pytest.mark.parametrize(("key", "printed"), PRINTED.items(), ids=str)
-def test_over_sockets_the_model_is_what_nccl_prints(key: tuple[int, Primitive, str, str], printed: tuple[float, float]) -> None:
+def test_over_sockets_the_model_is_what_nccl_prints(
+    key: tuple[int, Primitive, str, str], printed: tuple[float, float]
+) -> None:
     nodes, primitive, algorithm, protocol = key
     on = hardware_on(colltool.load_fabric("sockets", ["tcp.bandwidth=1.25GB/s"]), nodes)
-    (found,) = (one for one in estimates(on, primitive, 4) if (one.algorithm, one.protocol) == (algorithm, protocol))
+    (found,) = (
+        one
+        for one in estimates(on, primitive, 4)
+        if (one.algorithm, one.protocol) == (algorithm, protocol)
+    )
     assert found.latency_s == pytest.approx(printed[0] * 1e-6, rel=0.002)
     # a tree's bandwidth is corrected by size, which the printed table is not
     if algorithm == "ring":
@@ -36,7 +44,12 @@ def test_over_sockets_the_model_is_what_nccl_prints(key: tuple[int, Primitive, s
 
 
 @pytest.mark.parametrize(
-    "fabric", [("sockets", []), ("dgx-h100", ["library.gpudirect=false"]), ("dgx-h100", ["ib.medium=socket"])]
+    "fabric",
+    [
+        ("sockets", []),
+        ("dgx-h100", ["library.gpudirect=false"]),
+        ("dgx-h100", ["ib.medium=socket"]),
+    ],
 )
 def test_ll128_runs_inside_a_node_alone(fabric: tuple[str, list[str]]) -> None:
     loaded = colltool.load_fabric(*fabric)
@@ -49,8 +62,14 @@ def test_ll128_runs_inside_a_node_alone(fabric: tuple[str, list[str]]) -> None:
 
 
 def test_one_node_needs_no_gpudirect() -> None:
-    with_it, without = (colltool.load_fabric("dgx-h100", [f"library.gpudirect={flag}"]) for flag in ("true", "false"))
-    prices = [colltool.price(fabric, "all_gather", size="16MiB", ranks=8).best.total_s for fabric in (with_it, without)]
+    with_it, without = (
+        colltool.load_fabric("dgx-h100", [f"library.gpudirect={flag}"])
+        for flag in ("true", "false")
+    )
+    prices = [
+        colltool.price(fabric, "all_gather", size="16MiB", ranks=8).best.total_s
+        for fabric in (with_it, without)
+    ]
     assert prices[0] == prices[1]
 
 
@@ -62,7 +81,9 @@ def test_a_file_that_says_so_keeps_gpudirect_over_sockets() -> None:
 def rate_GBps(name: str, *overrides: str) -> float:
     """What a NIC carries of a large all-gather over two nodes."""
     fabric = colltool.load_fabric(name, list(overrides))
-    found = colltool.price(fabric, "all_gather", size="8GiB", ranks=16, algorithms="multi-rail-ring")
+    found = colltool.price(
+        fabric, "all_gather", size="8GiB", ranks=16, algorithms="multi-rail-ring"
+    )
     return 2**33 * 15 / 16 / float(found.best.total_s) / 8e9
 
 
@@ -70,4 +91,6 @@ def test_through_the_hosts_memory_a_fast_nic_has_half_a_slot() -> None:
     assert rate_GBps("dgx-h100") > 40
     assert rate_GBps("dgx-h100", "library.gpudirect=false") == pytest.approx(20, rel=0.05)
     # a NIC of 50 Gbit/s is no faster than that
-    assert rate_GBps("aws-p4d", "library.gpudirect=false") == pytest.approx(rate_GBps("aws-p4d"), rel=0.01)
+    assert rate_GBps("aws-p4d", "library.gpudirect=false") == pytest.approx(
+        rate_GBps("aws-p4d"), rel=0.01
+    )

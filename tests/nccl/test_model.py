@@ -1,4 +1,5 @@
-"""What holds of every estimate: pieces are the estimates, arrays are their scalars, the pick is the least, reasons are told."""
+"""What holds of every estimate: pieces are the estimates, arrays are their scalars, the pick is the
+least, reasons are told."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ MACHINES = (
 )
 machines = st.sampled_from(MACHINES)
 primitives = st.sampled_from((AR, AG, RS, BC))
-sizes = st.one_of(st.floats(1, 2.0**34), st.integers(0, 34).map(lambda exponent: 2.0**exponent), st.integers(1, 2**34).map(float))
+sizes = st.one_of(
+    st.floats(1, 2.0**34),
+    st.integers(0, 34).map(lambda exponent: 2.0**exponent),
+    st.integers(1, 2**34).map(float),
+)
 
 
 @given(machines, primitives, sizes)
@@ -38,20 +43,26 @@ def test_all_21_in_nccls_order_of_scanning(on: Hardware, primitive: Primitive, s
 
 
 @given(machines, primitives, sizes)
-def test_who_cannot_run_says_why_and_has_no_price(on: Hardware, primitive: Primitive, size: float) -> None:
+def test_who_cannot_run_says_why_and_has_no_price(
+    on: Hardware, primitive: Primitive, size: float
+) -> None:
     for one in estimates(on, primitive, size):
         assert (one.seconds is None) == bool(one.reason)
 
 
 @given(machines, primitives, sizes)
-def test_the_pick_is_the_first_of_the_least(on: Hardware, primitive: Primitive, size: float) -> None:
+def test_the_pick_is_the_first_of_the_least(
+    on: Hardware, primitive: Primitive, size: float
+) -> None:
     known = [one for one in estimates(on, primitive, size) if one.seconds is not None]
     least = min(float(one.seconds or 0) for one in known)
     assert pick(on, primitive, size) == next(one for one in known if one.seconds == least)
 
 
 @given(machines, primitives, sizes)
-def test_the_map_of_picks_has_what_is_picked(on: Hardware, primitive: Primitive, size: float) -> None:
+def test_the_map_of_picks_has_what_is_picked(
+    on: Hardware, primitive: Primitive, size: float
+) -> None:
     flip = [one for one in switch_points(on, primitive) if one.from_bytes <= size][-1]
     best = pick(on, primitive, size)
     (here,) = (one for one in estimates(on, primitive, size) if one[:2] == flip[1:])
@@ -70,7 +81,11 @@ def test_the_map_of_picks_changes_at_every_entry(on: Hardware, primitive: Primit
 @given(machines, primitives, sizes)
 def test_pieces_are_the_estimates(on: Hardware, primitive: Primitive, size: float) -> None:
     for way, one in zip(pieces(on, primitive), estimates(on, primitive, size), strict=True):
-        assert (way.algorithm, way.protocol, way.reason) == (one.algorithm, one.protocol, one.reason)
+        assert (way.algorithm, way.protocol, way.reason) == (
+            one.algorithm,
+            one.protocol,
+            one.reason,
+        )
         if one.seconds is not None:
             piece = [piece for piece in way.pieces if piece.from_bytes <= size][-1]
             assert one.seconds == piece.a_s + piece.b_s_per_byte * size
@@ -81,7 +96,9 @@ def test_pieces_are_the_estimates(on: Hardware, primitive: Primitive, size: floa
 @given(machines, primitives)
 def test_time_grows_with_the_size_within_a_piece(on: Hardware, primitive: Primitive) -> None:
     for way in pieces(on, primitive):
-        assert [piece.from_bytes for piece in way.pieces] == sorted({piece.from_bytes for piece in way.pieces})
+        assert [piece.from_bytes for piece in way.pieces] == sorted(
+            {piece.from_bytes for piece in way.pieces}
+        )
         assert not way.pieces or way.pieces[0].from_bytes == 1
         assert all(piece.a_s > 0 and piece.b_s_per_byte > 0 for piece in way.pieces)
 
@@ -97,7 +114,11 @@ def test_an_array_is_its_scalars(on: Hardware, primitive: Primitive, many: list[
                 assert whole.seconds[index] == one.seconds
                 assert whole.latency_s[index] == one.latency_s
                 assert whole.bandwidth_Bps[index] == one.bandwidth_Bps
-    assert picks(on, primitive, many) == picks(on, primitive, np.asarray(many)) == [pick(on, primitive, size) for size in many]
+    assert (
+        picks(on, primitive, many)
+        == picks(on, primitive, np.asarray(many))
+        == [pick(on, primitive, size) for size in many]
+    )
 
 
 @pytest.mark.parametrize("primitive", [A2A, P2P])
@@ -134,7 +155,9 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("on", "primitive", "algorithm", "protocol", "words"), REASONS)
-def test_why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str, words: str) -> None:
+def test_why_not(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str, words: str
+) -> None:
     (one,) = (one for one in estimates(on, primitive, 1024) if one[:2] == (algorithm, protocol))
     assert one.seconds is None
     assert words in one.reason

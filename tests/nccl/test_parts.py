@@ -29,22 +29,35 @@ pytestmark = pytest.mark.usefixtures("datasheet")
     ],
 )
 @swept("size", [1e3, 1e6, 3e7, 5e9])
-def test_the_parts_make_up_the_estimate(algorithm: str, primitive: str, ranks: int, named: set[str], size: float) -> None:
-    (entry,) = colltool.explain(algorithm, primitive, fabric="dgx-h100", size=size, ranks=ranks).entries
+def test_the_parts_make_up_the_estimate(
+    algorithm: str, primitive: str, ranks: int, named: set[str], size: float
+) -> None:
+    (entry,) = colltool.explain(
+        algorithm, primitive, fabric="dgx-h100", size=size, ranks=ranks
+    ).entries
     assert {one.algorithm for one in entry.estimates} == named
     on, what = hardware_on(colltool.load_fabric("dgx-h100"), ranks), parse_primitive(primitive)
     own = {(one.algorithm, one.protocol): one.seconds for one in estimates(on, what, size)}
     chosen = pick(on, what, size)
     for one in entry.estimates:
-        whole = one.plateau * sum(times * each for _, times, each in one.latency) + size / (one.bandwidth_Bps * one.correction)
+        whole = one.plateau * sum(times * each for _, times, each in one.latency) + size / (
+            one.bandwidth_Bps * one.correction
+        )
         assert whole == pytest.approx(one.seconds) == own[one.algorithm, one.protocol]
         assert one.picked == ((one.algorithm, one.protocol) == (chosen.algorithm, chosen.protocol))
 
 
 def test_what_nccl_does_not_run_has_no_estimate() -> None:
-    (entry,) = colltool.explain("rabenseifner", "ar", fabric="dgx-h100", size="1MB", ranks=8).entries
+    (entry,) = colltool.explain(
+        "rabenseifner", "ar", fabric="dgx-h100", size="1MB", ranks=8
+    ).entries
     assert entry.estimates == ()
-    assert colltool.explain("ring", "ar", fabric="dgx-h100", size="1MB", ranks=8, library="all").library == ""
+    assert (
+        colltool.explain(
+            "ring", "ar", fabric="dgx-h100", size="1MB", ranks=8, library="all"
+        ).library
+        == ""
+    )
     with pytest.raises(ColltoolError, match="needs the GPU generation"):
         colltool.explain("ring", "ar", fabric="star512", size="1MB", library="nccl")
 

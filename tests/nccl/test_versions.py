@@ -1,4 +1,5 @@
-"""NCCL 2.31's four rules against 2.30's: the picks that change, by the count that was made of its source."""
+"""NCCL 2.31's four rules against 2.30's: the picks that change, by the count that was made of its
+source."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from colltool.nccl.model import pick
 from colltool.nccl.nccl_choice import hardware_on
 
 SIZES = [2.0**power for power in range(10, 35)]
-KINDS = {"full": {AR: "reduced", AG: "reduced", RS: "reduced", BC: "rooted", REDUCE: "rooted"},
-         "lone": {AR: "all-reduce", AG: "halves", RS: "halves", BC: "rooted", REDUCE: "rooted"}}  # fmt: skip
+KINDS = {
+    "full": {AR: "reduced", AG: "reduced", RS: "reduced", BC: "rooted", REDUCE: "rooted"},
+    "lone": {AR: "all-reduce", AG: "halves", RS: "halves", BC: "rooted", REDUCE: "rooted"},
+}
 
 
 def changed(fabric: str, lone: bool) -> Counter[str]:
@@ -25,10 +28,15 @@ def changed(fabric: str, lone: bool) -> Counter[str]:
         group = GroupSpec(nodes, 8) if lone else GroupSpec(8 * nodes)
         if (lone and nodes == 1) or 8 * nodes > loaded.ranks:
             continue
-        before, after = (hardware_on(under_library(loaded, "nccl", version), group) for version in ("2.30", "2.31"))
+        before, after = (
+            hardware_on(under_library(loaded, "nccl", version), group)
+            for version in ("2.30", "2.31")
+        )
         for primitive, kind in KINDS["lone" if lone else "full"].items():
             found[f"{kind} of"] += len(SIZES)
-            found[kind] += sum(ways(before, primitive, size) != ways(after, primitive, size) for size in SIZES)
+            found[kind] += sum(
+                ways(before, primitive, size) != ways(after, primitive, size) for size in SIZES
+            )
     return found
 
 
@@ -42,9 +50,14 @@ FABRICS = ("dgx-a100", "dgx-h100", "hgx-h200", "dgx-b200")
 
 @pytest.mark.parametrize(
     ("lone", "kind", "moved", "of"),
-    [(False, "reduced", 0, 1725), (False, "rooted", 94, 1150), (True, "all-reduce", 77, 475), (True, "halves", 308, 950),
-     (True, "rooted", 144, 950)],
-)  # fmt: skip
+    [
+        (False, "reduced", 0, 1725),
+        (False, "rooted", 94, 1150),
+        (True, "all-reduce", 77, 475),
+        (True, "halves", 308, 950),
+        (True, "rooted", 144, 950),
+    ],
+)
 def test_as_many_picks_change_as_in_its_source(lone: bool, kind: str, moved: int, of: int) -> None:
     total = sum((changed(fabric, lone) for fabric in FABRICS), Counter[str]())
     assert (total[kind], total[f"{kind} of"]) == (moved, of)

@@ -1,4 +1,5 @@
-"""The drawing of a fabric: true, whole, apart, and data whatever a file says. Looked at in a browser too: see the last test."""
+"""The drawing of a fabric: true, whole, apart, and data whatever a file says. Looked at in a
+browser too: see the last test."""
 
 from __future__ import annotations
 
@@ -35,19 +36,49 @@ ODD: dict[str, Fabric] = {
     "one rank": fabric(star(1)),
     "one of a mesh": fabric(full_mesh(1), clos(1, (1, 1.0))),
     "many pairs": fabric(full_mesh(64, ports=2)),
-    "five tiers": fabric(full_mesh(4), star(4), torus(4, 4), clos(20, (8, 2.0), (32, 5.0, 3)), clos(8, alpha=3.0)),
-    "six levels": fabric(clos(4096, (4, 1.0), (16, 2.0, 2), (64, 3.0, 2), (256, 4.0, 4), (1024, 5.0, 8), (8192, 6.0, 1000))),
+    "five tiers": fabric(
+        full_mesh(4), star(4), torus(4, 4), clos(20, (8, 2.0), (32, 5.0, 3)), clos(8, alpha=3.0)
+    ),
+    "six levels": fabric(
+        clos(
+            4096,
+            (4, 1.0),
+            (16, 2.0, 2),
+            (64, 3.0, 2),
+            (256, 4.0, 4),
+            (1024, 5.0, 8),
+            (8192, 6.0, 1000),
+        )
+    ),
     "a million": fabric(clos(1_000_000, (1000, 1.0), (1_000_000, 2.0, 2))),
     "above": fabric(clos(3, (4, 1.0), (16, 2.0, 2), (64, 3.0, 4))),
     "long names": fabric(
-        star(8, name=LONG, max_size=8, in_network=switch(protocols=[LONG], limits={"operations": [LONG, "sum"]}),
-             protocols=[{"name": LONG}]),
-        {**clos(12345, (5, 2.0), (50000, 3.0)), "name": LONG[::-1], "energy": "60pJ/bit",
-         "levels": [{"name": f"1{LONG}", "group": 5, "alpha": "2us", "cable": "100m"},
-                    {"name": f"2{LONG}", "group": 50000, "alpha": "3us", "oversubscription": {"uplinks": 12.345}}]},
-        name=LONG, description="A long line of words. " * 40, launch_overhead="5us",
+        star(
+            8,
+            name=LONG,
+            max_size=8,
+            in_network=switch(protocols=[LONG], limits={"operations": [LONG, "sum"]}),
+            protocols=[{"name": LONG}],
+        ),
+        {
+            **clos(12345, (5, 2.0), (50000, 3.0)),
+            "name": LONG[::-1],
+            "energy": "60pJ/bit",
+            "levels": [
+                {"name": f"1{LONG}", "group": 5, "alpha": "2us", "cable": "100m"},
+                {
+                    "name": f"2{LONG}",
+                    "group": 50000,
+                    "alpha": "3us",
+                    "oversubscription": {"uplinks": 12.345},
+                },
+            ],
+        },
+        name=LONG,
+        description="A long line of words. " * 40,
+        launch_overhead="5us",
     ),
-}  # fmt: skip
+}
 
 
 class Box(NamedTuple):
@@ -70,7 +101,10 @@ def parsed(where: Fabric, **more: Any) -> ET.Element:
 
 def said(element: ET.Element) -> list[str]:
     """Every text, whole: its title where it was cut."""
-    return [title.text or "" if (title := text.find(f"{SVG}title")) is not None else text.text or "" for text in texts(element)]
+    return [
+        title.text or "" if (title := text.find(f"{SVG}title")) is not None else text.text or ""
+        for text in texts(element)
+    ]
 
 
 def texts(element: ET.Element) -> list[ET.Element]:
@@ -90,7 +124,11 @@ def text_box(text: ET.Element) -> Box:
 
 def shape_boxes(root: ET.Element) -> Iterator[Box]:
     for one in root.iter():
-        given = {key: float(value) for key, value in one.attrib.items() if key in ("x", "y", "width", "height", "cx", "cy", "r")}
+        given = {
+            key: float(value)
+            for key, value in one.attrib.items()
+            if key in ("x", "y", "width", "height", "cx", "cy", "r")
+        }
         if one.tag == f"{SVG}rect":
             x, y = given.get("x", 0.0), given.get("y", 0.0)
             assert min(given["width"], given["height"]) > 0
@@ -101,14 +139,26 @@ def shape_boxes(root: ET.Element) -> Iterator[Box]:
         elif one.tag == f"{SVG}path":
             numbers = [
                 float(part)
-                for part in one.attrib["d"].replace("M", " ").replace("L", " ").replace("C", " ").replace("Q", " ").split()
+                for part in (
+                    one.attrib["d"]
+                    .replace("M", " ")
+                    .replace("L", " ")
+                    .replace("C", " ")
+                    .replace("Q", " ")
+                    .split()
+                )
             ]
             xs, ys = numbers[::2], numbers[1::2]
             yield Box(min(xs), min(ys), max(xs), max(ys), "path")
 
 
 def apart(one: Box, other: Box) -> bool:
-    return one.right <= other.left or other.right <= one.left or one.bottom <= other.top or other.bottom <= one.top
+    return (
+        one.right <= other.left
+        or other.right <= one.left
+        or one.bottom <= other.top
+        or other.bottom <= one.top
+    )
 
 
 def holds_together(where: Fabric) -> ET.Element:
@@ -152,7 +202,11 @@ def a_clos(draw: Any) -> dict[str, Any]:
     levels, group = [], 1
     for index, factor in enumerate(factors):
         group *= factor
-        levels.append((group, 1.0 + index) if index == 0 else (group, 1.0 + index, draw(st.sampled_from((1, 1.5, 4, 64)))))
+        levels.append(
+            (group, 1.0 + index)
+            if index == 0
+            else (group, 1.0 + index, draw(st.sampled_from((1, 1.5, 4, 64))))
+        )
     return clos(draw(st.integers(1, group)), *levels, ports=draw(st.integers(1, 9)))
 
 
@@ -184,11 +238,19 @@ def test_the_counts_of_a_known_cluster() -> None:
     """32 pods of 72 on 4 rails of 8 leaves and 4 spines: the published SuperPOD."""
     words = " ".join(said(parsed(colltool.load_fabric("nvl72"))))
     for part in (
-        "2304 ranks", "Clos of 32 nvlink domains; 2304 ranks in all", "16 switches, 4 on each of 4 rails",
-        "8 groups of 4", "32 switches, 8 on each of 4 rails", "72 ports each, one line for all", "uplinks 1:1",
-        "star of 72 ranks; 32 of these", "900 GB/s a port, one way", "alpha x 1.2, bandwidth x 0.9", "alpha 500 ns",
+        "2304 ranks",
+        "Clos of 32 nvlink domains; 2304 ranks in all",
+        "16 switches, 4 on each of 4 rails",
+        "8 groups of 4",
+        "32 switches, 8 on each of 4 rails",
+        "72 ports each, one line for all",
+        "uplinks 1:1",
+        "star of 72 ranks; 32 of these",
+        "900 GB/s a port, one way",
+        "alpha x 1.2, bandwidth x 0.9",
+        "alpha 500 ns",
         "full: max_size is 72",
-    ):  # fmt: skip
+    ):
         assert part in words, part
 
 
@@ -215,7 +277,9 @@ def test_a_quarter_of_the_bandwidth_has_a_quarter_of_the_width() -> None:
 
 def test_colour_says_nothing_that_words_do_not() -> None:
     tight, calm = parsed(colltool.load_fabric("clos-4to1")), parsed(colltool.load_fabric("nvl72"))
-    assert "".join(text.text or "" for text in accents(tight, "text")) == "uplinks 4:1oversubscribed"
+    assert (
+        "".join(text.text or "" for text in accents(tight, "text")) == "uplinks 4:1oversubscribed"
+    )
     assert accents(tight, "rect")
     assert not [*accents(calm, "text"), *accents(calm, "rect")]
 
@@ -248,7 +312,8 @@ def test_ports_are_lines_where_there_is_room() -> None:
     ],
 )
 def test_places_and_wraparounds_of_lattices(tier: dict[str, Any], drawn: int, wraps: int) -> None:
-    """Of a block those on three faces: all but the (n-1)^3 behind; two in a row are joined once, also on a torus."""
+    """Of a block those on three faces: all but the (n-1)^3 behind; two in a row are joined once,
+    also on a torus."""
     where = fabric(tier)
     root = parsed(where)
     assert len(list(root.iter(f"{SVG}circle"))) == drawn
@@ -301,7 +366,11 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("page", [False, True])
 def test_text_of_a_file_is_never_markup(text: str, page: bool) -> None:
-    where = fabric(star(8)).model_copy(update={"description": text}).with_overrides((("t1.alpha", text),))
+    where = (
+        fabric(star(8))
+        .model_copy(update={"description": text})
+        .with_overrides((("t1.alpha", text),))
+    )
     drawing = fabric_svg(where, page=page)
     assert drawing.isprintable() or not text.isprintable()
     root = ET.fromstring(drawing)
@@ -315,7 +384,10 @@ def test_text_of_a_file_is_never_markup(text: str, page: bool) -> None:
 def test_ids_stay_apart() -> None:
     where = colltool.load_fabric("nvl72")
     one, other = (parsed(where, prefix=prefix) for prefix in ("a", "b"))
-    ids = [{element.attrib["id"] for element in root.iter() if "id" in element.attrib} for root in (one, other)]
+    ids = [
+        {element.attrib["id"] for element in root.iter() if "id" in element.attrib}
+        for root in (one, other)
+    ]
     assert ids[0]
     assert not ids[0] & ids[1]
     for root, own in zip((one, other), ids, strict=True):
@@ -327,8 +399,13 @@ def test_the_alternative_text_says_it_all_from_the_inside_out() -> None:
     desc = parsed(colltool.load_fabric("clos-4to1")).find(f"{SVG}desc")
     assert desc is not None
     text = desc.text or ""
-    assert text.startswith("1024 ranks in 2 tiers, innermost first. nvlink: star of 8 ranks; 128 of these;")
-    assert "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s a port, one way" in text
+    assert text.startswith(
+        "1024 ranks in 2 tiers, innermost first. nvlink: star of 8 ranks; 128 of these;"
+    )
+    assert (
+        "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s a"
+        " port, one way" in text
+    )
     assert "level core: joins all 128, alpha 14 us, uplinks 4:1 oversubscribed." in text
 
 
@@ -361,7 +438,9 @@ def test_a_page_colours_it_itself() -> None:
 def luminance(code: str) -> float:
     """Source: WCAG 2.2, relative luminance."""
     parts = [int(code[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -374,7 +453,8 @@ def test_texts_and_lines_can_be_seen(colours: dict[str, str]) -> None:
         assert (high + 0.05) / (low + 0.05) >= least, tone
 
 
-# --- letters -----------------------------------------------------------------------------------------------------------
+# --- letters
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_rule_is_not_passed_by_a_wide_font() -> None:
@@ -384,17 +464,28 @@ def test_the_rule_is_not_passed_by_a_wide_font() -> None:
     from matplotlib.ft2font import FT2Font
 
     for weight in ("normal", "bold"):
-        found = font_manager.findfont(font_manager.FontProperties(family="DejaVu Sans", weight=weight))
+        found = font_manager.findfont(
+            font_manager.FontProperties(family="DejaVu Sans", weight=weight)
+        )
         font = FT2Font(found)
         font.set_size(100, 72)
         for phrase in (
             "Clos of 128 nvlink domains; 1024 ranks in all",
             "reduce, multicast, alpha_switch 20.2 us, 1 switch level, all-reduce eta_beta 0.61",
-            "Hypothetical 1024 GPUs, 128 H100 nodes on a three-level Clos, 4:1 oversubscribed to the core",
-            "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", "0123456789", "mmmmWWWW@@%%", "=== +++ <<<>>>",
-        ):  # fmt: skip
+            (
+                "Hypothetical 1024 GPUs, 128 H100 nodes on a three-level Clos, 4:1 oversubscribed"
+                " to the core"
+            ),
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            "abcdefghijklmnopqrstuvwxyz",
+            "0123456789",
+            "mmmmWWWW@@%%",
+            "=== +++ <<<>>>",
+        ):
             font.set_text(phrase)
-            assert font.get_width_height()[0] / 64 <= width_of(phrase, 100, bold=weight == "bold"), (phrase, weight)
+            assert font.get_width_height()[0] / 64 <= width_of(
+                phrase, 100, bold=weight == "bold"
+            ), (phrase, weight)
 
 
 @given(st.text(max_size=80), st.floats(60, 400))
@@ -414,7 +505,11 @@ def test_lines_fit_and_lose_nothing_but_what_they_say(text: str, most: int) -> N
 
 
 def test_a_long_text_takes_no_time() -> None:
-    assert len(lines_of("word " * 100_000, 100, 14, 4)) == len(lines_of("w" * 500_000, 100, 14, 4)) == 4
+    assert (
+        len(lines_of("word " * 100_000, 100, 14, 4))
+        == len(lines_of("w" * 500_000, 100, 14, 4))
+        == 4
+    )
     assert len(clipped_to("w" * 500_000, 100, 14)) < 10
 
 
@@ -422,7 +517,8 @@ def test_lines_are_as_far_apart_as_letters_are_high() -> None:
     assert LINE >= 17 * 1.05
 
 
-# --- a browser ---------------------------------------------------------------------------------------------------------
+# --- a browser
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_browser_finds_every_text_inside() -> None:
@@ -444,7 +540,9 @@ def test_a_browser_finds_every_text_inside() -> None:
       return bad;
     }"""
     with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = play.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page()
         for name in ("nvl72", "clos-4to1", "tpu-v5p", "long names", "six levels", "eight axes"):
             page.set_content(fabric_svg(every(name), page=True))

@@ -1,4 +1,5 @@
-"""Names of others through every format: nothing that a terminal, a spreadsheet, a parser or a browser takes for more."""
+"""Names of others through every format: nothing that a terminal, a spreadsheet, a parser or a
+browser takes for more."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ MARKUP = {
     "comma": "a,b",
     "backslash": "a\\|b",
 }
-every_name = pytest.mark.parametrize("name", [*NASTY.values(), *MARKUP.values()], ids=[*NASTY, *MARKUP])
+every_name = pytest.mark.parametrize(
+    "name", [*NASTY.values(), *MARKUP.values()], ids=[*NASTY, *MARKUP]
+)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,15 @@ def test_printable(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xD800, 0xDFFF]
+    "code",
+    [
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+        0xD800,
+        0xDFFF,
+    ],
 )
 def test_no_control_character_is_printable(code: int) -> None:
     assert printable(chr(code)).isascii()
@@ -81,7 +92,9 @@ def test_a_nasty_name_in_a_price(name: str) -> None:
         text = rendered(price, form)
         assert text.encode("utf-8")
         assert text.replace("\n", "").isprintable(), form
-    assert json.loads(rendered(price, "json"))["fabric"] == (printable(name) if "\udcff" in name else name)
+    assert json.loads(rendered(price, "json"))["fabric"] == (
+        printable(name) if "\udcff" in name else name
+    )
     (row,) = csv.DictReader(io.StringIO(rendered(price, "csv"), newline=""))
     assert row["fabric"] == csv_text(name)
     on_screen = rendered(price, "table", Screen(120, colour=True, unicode=True))
@@ -137,7 +150,9 @@ def test_a_summary_and_a_repr_are_lines() -> None:
 
 
 def test_nasty_group_names() -> None:
-    group = GroupCost("g\n|`=\u202e", 2, AR, "ring", 1.0, 1.0, 0, 1.0, 1.0, 1.0, "l", None, None, None)
+    group = GroupCost(
+        "g\n|`=\u202e", 2, AR, "ring", 1.0, 1.0, 0, 1.0, 1.0, 1.0, "l", None, None, None
+    )
     link = LinkLoad("l\x9b", "line", 1.0, 1e9, 1.0, 1)
     found = Contention("f", "layout\n", "M", (group,), 1.0, (link,), (), (), 1, 0, (), ())
     for form in FORMATS:

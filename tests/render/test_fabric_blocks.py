@@ -1,4 +1,5 @@
-"""``fabric show``: the wires as a tree, what a library adds and runs, and nothing of either where a file is silent."""
+"""``fabric show``: the wires as a tree, what a library adds and runs, and nothing of either where a
+file is silent."""
 
 from __future__ import annotations
 
@@ -27,11 +28,21 @@ WHERE = fabric(
                 "bandwidth": "40GB/s",
                 "eta": {"alpha": 1.1, "beta": 0.9},
             },
-            {"name": "LL", "launch_overhead": "0us", "local_copy": "2TB/s", "primitives": ["ag", "reduce_scatter"]},
+            {
+                "name": "LL",
+                "launch_overhead": "0us",
+                "local_copy": "2TB/s",
+                "primitives": ["ag", "reduce_scatter"],
+            },
             {"name": "Simple"},
         ],
     ),
-    clos(4, (2, 2.0), (4, 5.0), algorithms={"ar": ["multi-rail-ring", "hierarchical:ring/ring"], "bc": ["chain"]}),
+    clos(
+        4,
+        (2, 2.0),
+        (4, 5.0),
+        algorithms={"ar": ["multi-rail-ring", "hierarchical:ring/ring"], "bc": ["chain"]},
+    ),
 )
 
 TREE = """\
@@ -59,14 +70,19 @@ def test_the_tree_is_of_the_wires() -> None:
 def test_all_of_it_lists_what_the_library_adds_and_runs() -> None:
     text = shown(WHERE)
     assert "what the library adds to the wires" in text
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.lstrip().startswith("| t1 ")]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.lstrip().startswith("| t1 ")
+    ]
     added = [row for row in rows if row[1] in ("LL", "Simple")]
     assert [row[:4] for row in added] == [
         ["t1", "LL", "all others", "5.6 us"],
         ["t1", "LL", "all-gather, reduce-scatter", "0 s"],
         ["t1", "Simple", "all others", "-"],
     ]
-    # a step of 1.1 x 0.6 us is 0.16 us more than the tier's 0.5 us, and 0.9 x 40 of its 450 GB/s are 8%
+    # a step of 1.1 x 0.6 us is 0.16 us more than the tier's 0.5 us, and 0.9 x 40 of its 450 GB/s
+    # are 8%
     assert added[0][4:] == ["+0.16 us", "0.08", "-"]
     assert "t2: all-reduce runs multi-rail-ring, hierarchical:ring/ring" in text
     assert "t2: broadcast runs chain" in text
@@ -79,7 +95,9 @@ def test_a_silent_file_shows_neither() -> None:
 
 
 def test_json_gives_them_in_si() -> None:
-    given: dict[str, Any] = json.loads(to_json(document(FabricShown(WHERE, fabric_facts(WHERE)))))["fabric"]
+    given: dict[str, Any] = json.loads(to_json(document(FabricShown(WHERE, fabric_facts(WHERE)))))[
+        "fabric"
+    ]
     inner, outer = given["tiers"]
     assert inner["protocols"][0] == {
         "name": "LL",
@@ -89,5 +107,8 @@ def test_json_gives_them_in_si() -> None:
         "eta": {"alpha": 1.1, "beta": 0.9},
     }
     assert inner["protocols"][1]["primitives"] == ["all_gather", "reduce_scatter"]
-    assert outer["algorithms"] == {"all_reduce": ["multi-rail-ring", "hierarchical:ring/ring"], "broadcast": ["chain"]}
+    assert outer["algorithms"] == {
+        "all_reduce": ["multi-rail-ring", "hierarchical:ring/ring"],
+        "broadcast": ["chain"],
+    }
     assert "protocols" not in outer

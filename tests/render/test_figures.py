@@ -1,4 +1,5 @@
-"""Pictures for pages: safe beside each other, in the page's colours, said in words; each has its result's numbers."""
+"""Pictures for pages: safe beside each other, in the page's colours, said in words; each has its
+result's numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def ids(text: str) -> list[str]:
 
 
 def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
-    assert {type(made(name)) for name in MAKERS} == set(VIEWS) - {Calibration}, "calibrations: tests/render/test_plot.py"
+    assert {type(made(name)) for name in MAKERS} == set(VIEWS) - {Calibration}, (
+        "calibrations: tests/render/test_plot.py"
+    )
 
 
 class TestPage:
@@ -72,7 +75,18 @@ class TestPage:
     @every_picture
     def test_nothing_that_a_page_does_not_want(self, name: str) -> None:
         text = svg(name)
-        for unwanted in ("<?xml", "<!DOCTYPE", "<!--", "xlink", "metadata", "<style", "<text", "<script", "ns0:", "nan"):
+        for unwanted in (
+            "<?xml",
+            "<!DOCTYPE",
+            "<!--",
+            "xlink",
+            "metadata",
+            "<style",
+            "<text",
+            "<script",
+            "ns0:",
+            "nan",
+        ):
             assert unwanted not in text, unwanted
 
     @pytest.mark.alike(6)
@@ -91,7 +105,9 @@ class TestPage:
             assert text.count(colour) == text.count(f"var({variable}, {colour})")
         assert "var(--ct-ink, #1a1a1a)" in text
         assert "#000000" not in text
-        assert not re.search(r"<(path|rect)[^>]*(?<!-)fill: (var\(--ct-paper, )?#ffffff\)?[^>]*clip", text), "no background"
+        assert not re.search(
+            r"<(path|rect)[^>]*(?<!-)fill: (var\(--ct-paper, )?#ffffff\)?[^>]*clip", text
+        ), "no background"
 
     def test_names_are_outlines_and_only_words_of_the_label(self) -> None:
         text = svg("long names")
@@ -120,7 +136,9 @@ class TestPage:
 def luminance(colour: str) -> float:
     """Relative luminance, WCAG 2.2."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -152,14 +170,17 @@ class TestColours:
 def widths(axes: Any) -> list[list[float]]:
     """The lengths of the pieces of every bar, row by row."""
     rows: dict[float, list[float]] = {}
-    for patch in (one for one in axes.patches if hasattr(one, "get_width")):  # others are the legend's
+    # others are the legend's
+    for patch in (one for one in axes.patches if hasattr(one, "get_width")):
         rows.setdefault(patch.get_y(), []).append(patch.get_width())
     return [rows[at] for at in sorted(rows)]
 
 
 def lines(axes: Any) -> list[tuple[list[float], list[float]]]:
     """The points of the lines that are drawn through several."""
-    found = [(list(map(float, one.get_xdata())), list(map(float, one.get_ydata()))) for one in axes.lines]
+    found = [
+        (list(map(float, one.get_xdata())), list(map(float, one.get_ydata()))) for one in axes.lines
+    ]
     return [one for one in found if len(one[0]) > 1]
 
 
@@ -171,13 +192,22 @@ def all_texts(figure: Any) -> Iterator[Any]:
     """Every text that is seen: of the ticks those between the ends of their axis."""
     from matplotlib.text import Text
 
-    ticks = [(axis, tick) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_major_ticks()]
+    ticks = [
+        (axis, tick)
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.get_major_ticks()
+    ]
     beyond = set()
     for axis, tick in ticks:
         low, high = sorted(axis.get_view_interval())
         if not low <= tick.get_loc() <= high:
             beyond |= {tick.label1, tick.label2}
-    return (one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip() and one not in beyond)
+    return (
+        one
+        for one in figure.findobj(Text)
+        if one.get_visible() and one.get_text().strip() and one not in beyond
+    )
 
 
 class TestNumbers:
@@ -188,7 +218,10 @@ class TestNumbers:
         with drawn(result, "busbw") as figure:
             found = lines(figure.axes[0])
         sizes = [1e3, 64e3, 1e6, 16e6, 1e9]
-        assert found == [(sizes, [cell.busbw_Bps for cell in result.cells[at : at + 5]]) for at in range(0, 20, 5)]
+        assert found == [
+            (sizes, [cell.busbw_Bps for cell in result.cells[at : at + 5]])
+            for at in range(0, 20, 5)
+        ]
 
     def test_a_mark_stands_wherever_the_winner_changes(self) -> None:
         result = made("lines")
@@ -207,15 +240,29 @@ class TestNumbers:
         with drawn(result, "map") as figure:
             letters = [one.get_text() for axes in figure.axes for one in axes.texts]
         names = list(dict.fromkeys(cell.algorithm for cell in result.cells))
-        order = [cell for bandwidth in ("25GB/s", "50GB/s") for cell in result.cells if cell.at[3] == bandwidth]
+        order = [
+            cell
+            for bandwidth in ("25GB/s", "50GB/s")
+            for cell in result.cells
+            if cell.at[3] == bandwidth
+        ]
         assert letters == ["ABCDEFGH"[names.index(cell.algorithm)] for cell in order]
 
     def test_a_map_too_fine_for_a_letter_in_each_cell_has_one_in_each_run(self) -> None:
-        result = colltool.sweep("dgx-h100", "ar", ranks=[8, 64], sizes=[round(2 ** (power / 4)) for power in range(40, 136)])
+        result = colltool.sweep(
+            "dgx-h100",
+            "ar",
+            ranks=[8, 64],
+            sizes=[round(2 ** (power / 4)) for power in range(40, 136)],
+        )
         with drawn(result, "map", paged=True) as figure:
             found = [one.get_text() for one in figure.axes[0].texts]
-        winners = [[cell.algorithm for cell in result.cells if cell.at[1] == ranks] for ranks in (8, 64)]
-        assert len(found) == sum(1 + sum(a != b for a, b in pairwise(line)) for line in winners) < 10
+        winners = [
+            [cell.algorithm for cell in result.cells if cell.at[1] == ranks] for ranks in (8, 64)
+        ]
+        assert (
+            len(found) == sum(1 + sum(a != b for a, b in pairwise(line)) for line in winners) < 10
+        )
 
     def test_the_phases_of_a_breakdown_sum_to_its_total(self) -> None:
         result = made("breakdown")
@@ -226,7 +273,9 @@ class TestNumbers:
         assert found[0] == pytest.approx([*parts, row.overhead_s])
         assert sum(found[0]) == pytest.approx(row.total_s)
         most = 2.5 * row.total_s
-        assert [sum(bar) for bar in found[1:]] == pytest.approx([min(one.total_s, most) for one in result.baselines])
+        assert [sum(bar) for bar in found[1:]] == pytest.approx(
+            [min(one.total_s, most) for one in result.baselines]
+        )
 
     def test_phases_that_stream_are_bars_of_their_own(self) -> None:
         result = made("streamed")
@@ -234,7 +283,9 @@ class TestNumbers:
         with drawn(result) as figure:
             found = widths(figure.axes[0])
         assert sum(found[0]) == pytest.approx(row.total_s)
-        assert [sum(bar) for bar in found[1 : 1 + len(row.phases)]] == pytest.approx([phase.total_s for phase in row.phases])
+        assert [sum(bar) for bar in found[1 : 1 + len(row.phases)]] == pytest.approx(
+            [phase.total_s for phase in row.phases]
+        )
         assert len(row.phases) > 1
 
     def test_a_plan_s_parts_sum_to_its_step_and_memory_to_its_bytes(self) -> None:
@@ -253,26 +304,34 @@ class TestNumbers:
         result = made("plans")
         with drawn(result) as figure:
             (axes,) = figure.axes
-            assert [sum(bar) for bar in widths(axes)] == pytest.approx([one.step_s for one in result.plans])
+            assert [sum(bar) for bar in widths(axes)] == pytest.approx(
+                [one.step_s for one in result.plans]
+            )
             assert [at[0] for at, _ in lines(axes)] == [one.control_step_s for one in result.plans]
 
     def test_ribbons_change_where_the_winner_does(self) -> None:
         result = made("crossover")
         rows = {one.title: one.stretches for one in ribbons_of(result)}
-        changes = {title: [one.from_bytes for one in stretches[1:]] for title, stretches in rows.items()}
+        changes = {
+            title: [one.from_bytes for one in stretches[1:]] for title, stretches in rows.items()
+        }
         assert changes["fastest of all"] == [one.from_bytes for one in result.winners[1:]]
         assert changes["what NCCL picks"] == [one.from_bytes for one in result.picks[1:]]
         assert changes["ring or tree"] == [one.bytes for one in result.pairs[0].crossings]
         with drawn(result) as figure:
             assert len(figure.axes[0].collections) == sum(map(len, rows.values()))
-            assert {format_bytes(one.from_bytes, 3) for one in result.winners[1:]} <= set(texts(figure))
+            assert {format_bytes(one.from_bytes, 3) for one in result.winners[1:]} <= set(
+                texts(figure)
+            )
 
     def test_a_trace_has_hidden_and_exposed_time_and_what_was_expected(self) -> None:
         result = made("trace")
         totals = longest(result)
         with drawn(result) as figure:
             found, marks = widths(figure.axes[0]), [at[0] for at, _ in lines(figure.axes[0])]
-        assert found == [pytest.approx([one.total_s - one.exposed_s, one.exposed_s]) for one in totals]
+        assert found == [
+            pytest.approx([one.total_s - one.exposed_s, one.exposed_s]) for one in totals
+        ]
         assert marks == pytest.approx([one.expected_s * one.calls for one in totals])
         assert [one.total_s for one in totals] == pytest.approx([3e-3, 9e-4])
 
@@ -280,10 +339,16 @@ class TestNumbers:
         result = made("diagnosis")
         with drawn(result) as figure:
             mains = [axes for axes in figure.axes if axes.get_title(loc="left")]
-            assert [axes.get_title(loc="left").strip() for axes in mains] == [one.judged.series.title for one in result.series]
+            assert [axes.get_title(loc="left").strip() for axes in mains] == [
+                one.judged.series.title for one in result.series
+            ]
             for axes, one in zip(mains, result.series, strict=True):
                 rates = [point.busbw_measured_Bps for point in one.judged.points]
-                assert any(list(line.get_ydata()) == pytest.approx(rates) for line in axes.lines if len(line.get_xdata()) > 1)
+                assert any(
+                    list(line.get_ydata()) == pytest.approx(rates)
+                    for line in axes.lines
+                    if len(line.get_xdata()) > 1
+                )
 
 
 @pytest.mark.alike(10)
@@ -293,7 +358,11 @@ def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> Non
     with drawn(made(name), MAKERS[name][1], paged=paged) as figure:
         figure.draw_without_rendering()
         width, height = figure.bbox.width, figure.bbox.height
-        boxes = {one: one.get_window_extent() for one in all_texts(figure) if one.get_window_extent().width > 0}
+        boxes = {
+            one: one.get_window_extent()
+            for one in all_texts(figure)
+            if one.get_window_extent().width > 0
+        }
         for one, box in boxes.items():
             inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
             assert inside, f"cut off: {one.get_text()}"
@@ -318,9 +387,13 @@ def test_a_suffix_may_be_in_capitals() -> None:
 
 @pytest.mark.thorough
 def test_pictures_of_a_page_share_their_letters() -> None:
-    """By the way in which matplotlib writes outlines: were that another one, every picture would hold its own again."""
+    """By the way in which matplotlib writes outlines: were that another one, every picture would
+    hold its own again."""
     letters = Letters()
-    pictures = [page_svg(made(name), MAKERS[name][1], f"p{at}", letters=letters) for at, name in enumerate(MAKERS)]
+    pictures = [
+        page_svg(made(name), MAKERS[name][1], f"p{at}", letters=letters)
+        for at, name in enumerate(MAKERS)
+    ]
     shared = set(ids(letters.svg))
     assert 40 < len(shared) < 200
     for at, one in enumerate(pictures):

@@ -128,7 +128,12 @@ def test_all_of_a_table_on_a_narrow_screen_goes_on_below() -> None:
 
 
 def test_the_default_view_counts_what_it_leaves_out() -> None:
-    parts = [Headline("the answer"), TABLE._replace(first=1), LIST._replace(first=2), Lines("more", ("a", "b"), first=0)]
+    parts = [
+        Headline("the answer"),
+        TABLE._replace(first=1),
+        LIST._replace(first=2),
+        Lines("more", ("a", "b"), first=0),
+    ]
     shown = to_text(parts, Screen(90), everything=False)
     assert shown.startswith("the answer\n\nsmall [title], 16MB\n")
     assert shown.endswith("\n--all adds 1 row; 3 notes\n")
@@ -143,15 +148,24 @@ def test_the_default_view_counts_what_it_leaves_out() -> None:
 def test_no_width_cuts_a_cell(width: int) -> None:
     """A total stands whole in its line; a name that finds no room goes on in the next one."""
     drawn, _, _ = to_text([TABLE], Screen(width), everything=False).partition("\n\n")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in drawn.splitlines() if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in drawn.splitlines()
+        if line.startswith("| ")
+    ]
     at = rows[0].index("total")
-    assert " ".join(row[0] for row in rows[1:]).split() == " ".join(row.algorithm for row in ROWS).split()
+    assert (
+        " ".join(row[0] for row in rows[1:]).split()
+        == " ".join(row.algorithm for row in ROWS).split()
+    )
     assert [row[at] for row in rows[1:] if row[at]] == [format_time(row.total_s) for row in ROWS]
 
 
 @pytest.mark.parametrize("width", range(32, 90))
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
-    assert max(map(len, to_text([TABLE], Screen(width), everything=False).splitlines())) <= max(width, 39 - 26 + 12)
+    assert max(map(len, to_text([TABLE], Screen(width), everything=False).splitlines())) <= max(
+        width, 39 - 26 + 12
+    )
 
 
 def test_the_least_needed_column_goes_first() -> None:
@@ -197,7 +211,8 @@ def test_a_table_without_rows(form: Any) -> None:
     assert to_csv(Table(COLUMNS, ())) == "algorithm,n_alpha,total_s,note\n"
 
 
-# --- HTML ---------------------------------------------------------------------------------------------------------------
+# --- HTML
+# ---------------------------------------------------------------------------------------------------------------
 
 
 class Page(HTMLParser):
@@ -250,11 +265,12 @@ def test_a_notebook_is_spared_a_sweep() -> None:
     assert f"{MOST_ROWS} more rows" in shown
 
 
-# --- --columns ------------------------------------------------------------------------------------------------------------
+# --- --columns
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_columns_are_chosen_and_ordered() -> None:
-    (table, *rest) = choose(PARTS, ["total", "Algorithm"], "table")
+    table, *rest = choose(PARTS, ["total", "Algorithm"], "table")
     assert isinstance(table, Table)
     assert [column.key for column in table.columns] == ["total_s", "algorithm"]
     assert rest == PARTS[1:]
@@ -263,7 +279,12 @@ def test_columns_are_chosen_and_ordered() -> None:
 
 def test_what_is_named_first_stays_longest() -> None:
     (table,) = choose([TABLE], ["note", "algorithm", "n_alpha"], "table")
-    assert next(line for line in to_text([table], Screen(60)).splitlines() if line.startswith("| a |")).count("|") == 4
+    assert (
+        next(
+            line for line in to_text([table], Screen(60)).splitlines() if line.startswith("| a |")
+        ).count("|")
+        == 4
+    )
 
 
 def test_a_hidden_column_can_be_named() -> None:
@@ -275,10 +296,15 @@ def test_a_hidden_column_can_be_named() -> None:
 
 def test_a_table_without_any_of_the_columns_stays_out() -> None:
     other = Table((label("link", "link", get=str),), ("x",))
-    assert choose([TABLE, other], ["link"], "table") == [other._replace(columns=(other.columns[0]._replace(drop=0),))]
+    assert choose([TABLE, other], ["link"], "table") == [
+        other._replace(columns=(other.columns[0]._replace(drop=0),))
+    ]
 
 
-@pytest.mark.parametrize(("name", "hint"), [("totl", "did you mean 'total'?"), ("n_alhpa", "did you mean 'n_alpha'?"), ("", "")])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("totl", "did you mean 'total'?"), ("n_alhpa", "did you mean 'n_alpha'?"), ("", "")],
+)
 def test_an_unknown_column_is_refused_with_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(ColltoolError, match=f"no column '{name}'") as caught:
         choose(PARTS, ["total", name], "table")
@@ -292,7 +318,8 @@ def test_nothing_to_choose_columns_of(parts: list[Block], form: str) -> None:
         choose(parts, ["total"], form)
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------------
+# --- JSON
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_json() -> None:
@@ -338,14 +365,21 @@ def test_times(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("rate", "text"),
-    [(4.5e11, "450 GB/s"), (1.103e9, "1.103 GB/s"), (999.99e9, "1 TB/s"), (706962180.7, "707 MB/s"), (12.0, "12 B/s")],
+    [
+        (4.5e11, "450 GB/s"),
+        (1.103e9, "1.103 GB/s"),
+        (999.99e9, "1 TB/s"),
+        (706962180.7, "707 MB/s"),
+        (12.0, "12 B/s"),
+    ],
 )
 def test_rates(rate: float, text: str) -> None:
     assert format_rate(rate) == text
 
 
 @pytest.mark.parametrize(
-    ("size", "exact", "rounded"), [(16e6, "16MB", "16 MB"), (2.0**20, "1.048576MB", "1.049 MB"), (1.0, "1B", "1 B")]
+    ("size", "exact", "rounded"),
+    [(16e6, "16MB", "16 MB"), (2.0**20, "1.048576MB", "1.049 MB"), (1.0, "1B", "1 B")],
 )
 def test_sizes(size: float, exact: str, rounded: str) -> None:
     assert format_size(size) == exact

@@ -1,4 +1,5 @@
-"""The page of a report in a real browser, where there is one: no error, no request, nothing wider than the window."""
+"""The page of a report in a real browser, where there is one: no error, no request, nothing wider
+than the window."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from typing import Any
 import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 WIDTHS = (1600, 1280, 768, 390, 320)
@@ -20,7 +28,9 @@ SCHEMES = ("light", "dark")
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        found = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield found
         found.close()
 
@@ -55,12 +65,16 @@ class Opened:
 
 @pytest.mark.alike(4)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, path: Path, width: int) -> None:
+def test_nothing_is_wider_than_the_window_or_asked_for(
+    browser: Any, path: Path, width: int
+) -> None:
     with Opened(browser, path, width) as opened:
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-        wide = opened.page.evaluate("""[...document.querySelectorAll('svg, p, h1, h2, h3, li, pre, .scroll')]
+        wide = opened.page.evaluate(
+            """[...document.querySelectorAll('svg, p, h1, h2, h3, li, pre, .scroll')]
             .filter(one => !one.closest('figure') && one.getBoundingClientRect().right > innerWidth + 1)
-            .map(one => one.outerHTML.slice(0, 80))""")
+            .map(one => one.outerHTML.slice(0, 80))"""
+        )
         assert not wide  # but for pictures, which scroll in their figures
         assert opened.asked == [path.as_uri()]
         assert not opened.said
@@ -69,12 +83,16 @@ def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, path: Path,
 @pytest.mark.alike(1)
 def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, path: Path) -> None:
     with Opened(browser, path, 1280) as opened:
-        shares = opened.page.evaluate("""[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
-            one.getBoundingClientRect().width / document.querySelector('main').getBoundingClientRect().width)""")
+        shares = opened.page.evaluate(
+            """[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
+            one.getBoundingClientRect().width / document.querySelector('main').getBoundingClientRect().width)"""
+        )
         assert shares
         assert all(share > 0.99 for share in shares)
-        scales = opened.page.evaluate("""[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
-            one.getBoundingClientRect().width / one.getAttribute('width'))""")
+        scales = opened.page.evaluate(
+            """[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
+            one.getBoundingClientRect().width / one.getAttribute('width'))"""
+        )
         assert all(0.8 < scale < 1.25 for scale in scales)
 
 
@@ -85,7 +103,8 @@ def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, path: P
     shown.goto(path.as_uri())
     shown.emulate_media(media="print")
     assert shown.locator("article").first.is_hidden()
-    assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 3  # the third has the appendix' title
+    # the third has the appendix' title
+    assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 3
     context.close()
 
 
@@ -100,7 +119,9 @@ def test_text_is_readable_in_light_and_dark(browser: Any, path: Path, scheme: st
             return one instanceof SVGElement ? style.fill : style.color;
         }))]""")
         paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        box = opened.page.evaluate("getComputedStyle(document.querySelector('pre')).backgroundColor")
+        box = opened.page.evaluate(
+            "getComputedStyle(document.querySelector('pre')).backgroundColor"
+        )
     assert (luminance(paper) > 0.5) == (scheme == "light")
     for colour in colours:
         assert min(contrast(colour, paper), contrast(colour, box)) >= 4.5, colour
@@ -109,9 +130,13 @@ def test_text_is_readable_in_light_and_dark(browser: Any, path: Path, scheme: st
 def test_paper_is_light_and_cuts_nothing(browser: Any, path: Path) -> None:
     with Opened(browser, path, 718, "dark") as opened:  # A4 less its margins, at 96 dots an inch
         opened.page.emulate_media(media="print")
-        assert luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor")) > 0.9
-        wide = opened.page.evaluate("""[...document.querySelectorAll('table, svg, pre')]
-            .filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.textContent.slice(0, 80))""")
+        assert (
+            luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor")) > 0.9
+        )
+        wide = opened.page.evaluate(
+            """[...document.querySelectorAll('table, svg, pre')]
+            .filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.textContent.slice(0, 80))"""
+        )
         assert not wide
         assert opened.page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
 
@@ -137,7 +162,10 @@ def channels(colour: str) -> list[float]:
 
 def luminance(colour: str) -> float:
     """Relative luminance, WCAG 2.1."""
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in channels(colour)]
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+        for part in channels(colour)
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -1,4 +1,5 @@
-"""The page of a report, read as a browser reads it: one file, nothing from elsewhere, every figure with words and a table."""
+"""The page of a report, read as a browser reads it: one file, nothing from elsewhere, every figure
+with words and a table."""
 
 from __future__ import annotations
 
@@ -77,21 +78,32 @@ def test_a_page_needs_nothing_from_elsewhere(elements: list[Element], page: str)
     assert not re.search(r"url\((?!#)|@import", page)
 
 
-def test_every_link_leads_somewhere_and_no_id_stands_twice(elements: list[Element], page: str) -> None:
+def test_every_link_leads_somewhere_and_no_id_stands_twice(
+    elements: list[Element], page: str
+) -> None:
     ids = [one.attributes["id"] for one in elements if "id" in one.attributes]
     assert len(ids) == len(set(ids))
-    links = [str(one.attributes["href"])[1:] for one in elements if "href" in one.attributes] + re.findall(
-        r"url\(#([^)]+)\)", page
-    )
+    links = [
+        str(one.attributes["href"])[1:] for one in elements if "href" in one.attributes
+    ] + re.findall(r"url\(#([^)]+)\)", page)
     assert set(links) <= set(ids)
-    named = [name for one in elements for name in str(one.attributes.get("aria-labelledby") or "").split()]
+    named = [
+        name
+        for one in elements
+        for name in str(one.attributes.get("aria-labelledby") or "").split()
+    ]
     assert set(named) <= set(ids)
 
 
-def test_every_picture_has_words_a_table_and_its_command(elements: list[Element], page: str) -> None:
+def test_every_picture_has_words_a_table_and_its_command(
+    elements: list[Element], page: str
+) -> None:
     pictures = [one for one in elements if one.tag == "svg" and one.attributes.get("role") == "img"]
     assert len(pictures) == page.count("<figure") >= 10 + 1  # one beside the answer
-    assert all(one.attributes.get("aria-label") or one.attributes.get("aria-labelledby") for one in pictures)
+    assert all(
+        one.attributes.get("aria-label") or one.attributes.get("aria-labelledby")
+        for one in pictures
+    )
     for article in page.split("<article")[1:]:
         assert ("<table>" in article) != ("<p>Healthy: " in article)
         assert "<pre><code>colltool " in article
@@ -105,7 +117,9 @@ def test_the_answer_its_picture_cost_risk_and_date_come_before_what_folds(
     for words in ("llama3-70b", "<h2>What it costs</h2>", "tokens/s", *risks):
         assert words in first
     assert first.count("<figure") == 1
-    assert not re.search("double-binary-tree|multi-rail-ring", re.sub(r"<svg.*?</svg>", "", first, flags=re.S))
+    assert not re.search(
+        "double-binary-tree|multi-rail-ring", re.sub(r"<svg.*?</svg>", "", first, flags=re.S)
+    )
     assert "<article" not in first
     assert appendix.count("<details") == len(report.sections)
     assert all("details" in one.above for one in elements if one.tag == "article")
@@ -126,9 +140,13 @@ def test_headings_go_down_by_single_steps(elements: list[Element]) -> None:
 
 
 @pytest.mark.thorough
-def test_a_page_is_the_same_again_and_small(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_the_same_again_and_small(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    assert reports.page(tmp_path).to_html().replace(str(tmp_path), "") == re.sub(r"/\S*?/page\d+", "", page)
+    assert reports.page(tmp_path).to_html().replace(str(tmp_path), "") == re.sub(
+        r"/\S*?/page\d+", "", page
+    )
     assert len(page.encode()) < 1_200_000
 
 
@@ -139,7 +157,11 @@ def test_texts_of_files_are_data(hostile_page: str) -> None:
     drawn_out = re.sub(r"<svg.*?</svg>", "", hostile_page, flags=re.S)
     assert "49" not in drawn_out.split("&lt;script&gt;")[1][:60]  # no template in a text
     assert "\u202e" not in hostile_page
-    for words in ("&lt;script&gt;alert(1)&lt;/script&gt;", "{{ 7*7 }}", "&lt;b onclick=alert(3)&gt;"):
+    for words in (
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "{{ 7*7 }}",
+        "&lt;b onclick=alert(3)&gt;",
+    ):
         assert words in hostile_page
 
 
@@ -152,8 +174,17 @@ def test_tables_are_as_wide_as_paper(report: Report) -> None:
             for part in blocks(one.result):
                 if isinstance(part, Table) and part.records:
                     kept, dropped = fitting(part, WIDTH)
-                    assert [column.title for column in part.shown if column not in kept.shown] == list(dropped)
-                    assert sum(max(map(len, one.cells)) for one in drawn_columns(kept) if one.column.right) < WIDTH
+                    assert [
+                        column.title for column in part.shown if column not in kept.shown
+                    ] == list(dropped)
+                    assert (
+                        sum(
+                            max(map(len, one.cells))
+                            for one in drawn_columns(kept)
+                            if one.column.right
+                        )
+                        < WIDTH
+                    )
                     assert not dropped or total_width(drawn_columns(part)) > WIDTH
 
 
@@ -175,8 +206,13 @@ def test_a_document_holds_every_result(report: Report) -> None:
     assert told["decision"]["answer"] == told["verdict"][0]
     assert [one["fabric"] for one in told["decision"]["cost"]] == list(report.titles)
     assert told["decision"]["chart"] == "The step on each"
-    assert any("no source" in one or "measured on such machines" in one for one in told["decision"]["risks"])
-    assert [one["section"] for one in told["sections"]] == [section.key for section in report.sections]
+    assert any(
+        "no source" in one or "measured on such machines" in one
+        for one in told["decision"]["risks"]
+    )
+    assert [one["section"] for one in told["sections"]] == [
+        section.key for section in report.sections
+    ]
     for section, shown in zip(report.sections, told["sections"], strict=True):
         assert [one["result"]["schema"] for one in shown["exhibits"]] == [
             document(one.result)["schema"] for one in section.exhibits
@@ -189,7 +225,9 @@ def test_columns_are_of_tables_not_of_pages(report: Report) -> None:
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib.figure"])
-def test_a_missing_package_is_named_before_the_work(missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_named_before_the_work(
+    missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, missing, None)
@@ -200,4 +238,6 @@ def test_a_missing_package_is_named_before_the_work(missing: str, monkeypatch: p
 
 
 def test_a_report_in_a_notebook_is_its_sentences() -> None:
-    assert "all-reduce of 64MB on 8 ranks" in colltool.report("mi300x", primitives="ar")._repr_html_()
+    assert (
+        "all-reduce of 64MB on 8 ranks" in colltool.report("mi300x", primitives="ar")._repr_html_()
+    )

@@ -1,4 +1,5 @@
-"""Plots: refusals before any work, files that are what their suffix says, and the names and points that a reader looks for."""
+"""Plots: refusals before any work, files that are what their suffix says, and the names and points
+that a reader looks for."""
 
 from __future__ import annotations
 
@@ -41,12 +42,16 @@ def plot_validation(result: Validation, path: Path, what: What = "time") -> None
     write_file(path, picture(result, path.suffix, what))
 
 
-def series(primitive: Primitive = AR, ranks: int = 8, repeats: int = 3, version: str = "") -> Series:
+def series(
+    primitive: Primitive = AR, ranks: int = 8, repeats: int = 3, version: str = ""
+) -> Series:
     points = []
     for i, size in enumerate(SIZES):
         seconds = (1e-5 + size / 4e11) * (3 if i == OUTLIER else 1)
         spread = 0.1 * seconds * (repeats > 1)
-        points.append(Point(size, seconds, seconds - spread, seconds + 2 * spread, repeats, f"a.log:{i + 1}"))
+        points.append(
+            Point(size, seconds, seconds - spread, seconds + 2 * spread, repeats, f"a.log:{i + 1}")
+        )
     return Series(primitive, ranks, 1, tuple(points), "NCCL", version)
 
 
@@ -56,11 +61,20 @@ def law(i: int) -> tuple[str, str]:
 
 def fitted(one: Series, *, left_out: bool = True) -> FittedSeries:
     residuals = tuple(
-        Residual(p.bytes, p.seconds, p.seconds * 1.02, 0.02, *law(i), used=not (left_out and i == OUTLIER))
+        Residual(
+            p.bytes,
+            p.seconds,
+            p.seconds * 1.02,
+            0.02,
+            *law(i),
+            used=not (left_out and i == OUTLIER),
+        )
         for i, p in enumerate(one.points)
     )
     gone = (ExcludedSize(SIZES[OUTLIER], REASON),) if left_out else ()
-    return FittedSeries(one, ("ring", "in-network"), "sure", (), (), residuals, gone, 0.02, 0.02, 0.03)
+    return FittedSeries(
+        one, ("ring", "in-network"), "sure", (), (), residuals, gone, 0.02, 0.02, 0.03
+    )
 
 
 def calibration(*all_series: Series, left_out: bool = True) -> Calibration:
@@ -68,17 +82,29 @@ def calibration(*all_series: Series, left_out: bool = True) -> Calibration:
         {
             "schema": "colltool.fabric/1",
             "name": "small-box",
-            "tiers": [{"name": "link", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}],
+            "tiers": [
+                {
+                    "name": "link",
+                    "topology": "star",
+                    "size": 8,
+                    "alpha": "1us",
+                    "bandwidth": "100GB/s",
+                }
+            ],
         }
     )
-    return Calibration(fabric, "link", tuple(fitted(one, left_out=left_out) for one in all_series), (), (), "")
+    return Calibration(
+        fabric, "link", tuple(fitted(one, left_out=left_out) for one in all_series), (), (), ""
+    )
 
 
 def validation(*all_series: Series) -> Validation:
     judged = []
     for one in all_series:
         rows = (
-            ValidatedPoint(p.bytes, p.seconds, p.seconds / 2, -0.5, *law(i), 1.0, 2.0, "latency", "ring", 0.0)
+            ValidatedPoint(
+                p.bytes, p.seconds, p.seconds / 2, -0.5, *law(i), 1.0, 2.0, "latency", "ring", 0.0
+            )
             for i, p in enumerate(one.points)
         )
         judged.append(ValidatedSeries(one, tuple(rows), 0.5, -0.5, (), ()))
@@ -97,7 +123,9 @@ def test_another_suffix_is_refused_with_those_that_work(tmp_path: Path, name: st
     assert ".png, .svg, .pdf" in caught.value.fix
 
 
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ColltoolError, match="needs matplotlib") as caught:
         check_plot(tmp_path / "fit.png")
@@ -112,7 +140,9 @@ def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monke
 def test_panels_stay_few_and_lose_no_series(count: int, panels: int) -> None:
     drawn = calibration_panels(calibration(*(series(ranks=2 + i) for i in range(count))), "time")
     assert len(drawn) == panels
-    assert [curve.series.ranks for panel in drawn for curve in panel.curves] == list(range(2, 2 + count))
+    assert [curve.series.ranks for panel in drawn for curve in panel.curves] == list(
+        range(2, 2 + count)
+    )
 
 
 def test_series_that_share_panels_are_grouped_by_collective() -> None:
@@ -124,7 +154,9 @@ def test_series_that_share_panels_are_grouped_by_collective() -> None:
 
 
 def test_series_with_the_same_title_are_told_apart_by_what_differs() -> None:
-    drawn = judged_panels(validation(series(version="2.27"), series(version="2.29"), series(RS)).series, "time")
+    drawn = judged_panels(
+        validation(series(version="2.27"), series(version="2.29"), series(RS)).series, "time"
+    )
     titles = [panel.title for panel in drawn]
     assert titles == [
         "all-reduce, 8 ranks on 1 node, 2.27",
@@ -139,12 +171,16 @@ def test_busbw_turns_the_spread_around() -> None:
     factor = 2 * 7 / 8
     assert spot.measured == pytest.approx(1024 / seconds * factor)
     assert spot.model == pytest.approx(2 * 1024 / seconds * factor)
-    assert (spot.low, spot.high) == pytest.approx((1024 / (1.2 * seconds) * factor, 1024 / (0.9 * seconds) * factor))
+    assert (spot.low, spot.high) == pytest.approx(
+        (1024 / (1.2 * seconds) * factor, 1024 / (0.9 * seconds) * factor)
+    )
 
 
 def test_a_point_that_no_row_mentions_is_shown_as_left_out() -> None:
     whole = calibration(series(), left_out=False)
-    cut = replace(whole, series=(whole.series[0]._replace(residuals=whole.series[0].residuals[1:]),))
+    cut = replace(
+        whole, series=(whole.series[0]._replace(residuals=whole.series[0].residuals[1:]),)
+    )
     spots = calibration_panels(cut, "time")[0].curves[0].spots
     assert [spot.left_out for spot in spots] == ["no model at this size"] + [""] * (len(SIZES) - 1)
 
@@ -157,7 +193,10 @@ class TestDrawn:
         pytest.importorskip("matplotlib")
 
     @pytest.mark.alike(3)
-    @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG\r\n\x1a\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF-")])
+    @pytest.mark.parametrize(
+        ("name", "start"),
+        [("a.png", b"\x89PNG\r\n\x1a\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF-")],
+    )
     @pytest.mark.parametrize("what", ["time", "busbw"])
     def test_the_file_is_what_its_suffix_says_and_the_same_each_time(
         self, tmp_path: Path, name: str, start: bytes, what: What
@@ -170,7 +209,9 @@ class TestDrawn:
         assert path.read_bytes() == first
         assert os.listdir(tmp_path) == [name]
 
-    def test_the_picture_names_series_algorithms_protocols_and_reasons(self, tmp_path: Path) -> None:
+    def test_the_picture_names_series_algorithms_protocols_and_reasons(
+        self, tmp_path: Path
+    ) -> None:
         path = tmp_path / "fit.svg"
         plot_calibration(calibration(series()), path)
         found = texts(path)
@@ -224,7 +265,12 @@ class TestDrawn:
         path = tmp_path / "check.svg"
         plot_validation(validation(*(series(ranks=ranks) for ranks in range(2, 16))), path)
         found = texts(path)
-        assert {"all-reduce, 2 to 9 ranks", "all-reduce, 10 to 15 ranks", "2 ranks on 1 node", "15 ranks on 1 node"} <= set(found)
+        assert {
+            "all-reduce, 2 to 9 ranks",
+            "all-reduce, 10 to 15 ranks",
+            "2 ranks on 1 node",
+            "15 ranks on 1 node",
+        } <= set(found)
         assert "small: measured and predicted, mean error 50.0%" in found
 
     def test_one_point_is_enough(self, tmp_path: Path) -> None:
@@ -251,7 +297,9 @@ class TestDrawn:
         with pytest.raises(ColltoolError, match="cannot write"):
             check_plot(tmp_path / "fit.png")
 
-    def test_a_folder_that_cannot_be_written_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_folder_that_cannot_be_written_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         check_plot(tmp_path / "fit.png")
         monkeypatch.setattr(os, "access", lambda path, mode: False)
         with pytest.raises(ColltoolError, match="cannot write"):

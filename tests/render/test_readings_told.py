@@ -1,9 +1,9 @@
-"""Every answer says under which readings of the model it stands: unusual ones to people, all of them to machines."""
+"""Every answer says under which readings of the model it stands: unusual ones to people, all of
+them to machines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,9 @@ UNUSUAL = ("--ring-alpha", "worst", "--placement", "scattered")
 @pytest.fixture
 def log(tmp_path: Path) -> str:
     file = tmp_path / "one.csv"
-    file.write_text("collective,ranks,bytes,time_us\nar,8,1000,20\nar,8,1000000,40\nar,8,16000000,400\n")
+    file.write_text(
+        "collective,ranks,bytes,time_us\nar,8,1000,20\nar,8,1000000,40\nar,8,16000000,400\n"
+    )
     return str(file)
 
 
@@ -58,8 +60,14 @@ def test_a_varied_reading_is_an_axis() -> None:
 
 
 def test_a_plan_says_so_among_its_grounds() -> None:
-    job: dict[str, Any] = {"calls": [{"primitive": "ar", "group": "all", "size": "1MB"}], "layout": {}}
-    grounds: Callable[..., Any] = lambda **parts: colltool.plan(job, "star512", ranks=8, **parts).grounds  # noqa: E731
+    job: dict[str, Any] = {
+        "calls": [{"primitive": "ar", "group": "all", "size": "1MB"}],
+        "layout": {},
+    }
+
+    def grounds(**parts: Any) -> Any:
+        return colltool.plan(job, "star512", ranks=8, **parts).grounds
+
     assert "readings: ideal, ring_alpha=worst" in grounds(ideal=True, ring_alpha="worst")
     assert not [one for one in grounds() if one.startswith("readings")]
 

@@ -1,6 +1,8 @@
-"""JSON Schemas of the documents: real documents fit them, changed ones do not, and the table names nothing that is not printed.
+"""JSON Schemas of the documents: real documents fit them, changed ones do not, and the table names
+nothing that is not printed.
 
-The documents of all commands in all formats are held to them in tests/cli/test_contract.py; here are the rarer ones.
+The documents of all commands in all formats are held to them in tests/cli/test_contract.py; here
+are the rarer ones.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from tests.traces.test_chakra_traces import write as chakra_file
 
 VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (
-    "price ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8 --ports one --order inner-first --set ib.bandwidth=25GB/s",
+    (
+        "price ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8 --ports one --order inner-first --set"
+        " ib.bandwidth=25GB/s"
+    ),
     "price ar -f dgx-h100 -n 64 -M 1MB --library all",
     "price ar -f hgx-h200 -n 4 -M 64KB,64MB --library sglang",
     "price ar -f torus512 -M 1MB --ideal --shape 4x4x4 --numbers datasheet",
@@ -35,16 +40,24 @@ RARE = (
     "explain tree ar -f dgx-h100 -n 64 -M 1MB",
     "crossover ar -f dgx-h100 -n 64",
     "verify ar -f star512 -n 4 --algorithm ring --trace --values",
-    "plan llama3-8b -f dgx-h100 -n 64 --target step=5% --mtbf 50000h --storage 200GB/s --job-set steps=1000"
-    " --job-set compression.scheme=int8 --job-set compression.on=dp",
+    (
+        "plan llama3-8b -f dgx-h100 -n 64 --target step=5% --mtbf 50000h --storage 200GB/s"
+        " --job-set steps=1000 --job-set compression.scheme=int8 --job-set compression.on=dp"
+    ),
     "plan llama3-8b -f dgx-h100 -f dgx-b200 -n 64",
     "serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8",
     "sensitivity ar -f star512 -f torus512 -n 64 -M 1MB --samples 100",
     "sweep ar -f torus512 -M 16MB --vary torus.shape=8x8x8,16x8x4 --vary ideal=true,false",
     "contention -f torus512 --pattern block --group 6 --as-eta",
     "contention -f clos-4to1 --pattern cyclic --group 8 --count 2 -p a2a -M 16MB --per-link",
-    "fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price power=0.1/kWh",
-    "fabric size --endpoints 4096 --radix 64 --topology dragonfly --price currency=USD --price switch=30000",
+    (
+        "fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price"
+        " power=0.1/kWh"
+    ),
+    (
+        "fabric size --endpoints 4096 --radix 64 --topology dragonfly --price currency=USD --price"
+        " switch=30000"
+    ),
     "fabric size --endpoints 100000 --radix 64 --topology dragonfly",
     "fabric draw tpu-v4-512",
     "library show nccl",
@@ -73,7 +86,10 @@ def inner(document: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("line", RARE)
 def test_what_is_printed_fits_its_schema(line: str) -> None:
     for document in inner(printed(line)):
-        found = [f"{list(one.absolute_path)}: {one.message[:200]}" for one in VALIDATORS[name_of(document)].iter_errors(document)]
+        found = [
+            f"{list(one.absolute_path)}: {one.message[:200]}"
+            for one in VALIDATORS[name_of(document)].iter_errors(document)
+        ]
         assert not found
 
 
@@ -81,14 +97,23 @@ def test_documents_of_files_fit_too(tmp_path: Path) -> None:
     """A schedule of one's own has no formula; a Chakra trace is walked with the fabric's prices."""
     (tmp_path / "own.xml").write_text(all_reduce_ring(4))
     trace = chakra_file(tmp_path / "a.0.et", *STEP)
-    for line in (f"verify -f star512 --algorithm-file {tmp_path}/own.xml", f"trace {trace} -f dgx-h100"):
+    for line in (
+        f"verify -f star512 --algorithm-file {tmp_path}/own.xml",
+        f"trace {trace} -f dgx-h100",
+    ):
         document = printed(line)
-        assert [one.message for one in VALIDATORS[name_of(document)].iter_errors(document)] == [], line
+        assert [one.message for one in VALIDATORS[name_of(document)].iter_errors(document)] == [], (
+            line
+        )
 
 
 def test_every_view_has_a_schema_and_the_table_no_other() -> None:
-    modules = [import_module(f"{views.__name__}.{one.name}") for one in iter_modules(views.__path__)]
-    assert {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()} == set(documents())
+    modules = [
+        import_module(f"{views.__name__}.{one.name}") for one in iter_modules(views.__path__)
+    ]
+    assert {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()} == set(
+        documents()
+    )
     used = {shape for name in documents() for shape in schemas._reached(name)} | set(documents())
     assert used == set(schemas._shapes())
 
@@ -100,13 +125,21 @@ def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
     assert schema["$id"].startswith("urn:colltool:output:")
     assert asked_by(name).split()[0] in COMMANDS
     assert len(schema["required"]) > 2
-    for one in (schema, *(shape for key, shape in schema["$defs"].items() if key not in ("document", "sweep.cells"))):
+    for one in (
+        schema,
+        *(
+            shape
+            for key, shape in schema["$defs"].items()
+            if key not in ("document", "sweep.cells")
+        ),
+    ):
         assert one["additionalProperties"] is False
         assert set(one["required"]) <= set(one["properties"])
 
 
 def broken(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Each object of a document with a key more, a key less and a list or number that is another type, the rest as it is."""
+    """Each object of a document with a key more, a key less and a list or number that is another
+    type, the rest as it is."""
     if isinstance(value, dict):
         yield path, {**value, "never": 1}
         for key, one in value.items():
@@ -133,7 +166,12 @@ def test_a_document_that_is_changed_does_not_fit() -> None:
     tried = 0
     for path, changed in broken(document):
         at = path if "never" in changed else path[:-1]
-        if at and isinstance(at[-1], str) and isinstance(document.get(at[0]), dict) and at[0] == "set":
+        if (
+            at
+            and isinstance(at[-1], str)
+            and isinstance(document.get(at[0]), dict)
+            and at[0] == "set"
+        ):
             continue
         assert not check.is_valid(put(document, at, changed)), path
         tried += 1
@@ -158,7 +196,10 @@ def test_units_are_told() -> None:
 
 def test_the_command_lists_and_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = run("schema").out
-    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == [*documents(), *FILE_KINDS]
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == [
+        *documents(),
+        *FILE_KINDS,
+    ]
     for name in ("price", "colltool.price/1"):
         assert json.loads(run("schema", name).out) == document_schema("price")
     assert json.loads(run("schema", "fabric show").out) == document_schema("fabric-show")

@@ -1,4 +1,5 @@
-"""The manual as a site: every guide is there, every link leads somewhere, pages are whole and load nothing from elsewhere."""
+"""The manual as a site: every guide is there, every link leads somewhere, pages are whole and load
+nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_guides_that_are_named_are_links() -> None:
-    assert '<a href="fabrics.html"><code>colltool guide fabrics</code></a>' in "".join(FILES.values())
+    assert '<a href="fabrics.html"><code>colltool guide fabrics</code></a>' in "".join(
+        FILES.values()
+    )
 
 
 def test_the_front_page_says_how_accurate_it_is() -> None:
@@ -77,5 +80,7 @@ def test_it_is_written_into_a_folder(tmp_path: Path) -> None:
     done = run("guide", "--html", str(tmp_path / "site"))
     assert done.code == 0, done.err
     assert done.out.strip().endswith("index.html")
-    assert {f"{topic}.html" for topic in TOPICS} <= {one.name for one in (tmp_path / "site").iterdir()}
+    assert {f"{topic}.html" for topic in TOPICS} <= {
+        one.name for one in (tmp_path / "site").iterdir()
+    }
     assert (tmp_path / "site" / "drawings" / "dgx-1v.svg").is_file()

@@ -1,4 +1,5 @@
-"""Every algorithm of any-to-any fabrics, executed message by message: right result, and the counts that its formula claims."""
+"""Every algorithm of any-to-any fabrics, executed message by message: right result, and the counts
+that its formula claims."""
 
 from __future__ import annotations
 
@@ -13,7 +14,20 @@ from swept import swept
 import colltool.algorithms  # noqa: F401  (fills the registry)
 from colltool.algorithms.group import Axis, Group, Topology
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Pipeline, Primitive, Route, Terms, totals
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    P2P,
+    REDUCE,
+    RS,
+    Pipeline,
+    Primitive,
+    Route,
+    Terms,
+    totals,
+)
 from colltool.schedules import gather_scatter, rooted
 from colltool.schedules.executor import Network, Outcome, run
 from colltool.schedules.program import Program, Step, maker, step
@@ -32,17 +46,28 @@ ROWS: list[tuple[Primitive, str]] = [
     (AG, "recursive-doubling"),
     (RS, "recursive-halving"),
     *((A2A, name) for name in ("pairwise", "bruck", "direct")),
-    *((AR, name) for name in ("recursive-doubling-fold", "rabenseifner-fold", "rabenseifner-padded")),
+    *(
+        (AR, name)
+        for name in ("recursive-doubling-fold", "rabenseifner-fold", "rabenseifner-padded")
+    ),
     *((AG, "recursive-doubling-fold"), (RS, "recursive-halving-fold")),
     *((p, "in-network") for p in (AR, RS, AG, BC, REDUCE, A2A)),
 ]
-PIPELINED = [(BC, "chain"), (REDUCE, "chain"), (BC, "pipelined-tree"), (REDUCE, "pipelined-tree"), (AR, "double-binary-tree")]
+PIPELINED = [
+    (BC, "chain"),
+    (REDUCE, "chain"),
+    (BC, "pipelined-tree"),
+    (REDUCE, "pipelined-tree"),
+    (AR, "double-binary-tree"),
+]
 AT_ONCE = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 LOCK_STEP = [row for row in ROWS if row not in PIPELINED and row[1] != "in-network"]
 
 
 def group_of(n: int, topology: Topology = "star") -> Group:
-    able = frozenset({"reduce", "multicast", "all_to_all"}) if topology == "star" else frozenset[str]()
+    able = (
+        frozenset({"reduce", "multicast", "all_to_all"}) if topology == "star" else frozenset[str]()
+    )
     return Group(n, topology, scale_out=True, switch=able)
 
 
@@ -77,16 +102,19 @@ def is_one_more_than_a_power_of_two(n: int) -> bool:
     return n & (n - 1) != 0 and (n - 1) & (n - 2) == 0
 
 
-# Where an executed schedule does not do exactly what its formula says, and by how much. ``hops`` and ``peak`` follow.
+# Where an executed schedule does not do exactly what its formula says, and by how much. ``hops``
+# and ``peak`` follow.
 
 
 def hops_short_of(primitive: Primitive, name: str) -> int:
-    """In-network broadcast and reduce: two links, up and down, but one pass through the switch, which is what n_α counts."""
+    """In-network broadcast and reduce: two links, up and down, but one pass through the switch,
+    which is what n_α counts."""
     return -1 if name == "in-network" and primitive in (BC, REDUCE) else 0
 
 
 def peak_of_trees(n: int, segments: int, depth: int) -> float:
-    """Two-tree broadcast and reduce: (L+P-1)/P, but for levels with a single edge in each tree, half a segment's worth.
+    """Two-tree broadcast and reduce: (L+P-1)/P, but for levels with a single edge in each tree,
+    half a segment's worth.
 
     N = 3: its only level below the top; N = 2^k + 1 with P = 1: the level under the top.
     """
@@ -95,9 +123,11 @@ def peak_of_trees(n: int, segments: int, depth: int) -> float:
 
 
 def peak_of_double_tree(n: int, segments: int, depth: int) -> float:
-    """Double binary tree, from P = L-1 on: (2P+L-3)/P, at N = 2^k + 1 one less in 2P+L-3; below the formula's 2(L+P-1)/P.
+    """Double binary tree, from P = L-1 on: (2P+L-3)/P, at N = 2^k + 1 one less in 2P+L-3; below the
+    formula's 2(L+P-1)/P.
 
-    The load of 2/P is that of a step in which every edge works both ways; while the pipe fills and drains it is 1/P to 1.5/P.
+    The load of 2/P is that of a step in which every edge works both ways; while the pipe fills and
+    drains it is 1/P to 1.5/P.
     Two ranks (load 1 each way, no more than the vector) and three (1.5) never reach it.
     """
     if n == 2:
@@ -108,7 +138,9 @@ def peak_of_double_tree(n: int, segments: int, depth: int) -> float:
 
 
 @swept(("primitive", "name", "n"), cases(LOCK_STEP))
-def test_lock_step_schedules_do_what_their_formulas_say(primitive: Primitive, name: str, n: int) -> None:
+def test_lock_step_schedules_do_what_their_formulas_say(
+    primitive: Primitive, name: str, n: int
+) -> None:
     net = Ports(n)
     executed(primitive, name, n, 1, net)
     assert (net.hops, net.peak) == pytest.approx(formula(primitive, name, group_of(n)), rel=1e-12)
@@ -116,7 +148,9 @@ def test_lock_step_schedules_do_what_their_formulas_say(primitive: Primitive, na
 
 @swept("segments", SEGMENTS)
 @swept(("primitive", "name", "n"), cases(PIPELINED))
-def test_pipelined_schedules_take_l_plus_p_minus_1_steps(primitive: Primitive, name: str, n: int, segments: int) -> None:
+def test_pipelined_schedules_take_l_plus_p_minus_1_steps(
+    primitive: Primitive, name: str, n: int, segments: int
+) -> None:
     net = Ports(n)
     executed(primitive, name, n, segments, net)
     claimed = formula(primitive, name, group_of(n))
@@ -128,7 +162,9 @@ def test_pipelined_schedules_take_l_plus_p_minus_1_steps(primitive: Primitive, n
     if name == "chain":
         assert (net.peak, net.busiest) == pytest.approx((steps / segments, 1.0), rel=1e-12)
     elif name == "pipelined-tree":
-        assert (net.peak, net.busiest) == pytest.approx((peak_of_trees(n, segments, depth), 1.0), rel=1e-12)
+        assert (net.peak, net.busiest) == pytest.approx(
+            (peak_of_trees(n, segments, depth), 1.0), rel=1e-12
+        )
     else:
         assert net.busiest == pytest.approx({2: 1.0, 3: 1.5}.get(n, load), rel=1e-12)
         if segments >= depth - 1:
@@ -139,10 +175,13 @@ def test_pipelined_schedules_take_l_plus_p_minus_1_steps(primitive: Primitive, n
 
 @pytest.mark.parametrize("n", [2, 3, 4, 9, 17, 100])
 def test_the_double_binary_tree_in_one_segment_is_two_trees_side_by_side(n: int) -> None:
-    """P = 1: a step that forks or joins carries M, the two at the roots half of it each; the formula's row is 2 L."""
+    """P = 1: a step that forks or joins carries M, the two at the roots half of it each; the
+    formula's row is 2 L."""
     net, depth = Ports(n), 2 * (n - 1).bit_length()
     executed(AR, "double-binary-tree", n, 1, net)
-    assert net.peak == pytest.approx({2: 1.0, 3: 2.0}.get(n, depth - 1 - is_one_more_than_a_power_of_two(n)))
+    assert net.peak == pytest.approx(
+        {2: 1.0, 3: 2.0}.get(n, depth - 1 - is_one_more_than_a_power_of_two(n))
+    )
 
 
 @pytest.mark.alike(3)
@@ -158,13 +197,17 @@ def test_many_segments_come_to_the_asymptotic_rows(n: int, segments: int) -> Non
 
 
 @swept(("primitive", "name", "n"), cases([row for row in ROWS if row[1] == "in-network"]))
-def test_in_network_schedules_load_their_ports_as_claimed(primitive: Primitive, name: str, n: int) -> None:
+def test_in_network_schedules_load_their_ports_as_claimed(
+    primitive: Primitive, name: str, n: int
+) -> None:
     net = Ports(n)
     program = executed(primitive, name, n, 1, net)
     claimed = formula(primitive, name, group_of(n))
     assert claimed is not None
     assert (program.streamed, program.nodes) == (True, n + 1)
-    assert (net.hops + hops_short_of(primitive, name), net.busiest) == pytest.approx(claimed, rel=1e-12)
+    assert (net.hops + hops_short_of(primitive, name), net.busiest) == pytest.approx(
+        claimed, rel=1e-12
+    )
 
 
 @swept("n", SIZES)
@@ -176,7 +219,15 @@ def test_all_links_of_a_full_mesh_at_once(primitive: Primitive, name: str, n: in
     assert (net.hops, net.peak) == pytest.approx(formula(primitive, name, group), rel=1e-12)
 
 
-BIG = [(AR, "ring"), (AR, "rabenseifner"), (AR, "two-shot"), (AG, "pat"), (RS, "pat"), (A2A, "bruck"), (A2A, "direct")]
+BIG = [
+    (AR, "ring"),
+    (AR, "rabenseifner"),
+    (AR, "two-shot"),
+    (AG, "pat"),
+    (RS, "pat"),
+    (A2A, "bruck"),
+    (A2A, "direct"),
+]
 
 
 @pytest.mark.parametrize(("primitive", "name"), BIG)
@@ -202,7 +253,8 @@ def test_512_ranks_pipelined(primitive: Primitive, name: str) -> None:
         ([Axis(2, True), Axis(3, True)], 1.0),
         ([Axis(4, True), Axis(5, True)], 1.0),
         ([Axis(4, False), Axis(3, False)], 1.0),
-        # Half round an even ring both ways are as short: the lattice splits the message, the formula sends it one way.
+        # Half round an even ring both ways are as short: the lattice splits the message, the
+        # formula sends it one way.
         ([Axis(4, True)], 0.5),
         ([Axis(4, True), Axis(6, True)], 0.5),
     ],
@@ -217,15 +269,21 @@ def test_send_goes_to_the_farthest_rank_of_a_lattice(axes: list[Axis], peak: flo
 
 
 def test_every_algorithm_of_one_any_to_any_tier_is_executed_here() -> None:
-    assert {(row.primitive, row.name) for row in every_algorithm() if "star" in row.topologies} == set(ROWS)
+    assert {
+        (row.primitive, row.name) for row in every_algorithm() if "star" in row.topologies
+    } == set(ROWS)
 
 
 def test_schedules_do_not_know_the_formulas() -> None:
     for module in (rooted, gather_scatter):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
-        assert not {one.__name__ for one in (*get_args(Route), Terms, Pipeline)} & vars(module).keys()
+        assert (
+            not {one.__name__ for one in (*get_args(Route), Terms, Pipeline)} & vars(module).keys()
+        )
         assert "import primitives" not in source
-        imported = [line for line in source.splitlines() if line.startswith("from colltool.algorithms")]
+        imported = [
+            line for line in source.splitlines() if line.startswith("from colltool.algorithms")
+        ]
         assert imported in ([], ["from colltool.algorithms.group import Group"])
 
 
@@ -291,7 +349,11 @@ def test_every_single_message_counts(primitive: Primitive, name: str) -> None:
             for s, one in enumerate(batch):
                 for at in range(len(one.src)):
                     fewer = (*batch[:s], without(one, at), *batch[s + 1 :])
-                    broken = [*batches[:b], *([fewer] if any(len(x.src) for x in fewer) else []), *batches[b + 1 :]]
+                    broken = [
+                        *batches[:b],
+                        *([fewer] if any(len(x.src) for x in fewer) else []),
+                        *batches[b + 1 :],
+                    ]
                     assert not judged(made(primitive, name, group_of(n), 3), broken).holds
 
 
@@ -303,10 +365,13 @@ def test_scatter_allgather_can_lose_only_what_a_rank_already_has() -> None:
         for at, arrival in enumerate(zip(one.dst.tolist(), one.chunk.tolist(), strict=True)):
             fewer = without(one, at)
             broken = [*batches[:b], *([(fewer,)] if len(fewer.src) else []), *batches[b + 1 :]]
-            assert judged(made(BC, "scatter-allgather", group_of(6)), broken).holds == (arrival in held)
+            assert judged(made(BC, "scatter-allgather", group_of(6)), broken).holds == (
+                arrival in held
+            )
             spare += arrival in held
         held |= set(zip(one.dst.tolist(), one.chunk.tolist(), strict=True))
-    assert spare == 5 + 1 + 1  # of the root, of ranks 2 and 4: what the scatter left there beyond their own blocks
+    # of the root, of ranks 2 and 4: what the scatter left there beyond their own blocks
+    assert spare == 5 + 1 + 1
 
 
 SUMMED = [row for row in ROWS if row[0] in (AR, RS, REDUCE)]
@@ -331,8 +396,13 @@ def test_no_chunk_may_be_moved_twice(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, group_of(8))
     batches = list(program.batches)
     for b, batch in enumerate(batches):
-        assert "does not hold" in judged(program, [*batches[: b + 1], batch, *batches[b + 1 :]]).problem
-        assert "twice" in judged(program, [*batches[:b], (*batch, *batch), *batches[b + 1 :]]).problem
+        assert (
+            "does not hold"
+            in judged(program, [*batches[: b + 1], batch, *batches[b + 1 :]]).problem
+        )
+        assert (
+            "twice" in judged(program, [*batches[:b], (*batch, *batch), *batches[b + 1 :]]).problem
+        )
 
 
 # These run in any order: their messages do not build on each other, or build up the same sums.
@@ -340,7 +410,9 @@ ONE_STEP = ("send", "one-shot", "direct")
 ANY_ORDER = [(AR, "recursive-doubling"), (A2A, "pairwise")]
 
 
-@swept(("primitive", "name"), [row for row in ROWS if row[1] not in ONE_STEP and row not in ANY_ORDER])
+@swept(
+    ("primitive", "name"), [row for row in ROWS if row[1] not in ONE_STEP and row not in ANY_ORDER]
+)
 def test_nothing_may_be_sent_before_it_was_received(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
@@ -354,9 +426,13 @@ def test_nothing_may_be_sent_before_it_was_received(primitive: Primitive, name: 
 
 
 def swapped(one: Step) -> Step | None:
-    """The step with the chunks exchanged between two messages of different ends, or None if all carry the same chunk."""
+    """The step with the chunks exchanged between two messages of different ends, or None if all
+    carry the same chunk."""
     for other in range(1, len(one.src)):
-        if one.chunk[other] != one.chunk[0] and (one.src[other], one.dst[other]) != (one.src[0], one.dst[0]):
+        if one.chunk[other] != one.chunk[0] and (one.src[other], one.dst[other]) != (
+            one.src[0],
+            one.dst[0],
+        ):
             chunk = one.chunk.copy()
             chunk[[0, other]] = chunk[[other, 0]]
             return one._replace(chunk=chunk)
@@ -373,5 +449,7 @@ def test_no_two_chunks_may_be_swapped(primitive: Primitive, name: str) -> None:
             wrong = swapped(one)
             if wrong is not None:
                 tried += 1
-                assert not judged(program, [*batches[:b], (*batch[:s], wrong, *batch[s + 1 :]), *batches[b + 1 :]]).holds
+                assert not judged(
+                    program, [*batches[:b], (*batch[:s], wrong, *batch[s + 1 :]), *batches[b + 1 :]]
+                ).holds
     assert tried or (program.chunk_bytes == 1.0).all()

@@ -23,8 +23,14 @@ from tests.wiring import Ports
 
 assert colltool.algorithms
 SEGMENTS = 3
-STAR = "{{name: t{0}, topology: star, size: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x, bandwidth: x, size: x}}}}"
-LATTICE = "{{name: t{0}, topology: {2}, shape: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x, bandwidth: x, shape: x}}}}"
+STAR = (
+    "{{name: t{0}, topology: star, size: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x,"
+    " bandwidth: x, size: x}}}}"
+)
+LATTICE = (
+    "{{name: t{0}, topology: {2}, shape: {1}, alpha: 1us, bandwidth: 1GB/s, source: {{alpha: x,"
+    " bandwidth: x, shape: x}}}}"
+)
 
 SMALL = [
     (AR, "hierarchical", (4, 3), "ring/ring"),
@@ -77,7 +83,9 @@ def fabric(tiers, path) -> Fabric:
         STAR.format(k, tier) if isinstance(tier, int) else LATTICE.format(k, list(tier[0]), tier[1])
         for k, tier in enumerate(tiers)
     ]
-    path.write_text("schema: colltool.fabric/1\nname: f\ntiers:\n" + "".join(f"  - {row}\n" for row in rows))
+    path.write_text(
+        "schema: colltool.fabric/1\nname: f\ntiers:\n" + "".join(f"  - {row}\n" for row in rows)
+    )
     return load_fabric(path)
 
 
@@ -96,9 +104,13 @@ def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
 
 def check(tiers, primitive, name, choice, path, order: Order | None = None):
     one = fabric(tiers, path)
-    groups = [tier_group(span, Readings(), scale_out=k > 0)[0] for k, span in enumerate(place(one).spans)]
+    groups = [
+        tier_group(span, Readings(), scale_out=k > 0)[0] for k, span in enumerate(place(one).spans)
+    ]
     network = Tiers(groups)
-    program = compose(primitive, name, groups, choice.split("/"), SEGMENTS, order or _natural(primitive))
+    program = compose(
+        primitive, name, groups, choice.split("/"), SEGMENTS, order or _natural(primitive)
+    )
     outcome = executor.run(program, network.carry)
     assert outcome.holds, outcome
     executed = [(tier.hops, pytest.approx(tier.peak)) for tier in network.networks]
@@ -117,7 +129,14 @@ def test_every_tier_carries_what_its_phases_are_priced_at(primitive, name, tiers
 @pytest.mark.parametrize(("primitive", "order"), [(AG, "inner-first"), (RS, "outer-first")])
 @pytest.mark.parametrize("sizes", [(4, 3), (2, 3, 4)])
 def test_the_other_order_moves_the_bytes_outside(primitive, order, sizes, tmp_path):
-    check(sizes, primitive, "hierarchical", "/".join(["ring"] * len(sizes)), tmp_path / "f.yaml", order)
+    check(
+        sizes,
+        primitive,
+        "hierarchical",
+        "/".join(["ring"] * len(sizes)),
+        tmp_path / "f.yaml",
+        order,
+    )
 
 
 def test_64_ranks_in_three_tiers(tmp_path):
@@ -143,7 +162,9 @@ def test_a_phase_carries_what_its_schedule_carries_alone():
     """Also where a schedule and its formula differ: the double binary tree in lock step."""
     groups = [Group(4, "star"), Group(8, "star")]
     network, alone = Tiers(groups), Ports(8)
-    assert executor.run(compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry).holds
+    assert executor.run(
+        compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry
+    ).holds
     assert executor.run(maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry).holds
     assert network.networks[1].hops == alone.hops
     assert network.networks[1].peak == pytest.approx(alone.peak / 4)

@@ -1,4 +1,5 @@
-"""Routes of a dragonfly: sums by switch against message by message; capacities and distances against its cables."""
+"""Routes of a dragonfly: sums by switch against message by message; capacities and distances
+against its cables."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ from colltool.schedules.routed import Router
 
 LOCAL, GLOBAL = 10.0, 7.0
 SHAPES = [
-    shape for shape in product((1, 2), (1, 2, 3, 4), (1, 2, 3, 5), (0, 1, 3), (1, 3)) if shape[1] * shape[2] > 1
+    shape
+    for shape in product((1, 2), (1, 2, 3, 4), (1, 2, 3, 5), (0, 1, 3), (1, 3))
+    if shape[1] * shape[2] > 1
 ]  # hosts, switches, groups, spines, cables
 
 Switch = tuple[str, int, int]  # kind, group, number in it
 
 
-def wires(hosts: int, switches: int, groups: int, spines: int, cables: int, routing: Routing = "minimal") -> DragonflyWires:
+def wires(
+    hosts: int, switches: int, groups: int, spines: int, cables: int, routing: Routing = "minimal"
+) -> DragonflyWires:
     return DragonflyWires(
         endpoints=hosts * switches * groups,
         hosts=hosts,
@@ -38,16 +43,23 @@ def wires(hosts: int, switches: int, groups: int, spines: int, cables: int, rout
 
 
 def cables(of: DragonflyWires) -> list[tuple[Switch, Switch, float]]:
-    """Between switches; a gateway's ports are dealt out by distance to the other group, evenly over the group."""
+    """Between switches; a gateway's ports are dealt out by distance to the other group, evenly over
+    the group."""
     found: list[tuple[Switch, Switch, float]] = []
     for group in range(of.groups):
         leaves = [("leaf", group, number) for number in range(of.switches)]
         spines = [("spine", group, number) for number in range(of.spines)]
-        found += [(a, b, LOCAL) for a, b in (product(leaves, spines) if spines else combinations(leaves, 2))]
+        found += [
+            (a, b, LOCAL)
+            for a, b in (product(leaves, spines) if spines else combinations(leaves, 2))
+        ]
     kind, gateways = ("spine", of.spines) if of.spines else ("leaf", of.switches)
     for a, b in combinations(range(of.groups), 2):
         for cable in range(of.cables):
-            ports = [((there - here) % of.groups - 1) * of.cables + cable for here, there in ((a, b), (b, a))]
+            ports = [
+                ((there - here) % of.groups - 1) * of.cables + cable
+                for here, there in ((a, b), (b, a))
+            ]
             ends = [port * gateways // ((of.groups - 1) * of.cables) for port in ports]
             found.append(((kind, a, ends[0]), (kind, b, ends[1]), GLOBAL))
     return found
@@ -59,7 +71,8 @@ def test_a_step_summed_by_switch_loads_what_its_messages_do(routing: Routing) ->
     for shape in SHAPES:
         router = DragonflyRouter(wires(*shape, routing))
         src, dst = rng.integers(0, shape[1] * shape[2], (2, 30))
-        size = np.ones(30) if routing == "adaptive" else rng.random(30)  # message by message it chooses for equal ones
+        # message by message it chooses for equal ones
+        size = np.ones(30) if routing == "adaptive" else rng.random(30)
         summed = router.loads(src, dst, size)
         if routing == "minimal":  # of few messages these are not summed
             summed = router._minimal(router._traffic(src, dst, size))
@@ -75,7 +88,9 @@ def test_links_leave_out_no_byte() -> None:
         away = (src // shape[1] != dst // shape[1]).sum()
         for routing, times in (("minimal", 1), ("valiant", 2)):
             router = DragonflyRouter(wires(*shape, routing))  # type: ignore[arg-type]
-            assert router.loads(src, dst, np.ones(len(src)))[router.far].sum() == pytest.approx(times * away)
+            assert router.loads(src, dst, np.ones(len(src)))[router.far].sum() == pytest.approx(
+                times * away
+            )
 
 
 def test_what_leaves_the_first_switches_are_their_cables() -> None:
@@ -83,11 +98,21 @@ def test_what_leaves_the_first_switches_are_their_cables() -> None:
         of = wires(*shape)
         all_cables = cables(of)
         for count in range(1, of.switches * of.groups):
-            inside = {("leaf", number // of.switches, number % of.switches) for number in range(count)}
+            inside = {
+                ("leaf", number // of.switches, number % of.switches) for number in range(count)
+            }
             whole, part = divmod(count, of.switches)
-            inside |= {("spine", group, spine) for group in range(whole) for spine in range(of.spines)}
-            sides = [inside, inside | {("spine", whole, spine) for spine in range(of.spines if part else 0)}]
-            out = [sum(rate for a, b, rate in all_cables if (a in side) != (b in side)) for side in sides]
+            inside |= {
+                ("spine", group, spine) for group in range(whole) for spine in range(of.spines)
+            }
+            sides = [
+                inside,
+                inside | {("spine", whole, spine) for spine in range(of.spines if part else 0)},
+            ]
+            out = [
+                sum(rate for a, b, rate in all_cables if (a in side) != (b in side))
+                for side in sides
+            ]
             assert of.out_of(count) == pytest.approx(min(out)), (shape, count)
 
 
@@ -95,12 +120,21 @@ EXACT = [(2, 3, 2), (2, 5, 1), (3, 3, 1), (4, 3, 4), (3, 5, 1), (3, 4, 1)]
 
 
 @pytest.mark.parametrize(
-    ("switches", "groups", "each", "most"), [*((*one, 1.0) for one in EXACT), (2, 5, 2, 1.3), (2, 6, 1, 1.3)]
+    ("switches", "groups", "each", "most"),
+    [*((*one, 1.0) for one in EXACT), (2, 5, 2, 1.3), (2, 6, 1, 1.3)],
 )
-def test_half_of_the_switches_against_every_half(switches: int, groups: int, each: int, most: float) -> None:
-    """Where cables between groups outweigh those inside, halves that split every group may carry less."""
-    of = DragonflyWires(switches * groups, 1, switches, groups, 0, LOCAL, 0.0, GLOBAL, 0.0, each, "minimal")
-    every, links = [("leaf", *place) for place in product(range(groups), range(switches))], cables(of)
+def test_half_of_the_switches_against_every_half(
+    switches: int, groups: int, each: int, most: float
+) -> None:
+    """Where cables between groups outweigh those inside, halves that split every group may carry
+    less."""
+    of = DragonflyWires(
+        switches * groups, 1, switches, groups, 0, LOCAL, 0.0, GLOBAL, 0.0, each, "minimal"
+    )
+    every, links = (
+        [("leaf", *place) for place in product(range(groups), range(switches))],
+        cables(of),
+    )
     halves = map(set, combinations(every, len(every) // 2))
     least = min(sum(rate for a, b, rate in links if (a in half) != (b in half)) for half in halves)
     assert least <= of.halved_Bps * (1 + 1e-9)
@@ -113,18 +147,29 @@ def test_every_cut_has_no_less_than_its_cables() -> None:
         of = wires(*shape)
         for cut in of.cuts():
             first, after = cut.first // of.hosts, -(-cut.after // of.hosts)
-            inside = {("leaf", number // of.switches, number % of.switches) for number in range(first, after)}
-            inside |= {("spine", group, spine) for group in range(after // of.switches if first == 0 else 0)
-                       for spine in range(of.spines)}  # fmt: skip
+            inside = {
+                ("leaf", number // of.switches, number % of.switches)
+                for number in range(first, after)
+            }
+            inside |= {
+                ("spine", group, spine)
+                for group in range(after // of.switches if first == 0 else 0)
+                for spine in range(of.spines)
+            }
             near = {("spine", after // of.switches, spine) for spine in range(of.spines)}
-            out = [sum(rate for a, b, rate in cables(of) if (a in side) != (b in side)) for side in (inside, inside | near)]
+            out = [
+                sum(rate for a, b, rate in cables(of) if (a in side) != (b in side))
+                for side in (inside, inside | near)
+            ]
             assert cut.Bps >= min(out) * (1 - 1e-9), (shape, cut)
 
 
 def test_minimal_routes_are_no_shorter_than_the_cables_allow() -> None:
     for hosts, switches, groups, spines, links in SHAPES:
         of = wires(hosts, switches, groups, spines, links)
-        beside: dict[Switch, set[Switch]] = {("leaf", g, s): set() for g in range(groups) for s in range(switches)}
+        beside: dict[Switch, set[Switch]] = {
+            ("leaf", g, s): set() for g in range(groups) for s in range(switches)
+        }
         for a, b, _ in cables(of):
             beside.setdefault(a, set()).add(b)
             beside.setdefault(b, set()).add(a)

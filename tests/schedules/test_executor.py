@@ -1,4 +1,5 @@
-"""The machine on programs small enough to check by hand: it accepts what is right and names what is wrong."""
+"""The machine on programs small enough to check by hand: it accepts what is right and names what is
+wrong."""
 
 from __future__ import annotations
 
@@ -12,11 +13,18 @@ from tests.wiring import Ports
 
 
 def program(
-    primitive: Primitive, ranks: int, home: list[int], *batches: tuple[Step, ...], target: list[int] | None = None, nodes: int = 0
+    primitive: Primitive,
+    ranks: int,
+    home: list[int],
+    *batches: tuple[Step, ...],
+    target: list[int] | None = None,
+    nodes: int = 0,
 ) -> Program:
     chunks = len(home)
     where = np.array(home), np.array(target or home)
-    return Program(primitive, ranks, nodes or ranks, np.full(chunks, 1 / chunks), *where, iter(batches))
+    return Program(
+        primitive, ranks, nodes or ranks, np.full(chunks, 1 / chunks), *where, iter(batches)
+    )
 
 
 def test_two_ranks_swap_and_add() -> None:
@@ -25,9 +33,12 @@ def test_two_ranks_swap_and_add() -> None:
 
 
 def test_a_step_reads_what_was_there_before_it() -> None:
-    """Three ranks in a circle, all at once: each gets its neighbour's own vector, not a sum that grows on the way."""
+    """Three ranks in a circle, all at once: each gets its neighbour's own vector, not a sum that
+    grows on the way."""
     circle = step([0, 1, 2], [1, 2, 0], 0, add=True)
-    assert run(program(AR, 3, [0], (circle,))).problem == "rank 0 does not end with the right chunk 0"
+    assert (
+        run(program(AR, 3, [0], (circle,))).problem == "rank 0 does not end with the right chunk 0"
+    )
     onward = step([0, 1], [1, 2], 0)
     assert "before it has it" in run(program(BC, 3, [0], (onward,))).problem
     assert run(program(BC, 3, [0], (step(0, 1, 0),), (step(1, 2, 0),))).holds
@@ -46,8 +57,16 @@ def test_a_sum_needs_every_rank_once(primitive: Primitive) -> None:
     one, two = step(1, 0, 0, add=True), step(2, 0, 0, add=True)
     assert run(program(primitive, 3, [0], (one, two))).holds
     assert run(program(primitive, 3, [0], (one,), (two,))).holds
-    for wrong in [((one,),), ((one, two), (two,)), ((one, two, two),), ((one, two._replace(add=False)),)]:
-        assert run(program(primitive, 3, [0], *wrong)).problem == "chunk 0 is not the sum over all ranks at rank 0"
+    for wrong in [
+        ((one,),),
+        ((one, two), (two,)),
+        ((one, two, two),),
+        ((one, two._replace(add=False)),),
+    ]:
+        assert (
+            run(program(primitive, 3, [0], *wrong)).problem
+            == "chunk 0 is not the sum over all ranks at rank 0"
+        )
 
 
 def test_only_the_home_of_a_sum_is_judged() -> None:
@@ -58,8 +77,13 @@ def test_only_the_home_of_a_sum_is_judged() -> None:
 def test_all_gather_needs_every_chunk_everywhere() -> None:
     swap = step([0, 1], [1, 0], [0, 1])
     assert run(program(AG, 2, [0, 1], (swap,))).holds
-    assert run(program(AG, 2, [0, 1], (step(0, 1, 0),))).problem == "rank 0 does not end with the right chunk 1"
-    assert run(program(AG, 2, [0, 1], (step([0, 1], [1, 0], [1, 0]),))).problem.startswith("step 1: rank 0 sends chunk 1 before")
+    assert (
+        run(program(AG, 2, [0, 1], (step(0, 1, 0),))).problem
+        == "rank 0 does not end with the right chunk 1"
+    )
+    assert run(program(AG, 2, [0, 1], (step([0, 1], [1, 0], [1, 0]),))).problem.startswith(
+        "step 1: rank 0 sends chunk 1 before"
+    )
 
 
 def test_nothing_done_is_not_a_collective() -> None:
@@ -82,13 +106,19 @@ def test_chunks_of_all_to_all_are_moved_not_copied() -> None:
 
 def test_a_message_over_a_relay() -> None:
     assert run(program(P2P, 3, [0], (step(0, 1, 0),), (step(1, 2, 0),), target=[2])).holds
-    assert run(program(P2P, 3, [0], (step(0, 1, 0),), target=[2])).problem == "chunk 0 ends at rank 1, not 2"
+    assert (
+        run(program(P2P, 3, [0], (step(0, 1, 0),), target=[2])).problem
+        == "chunk 0 ends at rank 1, not 2"
+    )
 
 
 def test_a_switch_starts_with_nothing_and_is_not_judged() -> None:
     up, down = step([0, 1], 2, 0, add=True), step(2, [0, 1], 0)
     assert run(program(AR, 2, [0], (up,), (down,), nodes=3)).holds
-    assert "rank 2 sends chunk 0 before it has it" in run(program(AR, 2, [0], (down,), nodes=3)).problem
+    assert (
+        "rank 2 sends chunk 0 before it has it"
+        in run(program(AR, 2, [0], (down,), nodes=3)).problem
+    )
 
 
 def test_every_batch_is_carried_with_its_chunk_sizes() -> None:
@@ -101,4 +131,9 @@ def test_every_batch_is_carried_with_its_chunk_sizes() -> None:
 
 def test_step_stretches_scalars() -> None:
     one = step([0, 1], 2, 5, add=True)
-    assert [list(one.src), list(one.dst), list(one.chunk), one.add] == [[0, 1], [2, 2], [5, 5], True]
+    assert [list(one.src), list(one.dst), list(one.chunk), one.add] == [
+        [0, 1],
+        [2, 2],
+        [5, 5],
+        True,
+    ]

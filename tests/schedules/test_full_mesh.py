@@ -32,7 +32,8 @@ def test_rings_visit_all_ranks_and_use_every_link_alike(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, *SIZES])
 def test_paths_start_and_end_everywhere_and_use_every_link_alike(n: int) -> None:
-    """What rings over all NICs of a domain are inside it: each NIC has as many that come in as that go out."""
+    """What rings over all NICs of a domain are inside it: each NIC has as many that come in as that
+    go out."""
     ways = paths(n)
     assert (np.sort(ways, axis=1) == np.arange(n)).all()
     assert _uses(ways[:, :-1], ways[:, 1:], n) == ({2} if n % 2 else {1})
@@ -43,10 +44,16 @@ def test_paths_start_and_end_everywhere_and_use_every_link_alike(n: int) -> None
 @swept("n", SIZES[:8])
 @swept("primitive", [AR, AG, RS])
 def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: int) -> None:
-    group, network, make = Group(n, "full_mesh"), MeshNetwork(n), maker(primitive, "multi-link-ring")
+    group, network, make = (
+        Group(n, "full_mesh"),
+        MeshNetwork(n),
+        maker(primitive, "multi-link-ring"),
+    )
     assert make is not None
     assert run(make(group, 1), network.carry).holds
-    assert (network.hops, network.peak) == pytest.approx(totals(find(primitive, "multi-link-ring").schedule(group)[0]))
+    assert (network.hops, network.peak) == pytest.approx(
+        totals(find(primitive, "multi-link-ring").schedule(group)[0])
+    )
     assert network.busiest == pytest.approx(network.peak)  # no link waits for another
 
 

@@ -1,4 +1,5 @@
-"""Schedules on tori and meshes: executed on real wiring, their steps and bytes are the formulas'."""
+"""Schedules on tori and meshes: executed on real wiring, their steps and bytes are the
+formulas'."""
 
 from itertools import product
 from math import prod
@@ -12,7 +13,14 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
 from colltool.schedules import executor, program
-from colltool.schedules.lattice import both_ways, halving, hamiltonian_cycle, one_way, open_line, snake
+from colltool.schedules.lattice import (
+    both_ways,
+    halving,
+    hamiltonian_cycle,
+    one_way,
+    open_line,
+    snake,
+)
 from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
@@ -24,11 +32,29 @@ def segments_of(name: str) -> int:
     return DEEP if name == "forest" else SEGMENTS
 
 
-SHAPES = [(2,), (3,), (4,), (5,), (8,), (2, 2), (3, 2), (3, 3), (5, 3), (4, 4), (1, 8), (4, 1, 3), (4, 3, 2), (8, 8), (8, 4, 2),
-          (3, 3, 3), (4, 4, 4)]  # fmt: skip
+SHAPES = [
+    (2,),
+    (3,),
+    (4,),
+    (5,),
+    (8,),
+    (2, 2),
+    (3, 2),
+    (3, 3),
+    (5, 3),
+    (4, 4),
+    (1, 8),
+    (4, 1, 3),
+    (4, 3, 2),
+    (8, 8),
+    (8, 4, 2),
+    (3, 3, 3),
+    (4, 4, 4),
+]
 KINDS = ["torus", "mesh", "partial"]
 
-# Lock step makes the parts of a phase wait for one another: on unequal axes that is more than the phase's largest load.
+# Lock step makes the parts of a phase wait for one another: on unequal axes that is more than the
+# phase's largest load.
 MULTI_RING_RS_IN_LOCK_STEP = {
     ("torus", (5, 3)): (4, 1 / 3),
     ("torus", (4, 1, 3)): (4, 3 / 8),
@@ -38,7 +64,8 @@ MULTI_RING_RS_IN_LOCK_STEP = {
     ("partial", (8, 4, 2)): (12, 11 / 24),
 }
 
-# (steps, bytes) of recursive halving on real wiring; the formula takes partners for neighbours and links for unshared.
+# (steps, bytes) of recursive halving on real wiring; the formula takes partners for neighbours and
+# links for unshared.
 RABENSEIFNER = {
     ("torus", (4,)): (6, 1.5),
     ("torus", (8,)): (14, 2.5),
@@ -66,7 +93,9 @@ RABENSEIFNER = {
 
 def lattice(kind, shape) -> Group:
     """A torus, a mesh, or a part of a torus whose last axis stays open."""
-    wraps = [kind == "torus" or (kind == "partial" and k < len(shape) - 1) for k in range(len(shape))]
+    wraps = [
+        kind == "torus" or (kind == "partial" and k < len(shape) - 1) for k in range(len(shape))
+    ]
     axes = tuple(Axis(size, wrap) for size, wrap in zip(shape, wraps, strict=True))
     return Group(prod(shape), "mesh" if kind == "mesh" else "torus", axes)
 
@@ -119,7 +148,8 @@ def test_every_scattering_algorithm_of_a_torus_is_executed(primitive):
 @swept("shape", [(5, 3), (4, 1, 3), (4, 3, 2), (8, 4, 2), (3, 2), (4, 4), (2, 2, 2), (6, 5, 4)])
 @swept("primitive", [RS, AG, AR])
 def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
-    """The parts of a phase share no link, so that a part need not wait for another before the next phase."""
+    """The parts of a phase share no link, so that a part need not wait for another before the next
+    phase."""
     group = lattice("torus", shape)
     long = [size for size in shape if size > 1]
     steps_per_phase, phases = max(long) // 2, []
@@ -132,7 +162,9 @@ def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
 
     assert executor.run(program.maker(primitive, "multi-ring")(group, 1), carry).holds
     terms = find(primitive, "multi-ring").schedule(group)
-    assert [pytest.approx(network.busiest) for _, network in phases] == [one.n_beta for one in terms]
+    assert [pytest.approx(network.busiest) for _, network in phases] == [
+        one.n_beta for one in terms
+    ]
     assert [network.hops for _, network in phases] == [one.n_alpha for one in terms]
 
 
@@ -167,7 +199,10 @@ def test_a_cycle_of_links_wherever_there_is_one(kind, shape):
     walk, cycle = snake(group.axes), hamiltonian_cycle(group.axes)
     assert sorted(walk) == list(range(group.ranks))
     assert network.distance(walk[:-1], walk[1:]) == 1
-    rings, even = [axis for axis in long if axis.is_ring], [axis for axis in long if axis.size % 2 == 0]
+    rings, even = (
+        [axis for axis in long if axis.is_ring],
+        [axis for axis in long if axis.size % 2 == 0],
+    )
     assert (cycle is not None) == (bool(rings) if len(long) == 1 else bool(rings or even))
     if cycle is not None:
         assert sorted(cycle) == list(range(group.ranks))
@@ -188,7 +223,9 @@ def test_both_ways_round_a_ring_load_every_link_alike(d):
         assert set(halves) == {1 if d % 2 == 0 and number == 0 else 2}
 
 
-@pytest.mark.parametrize(("d", "pattern"), [(8, one_way), (8, open_line), (8, both_ways), (8, halving)])
+@pytest.mark.parametrize(
+    ("d", "pattern"), [(8, one_way), (8, open_line), (8, both_ways), (8, halving)]
+)
 def test_a_pattern_sends_every_part_of_every_block_once_from_every_other_place(d, pattern):
     """A reduce-scatter without waste: d-1 messages gather a block."""
     sent = sum(len(one.src) for one in pattern(d))

@@ -1,4 +1,5 @@
-"""MSCCL++'s plans: published ones are read and proved; unknown operations, deadlocks and hostile files refused by name."""
+"""MSCCL++'s plans: published ones are read and proved; unknown operations, deadlocks and hostile
+files refused by name."""
 
 from __future__ import annotations
 
@@ -23,13 +24,18 @@ def read(tmp_path: Path, text: str) -> OwnSchedule:
 
 
 def test_they_are_the_published_files() -> None:
-    assert [len(text) for text in (reduce(), reduce_pack(), multi_node_transfer())] == [8631, 6500, 7827]
+    assert [len(text) for text in (reduce(), reduce_pack(), multi_node_transfer())] == [
+        8631,
+        6500,
+        7827,
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "primitive", "rounds", "sent"),
     [
-        (reduce(), AR, 3, {(1, 0): 4, (0, 1): 4}),  # each reads two chunks and writes two; rank 0 one after the other
+        # each reads two chunks and writes two; rank 0 one after the other
+        (reduce(), AR, 3, {(1, 0): 4, (0, 1): 4}),
         (reduce_pack(), AR, 2, {(0, 1): 2, (1, 0): 2}),
         (multi_node_transfer(), AG, 1, {(0, 1): 2, (1, 0): 2}),
     ],
@@ -54,17 +60,27 @@ def test_published_plans_are_proved(
         ('"rres"', '"copy"', "gpus.0.threadblocks.0.ops.6 (copy): copies one place, and names 2"),
         ('"collective": "allreduce"', '"collective": "sendrecv"', "a schedule of p2p is not read"),
         ('"collective": "allreduce"', '"collective": "nonsense"', "'nonsense' promises nothing"),
-        ('"name": "signal"', '"name": "nop"', "waits for ever: nobody signals or sends what it needs"),
+        (
+            '"name": "signal"',
+            '"name": "nop"',
+            "waits for ever: nobody signals or sends what it needs",
+        ),
         ('"index": 2', '"index": 99', "place 99 of buffer i is outside: it has 4 chunks"),
         ('"index": 2', '"index": -1', "index is a whole number from 0 to 65536, got -1"),
         ('"buffer_id": 0', '"buffer_id": 7', "there is no remote buffer 7: it has 2"),
         ('"type": "s"', '"type": "q"', "a buffer is i, o or s, got 'q'"),
         ('"id": 0', '"id": 5', "expected id 0"),
-        ('"connected_to": [\n            1', '"connected_to": [\n            9', "a channel is connected to 9, which is no GPU"),
+        (
+            '"connected_to": [\n            1',
+            '"connected_to": [\n            9',
+            "a channel is connected to 9, which is no GPU",
+        ),
         ('"name": "copy"', '"name": 3', "name is a text, got 3"),
     ],
 )
-def test_a_wrong_plan_is_refused_at_the_operation(tmp_path: Path, old: str, new: str, what: str) -> None:
+def test_a_wrong_plan_is_refused_at_the_operation(
+    tmp_path: Path, old: str, new: str, what: str
+) -> None:
     text = reduce()
     assert old in text
     with pytest.raises(ColltoolError) as error:
@@ -109,28 +125,70 @@ def two_shot(ranks: int) -> str:
     channels = {"channel_ids": peers, "channel_type": "memory"}
     for rank in range(ranks):
         others = [other for other in range(ranks) if other != rank]
-        own, theirs = {"type": "i", "index": rank, "size": 1}, [{"buffer_id": at, "index": rank, "size": 1} for at in peers]
+        own, theirs = (
+            {"type": "i", "index": rank, "size": 1},
+            [{"buffer_id": at, "index": rank, "size": 1} for at in peers],
+        )
         ops = [
-            {"name": "signal", **channels}, {"name": "wait", **channels},
-            {"name": "rre", "src_buff": [own, *theirs], "dst_buff": [own], **channels, "reduce_op": "sum"},
+            {"name": "signal", **channels},
+            {"name": "wait", **channels},
+            {
+                "name": "rre",
+                "src_buff": [own, *theirs],
+                "dst_buff": [own],
+                **channels,
+                "reduce_op": "sum",
+            },
             {"name": "put", "src_buff": [own], "dst_buff": theirs, **channels},
-            {"name": "signal", **channels}, {"name": "wait", **channels},
-        ]  # fmt: skip
-        block = {"id": 0, "ops": ops, "channels": [{"channel_type": "memory", "channel_ids": peers}],
-                 "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": peers}]}  # fmt: skip
-        gpus.append({
-            "id": rank, "input_chunks": ranks, "output_chunks": ranks, "scratch_chunks": 0, "threadblocks": [block],
-            "channels": [{"channel_type": "memory", "connected_to": others}],
-            "remote_buffers": [{"rank": other, "type": "i", "access_channel_types": ["memory"]} for other in others],
-            "semaphores": [],
-        })  # fmt: skip
-    return json.dumps({"name": "rre", "collective": "allreduce", "protocol": "Simple", "inplace": True, "gpus": gpus})
+            {"name": "signal", **channels},
+            {"name": "wait", **channels},
+        ]
+        block = {
+            "id": 0,
+            "ops": ops,
+            "channels": [{"channel_type": "memory", "channel_ids": peers}],
+            "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": peers}],
+        }
+        gpus.append(
+            {
+                "id": rank,
+                "input_chunks": ranks,
+                "output_chunks": ranks,
+                "scratch_chunks": 0,
+                "threadblocks": [block],
+                "channels": [{"channel_type": "memory", "connected_to": others}],
+                "remote_buffers": [
+                    {"rank": other, "type": "i", "access_channel_types": ["memory"]}
+                    for other in others
+                ],
+                "semaphores": [],
+            }
+        )
+    return json.dumps(
+        {
+            "name": "rre",
+            "collective": "allreduce",
+            "protocol": "Simple",
+            "inplace": True,
+            "gpus": gpus,
+        }
+    )
 
 
 def test_the_sources_of_one_instruction_are_read_at_once(tmp_path: Path) -> None:
     """One step of reads and one of writes, as two-shot, however the peers are listed."""
     path = tmp_path / "plan.json"
     path.write_text(two_shot(4), encoding="utf-8")
-    rows = colltool.price("star512", "ar", size="64MB", ranks=4, algorithms="two-shot", algorithm_files=path, ideal=True).results
-    own, shipped = (next(row for row in rows if row.algorithm == name) for name in ("rre", "two-shot"))
+    rows = colltool.price(
+        "star512",
+        "ar",
+        size="64MB",
+        ranks=4,
+        algorithms="two-shot",
+        algorithm_files=path,
+        ideal=True,
+    ).results
+    own, shipped = (
+        next(row for row in rows if row.algorithm == name) for name in ("rre", "two-shot")
+    )
     assert own.total_s == pytest.approx(shipped.total_s)

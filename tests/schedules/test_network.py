@@ -1,4 +1,5 @@
-"""Loads of ports and links: by hand, and lattices against routing one message after the other, hop by hop."""
+"""Loads of ports and links: by hand, and lattices against routing one message after the other, hop
+by hop."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def place(rank: int, axes: list[Axis]) -> Place:
 
 
 def ways(at: int, end: int, axis: Axis) -> list[tuple[int, int]]:
-    """(direction, hops) of the shortest ways along one axis; a closed pair has one link, so one way."""
+    """(direction, hops) of the shortest ways along one axis; a closed pair has one link, so one
+    way."""
     if at == end:
         return []
     if axis.wrap and axis.size > 2:
@@ -80,7 +82,9 @@ def brute_force(messages: list[tuple[int, int, float]], axes: list[Axis]) -> Loa
     return loads
 
 
-def measured(net: LatticeNetwork, messages: list[tuple[int, int, float]], axes: list[Axis]) -> Loads:
+def measured(
+    net: LatticeNetwork, messages: list[tuple[int, int, float]], axes: list[Axis]
+) -> Loads:
     """The loaded links by the places that they join."""
     src, dst, size = (np.array(column) for column in zip(*messages, strict=True))
     loads: Loads = {}
@@ -105,7 +109,9 @@ def test_lattice_loads_are_those_of_routing_hop_by_hop(sizes: list[tuple[int, bo
     everyone = [(a, b, 1 / n) for a in range(n) for b in range(n)]
     some = [(int(rng.integers(n)), int(rng.integers(n)), float(rng.random())) for _ in range(40)]
     for messages in (everyone, some, [(0, n - 1, 1.0)]):
-        assert measured(LatticeNetwork(axes), messages, axes) == pytest.approx(brute_force(messages, axes))
+        assert measured(LatticeNetwork(axes), messages, axes) == pytest.approx(
+            brute_force(messages, axes)
+        )
 
 
 @pytest.mark.parametrize("sizes", SHAPES)
@@ -146,7 +152,10 @@ def test_all_to_all_on_an_8x8x8_torus_loads_every_link_with_m() -> None:
     assert all_to_all(LatticeNetwork([Axis(8, True)] * 3)) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("size", "wrap", "busiest"), [(2, True, 1 / 2), (3, True, 1 / 3), (4, False, 1.0), (5, False, 6 / 5)])
+@pytest.mark.parametrize(
+    ("size", "wrap", "busiest"),
+    [(2, True, 1 / 2), (3, True, 1 / 3), (4, False, 1.0), (5, False, 6 / 5)],
+)
 def test_all_to_all_on_one_axis_by_hand(size: int, wrap: bool, busiest: float) -> None:
     assert all_to_all(LatticeNetwork([Axis(size, wrap)])).max() == pytest.approx(busiest)
 
@@ -163,7 +172,11 @@ def test_ports_count_both_directions_apart_and_no_switch() -> None:
 def test_a_full_mesh_has_a_link_for_each_pair_and_direction() -> None:
     net = MeshNetwork(3)
     net.carry((step([0, 0, 1], [1, 2, 0], 0),), np.array([2.0]))
-    assert [(int(k) // 3, int(k) % 3) for k in np.flatnonzero(net.total)] == [(0, 1), (0, 2), (1, 0)]
+    assert [(int(k) // 3, int(k) % 3) for k in np.flatnonzero(net.total)] == [
+        (0, 1),
+        (0, 2),
+        (1, 0),
+    ]
     net.carry((step([0, 0], [1, 1], 0),), np.array([2.0]))
     assert (net.hops, net.peak, net.busiest) == (2, 6.0, 6.0)
 

@@ -1,4 +1,5 @@
-"""Algorithm files of colltool's own form: every shipped schedule goes through one and back, wrong ones name their step."""
+"""Algorithm files of colltool's own form: every shipped schedule goes through one and back, wrong
+ones name their step."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ def refused(text: str) -> str:
 
 
 def file(*steps: str, primitive: str = "all_reduce", ranks: int = 2, more: str = "") -> str:
-    lines = [f"schema: colltool.algorithm/1\nname: x\nprimitive: {primitive}\nranks: {ranks}", more, "steps:"]
+    lines = [
+        f"schema: colltool.algorithm/1\nname: x\nprimitive: {primitive}\nranks: {ranks}",
+        more,
+        "steps:",
+    ]
     return "\n".join([*filter(None, lines), *(f"  - {step}" for step in steps)])
 
 
@@ -75,7 +80,11 @@ def test_every_shipped_schedule_among_ranks_reads_back_as_the_same() -> None:
 
 def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
     return [
-        sorted((*one, step.add) for step in batch for one in zip(*(part.tolist() for part in step[:3]), strict=True))
+        sorted(
+            (*one, step.add)
+            for step in batch
+            for one in zip(*(part.tolist() for part in step[:3]), strict=True)
+        )
         for batch in schedule.batches
     ]
 
@@ -83,13 +92,34 @@ def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
 @swept(
     ("text", "what"),
     [
-        (file("0>1:0+", "1>0:0"), "own.yaml: after the last of 2 steps rank 0 ends with chunk 1 without the part of rank 1"),
-        (file("0>1:0-1+ 1>0:0-1+", "0>1:0+"), "step 2: chunk 0 is reduced twice at rank 1: ranks 0, 1 would be in it two times"),
-        (file("1>0:0", primitive="all_gather"), "step 1: rank 1 sends chunk 0 to rank 0 before it has it"),
-        (file("0>1:1", primitive="bc", ranks=3, more="root: 2"), "step 1: rank 0 sends chunk 1 to rank 1 before it has it"),
+        (
+            file("0>1:0+", "1>0:0"),
+            (
+                "own.yaml: after the last of 2 steps rank 0 ends with chunk 1 without the part of"
+                " rank 1"
+            ),
+        ),
+        (
+            file("0>1:0-1+ 1>0:0-1+", "0>1:0+"),
+            "step 2: chunk 0 is reduced twice at rank 1: ranks 0, 1 would be in it two times",
+        ),
+        (
+            file("1>0:0", primitive="all_gather"),
+            "step 1: rank 1 sends chunk 0 to rank 0 before it has it",
+        ),
+        (
+            file("0>1:1", primitive="bc", ranks=3, more="root: 2"),
+            "step 1: rank 0 sends chunk 1 to rank 1 before it has it",
+        ),
         (file("0>1:0", primitive="all_gather"), "rank 0 ends without chunk 1"),
-        (file("0>2:0 1>2:0+", ranks=3), "step 1: two messages write chunk 0 of rank 2 at once, and one of them replaces it"),
-        (file("0>1:1", primitive="a2a"), "after the last of 1 step rank 0 ends without chunk 2, from rank 1 to 0"),
+        (
+            file("0>2:0 1>2:0+", ranks=3),
+            "step 1: two messages write chunk 0 of rank 2 at once, and one of them replaces it",
+        ),
+        (
+            file("0>1:1", primitive="a2a"),
+            "after the last of 1 step rank 0 ends without chunk 2, from rank 1 to 0",
+        ),
         (file("0>1:5"), "own.yaml:6:5: steps.0: chunk 5 is not there: chunks are 0 .. 1"),
         (file("0>7:0"), "rank 7 is not there: ranks are 0 .. 1"),
         (file("0>0:0"), "rank 0 sends to itself"),
@@ -98,9 +128,15 @@ def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
         (file("0>1:-,"), "is no send"),
         (file("[]"), "a step without a send"),
         (file("[{src: 0, dst: 1}]"), "a send has either 'chunk' or 'chunks'"),
-        (file("[{src: 0, dst: 1, chunk: 0, chunks: [1]}]"), "a send has either 'chunk' or 'chunks'"),
+        (
+            file("[{src: 0, dst: 1, chunk: 0, chunks: [1]}]"),
+            "a send has either 'chunk' or 'chunks'",
+        ),
         (file("[{src: 0, dst: 1, chunk: 0, add: true}]"), "add"),
-        (file("0>1:0", more="chunks: 3", primitive="rs"), "3 chunks do not divide among 2 ranks of reduce-scatter"),
+        (
+            file("0>1:0", more="chunks: 3", primitive="rs"),
+            "3 chunks do not divide among 2 ranks of reduce-scatter",
+        ),
         (file("0>1:0", more="root: 5", primitive="bc"), "the root is one of the ranks, got 5"),
         (file("0>1:0", primitive="p2p"), "a schedule of p2p is not read"),
         (file("0>1:0", ranks=1), "ranks"),
@@ -115,9 +151,15 @@ def test_what_is_wrong_is_named(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (file("0>1:0", more="chunks: 65536", ranks=4096), "4096 ranks of 65536 chunks are more than"),
+        (
+            file("0>1:0", more="chunks: 65536", ranks=4096),
+            "4096 ranks of 65536 chunks are more than",
+        ),
         (file("0>1:0", more="chunks: 99999999"), "a whole number from 1 to 65536"),
-        (file(*["0>1:0-65535"] * 16, more="chunks: 65536", primitive="bc"), "more than 1000000 chunks are sent in all"),
+        (
+            file(*["0>1:0-65535"] * 16, more="chunks: 65536", primitive="bc"),
+            "more than 1000000 chunks are sent in all",
+        ),
         (file("0>1:0-999999999"), "chunk 999999999 is not there"),
         (file("&a 0>1:0", "*a"), "anchors"),
         (file("[" * 5000), "nested deeper"),
@@ -131,7 +173,12 @@ def test_a_hostile_file_is_refused_at_once(text: str, what: str) -> None:
 
 
 def test_json_is_read_too() -> None:
-    assert own_schedule('{"name": "x", "primitive": "bc", "ranks": 2, "chunks": 1, "steps": ["0>1:0"]}').primitive is BC
+    assert (
+        own_schedule(
+            '{"name": "x", "primitive": "bc", "ranks": 2, "chunks": 1, "steps": ["0>1:0"]}'
+        ).primitive
+        is BC
+    )
 
 
 def test_a_file_is_read_by_its_path(tmp_path: Path) -> None:

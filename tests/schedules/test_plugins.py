@@ -1,4 +1,5 @@
-"""Entry points of the group ``colltool.algorithms``: a package's algorithm is a row, a broken one a warning."""
+"""Entry points of the group ``colltool.algorithms``: a package's algorithm is a row, a broken one a
+warning."""
 
 from __future__ import annotations
 
@@ -44,9 +45,15 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "their_algorithms.py").write_text(MODULE, encoding="utf-8")
     info = tmp_path / "their_algorithms-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-algorithms\nVersion: 1.0\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: their-algorithms\nVersion: 1.0\n", encoding="utf-8"
+    )
     names = ("swap", "broken", "leaves", "wrong", "other", "number")
-    lines = ["[colltool.algorithms]", *(f"{name} = their_algorithms:{name}" for name in names), "gone = no_such_module:f"]
+    lines = [
+        "[colltool.algorithms]",
+        *(f"{name} = their_algorithms:{name}" for name in names),
+        "gone = no_such_module:f",
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     api_own._plugins.cache_clear()
@@ -67,23 +74,40 @@ def test_a_plugin_s_algorithm_is_a_row_and_the_broken_ones_are_told() -> None:
         "gone": "plugin failed: ModuleNotFoundError: No module named 'no_such_module'",
         "leaves": "plugin failed: SystemExit: 3",
         "number": "plugin failed: plugin number: it returned 7, not a mapping or a text",
-        "other": "plugin failed: plugin other: asked for all-reduce on 2 ranks it returned broadcast on 2",
+        "other": (
+            "plugin failed: plugin other: asked for all-reduce on 2 ranks it returned broadcast"
+            " on 2"
+        ),
         "wrong": failed["wrong"],
     }
     assert "rank 0 ends with chunk 0 without the part of rank 1" in failed["wrong"]
-    assert not any(row.status == "own" for row in colltool.price("star512", "ar", size="1MB", ranks=4).results)
+    assert not any(
+        row.status == "own" for row in colltool.price("star512", "ar", size="1MB", ranks=4).results
+    )
     assert not colltool.price("star512", "ar", size="1MB", ranks=2, algorithms="ring").failed
 
 
 @pytest.mark.usefixtures("package")
 def test_a_plugin_is_named_as_any_algorithm_is() -> None:
     ask: dict[str, Any] = {"size": "1MB", "ranks": 2}
-    alone, beside = (colltool.price("star512", "ar", algorithms=one, **ask) for one in ("swap", ["swap", "ring"]))
+    alone, beside = (
+        colltool.price("star512", "ar", algorithms=one, **ask) for one in ("swap", ["swap", "ring"])
+    )
     assert [row.title for row in alone.results] == ["swap"]
     assert {row.title for row in beside.results} == {"swap", "ring"}
     assert not beside.failed
-    assert [row.title for row in colltool.price_list("star512", "ar", sizes=[1e6], ranks=2, algorithms="swap").prices[0].results]
-    for wrong, what in (("broken", "broken: plugin failed: ValueError"), ("swop", "no algorithm 'swop'")):
+    assert [
+        row.title
+        for row in (
+            colltool.price_list("star512", "ar", sizes=[1e6], ranks=2, algorithms="swap")
+            .prices[0]
+            .results
+        )
+    ]
+    for wrong, what in (
+        ("broken", "broken: plugin failed: ValueError"),
+        ("swop", "no algorithm 'swop'"),
+    ):
         with pytest.raises(ColltoolError, match=what):
             colltool.price("star512", "ar", algorithms=wrong, **ask)
     with pytest.raises(ColltoolError, match="no algorithm 'swap'"):  # it offers nothing for four
@@ -94,9 +118,13 @@ def test_the_command_line_warns_and_goes_on(package: Path) -> None:
     words = ("price", "ar", "-f", "star512", "-n", "2", "-M", "1MB")
     path = os.pathsep.join([str(package), str(Path(colltool.__file__).parent.parent)])
     done = subprocess.run(
-        [sys.executable, "-m", "colltool", *words], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", "colltool", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "warning:\n  broken: plugin failed: ValueError: boom and more\n" in done.stdout
     assert "| swap" in done.stdout

@@ -17,7 +17,9 @@ from colltool.schedules.links import LatticeLinks, links_of
 from colltool.schedules.twisted import TwistedLinks
 from colltool.verification.executed import flat, flat_trace, formula, judge
 
-IN_LOCK_STEP = 8 / 7  # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase does not
+# k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase
+# does not
+IN_LOCK_STEP = 8 / 7
 
 
 def group_of(*shape: int) -> Group:
@@ -26,7 +28,9 @@ def group_of(*shape: int) -> Group:
     return Group(prod(shape), "torus", axes)
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (4, 2), (3, 6), (4, 8), (2, 2, 4), (2, 4, 2), (4, 2, 4), (3, 3, 6)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(2, 4), (4, 2), (3, 6), (4, 8), (2, 2, 4), (2, 4, 2), (4, 2, 4), (3, 3, 6)], ids=str
+)
 def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
     group = group_of(*shape)
     for primitive in (AR, RS, AG, BC, REDUCE, A2A, P2P):
@@ -36,10 +40,14 @@ def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
             done = flat(row, group, 4)
             assert done.outcome.holds, (row.name, done.outcome)
             wanted = formula(row, group, 4)
-            verdict, note = judge(row.status, wanted, done.counts, done.busiest, streamed=done.streamed)
+            verdict, note = judge(
+                row.status, wanted, done.counts, done.busiest, streamed=done.streamed
+            )
             if row.name == "multi-ring" and sorted(shape)[1] > min(shape) and len(shape) == 3:
                 assert done.counts.n_beta == pytest.approx(wanted.n_beta * IN_LOCK_STEP)
-                assert done.busiest <= wanted.n_beta * (1 + 1e-9), "parts that wait only between phases take the price"
+                assert done.busiest <= wanted.n_beta * (1 + 1e-9), (
+                    "parts that wait only between phases take the price"
+                )
             elif row.name == "send":
                 assert done.counts.n_alpha == wanted.n_alpha, "the farthest rank"
             else:
@@ -76,7 +84,12 @@ def test_its_links_are_the_cables(shape: tuple[int, ...]) -> None:
     links = TwistedLinks(group.axes)
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     near = links.hops(src, dst) == 1
-    arcs = lattice(shape, twist={axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k})
+    arcs = lattice(
+        shape,
+        twist={
+            axis: [k * (size > k) for size in shape] for axis, size in enumerate(shape) if size == k
+        },
+    )
     assert set(zip(src[near].tolist(), dst[near].tolist(), strict=True)) == set(arcs)
     assert sum(int(one.exists.sum()) for one in links.classes) == len(arcs)
 
@@ -100,7 +113,13 @@ def test_an_all_to_all_is_traced_as_one_step() -> None:
 
 
 def test_a_layout_loads_what_the_price_says() -> None:
-    whole = colltool.contention("tpu-v4-twisted", {"kind": "block"}, primitive="a2a", algorithm="shortest-path", per_link=True)
+    whole = colltool.contention(
+        "tpu-v4-twisted",
+        {"kind": "block"},
+        primitive="a2a",
+        algorithm="shortest-path",
+        per_link=True,
+    )
     assert len(whole.links) == 128 * 6
     assert {round(one.load, 9) for one in whole.links} == {
         round(find(A2A, "shortest-path").schedule(group_of(4, 4, 8))[0].n_beta, 9)

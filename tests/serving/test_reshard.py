@@ -18,7 +18,8 @@ def ways(**asked: Any) -> dict[str, Any]:
 
 
 def test_bytes_by_hand() -> None:
-    """16.06 GB in bf16 from 16 senders to 4 replicas of 8: each sends 4/16 of it to pairs, each receives an eighth."""
+    """16.06 GB in bf16 from 16 senders to 4 replicas of 8: each sends 4/16 of it to pairs, each
+    receives an eighth."""
     found = ways(senders=16, receivers=32, replica=8)
     weights = colltool.reshard("llama3-8b", "dgx-h100", senders=16, receivers=32, replica=8).bytes
     assert weights == pytest.approx(2 * 8.03e9, rel=0.01)
@@ -28,14 +29,22 @@ def test_bytes_by_hand() -> None:
 
 
 def test_many_replicas_want_a_tree_and_one_wants_pairs() -> None:
-    assert colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=128, replica=8).best.way == "tree"
-    assert colltool.reshard("llama3-8b", "dgx-h100", senders=64, receivers=8, replica=8).best.way == "pairs"
+    assert (
+        colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=128, replica=8).best.way
+        == "tree"
+    )
+    assert (
+        colltool.reshard("llama3-8b", "dgx-h100", senders=64, receivers=8, replica=8).best.way
+        == "pairs"
+    )
 
 
 @given(st.sampled_from([1, 8, 16, 64]), st.sampled_from([8, 32, 64]), st.sampled_from([1, 4, 8]))
 @settings(max_examples=examples(20), deadline=None)
 def test_no_way_is_faster_than_the_wires(senders: int, receivers: int, replica: int) -> None:
-    found = colltool.reshard("llama3-8b", "dgx-h100", senders=senders, receivers=receivers, replica=replica)
+    found = colltool.reshard(
+        "llama3-8b", "dgx-h100", senders=senders, receivers=receivers, replica=replica
+    )
     assert all(one.total_s >= found.least_s * (1 - 1e-9) for one in found.ways)
 
 
@@ -47,7 +56,10 @@ def test_an_oversubscribed_network_limits_pairs() -> None:
 
 def test_a_checkpoint_from_a_store() -> None:
     found = colltool.reshard("llama3-8b", "dgx-h100", receivers=64, replica=8, storage="20GB/s")
-    assert (found.best.wire, found.best.way) == ("storage", "one replica reads, the others are fed by a tree")
+    assert (found.best.wire, found.best.way) == (
+        "storage",
+        "one replica reads, the others are fed by a tree",
+    )
     assert found.best.total_s > found.bytes / 20e9
 
 

@@ -24,33 +24,52 @@ def by_name(phase: Any) -> dict[str, Any]:
 
 
 def test_a_token_of_a_dense_model_by_hand() -> None:
-    """Two all-reduces of B h 2 bytes a layer, and one all-gather of B V 2 bytes of logits (bf16)."""
+    """Two all-reduces of B h 2 bytes a layer, and one all-gather of B V 2 bytes of logits
+    (bf16)."""
     served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
     found = by_name(served.decode)
     assert set(found) == {"all-reduce", "all-gather"}
     assert (found["all-reduce"].calls, found["all-reduce"].bytes) == (2 * LAYERS, 64 * HIDDEN * 2)
     assert (found["all-gather"].calls, found["all-gather"].bytes) == (1, 64 * VOCAB * 2)
-    alone = colltool.price("hgx-h200", "ar", size=64 * HIDDEN * 2, ranks=8, library="vllm@0.24.0").best
+    alone = colltool.price(
+        "hgx-h200", "ar", size=64 * HIDDEN * 2, ranks=8, library="vllm@0.24.0"
+    ).best
     assert found["all-reduce"].each_s == alone.total_s
-    assert served.decode.network_s == pytest.approx(sum(one.each_s * one.calls for one in served.decode.operations))
+    assert served.decode.network_s == pytest.approx(
+        sum(one.each_s * one.calls for one in served.decode.operations)
+    )
     assert sum(one.share for one in served.decode.operations) == pytest.approx(1)
 
 
 def test_a_prompt_is_its_chunks() -> None:
-    one, four = (colltool.serve("llama3-70b", "hgx-h200", isl=32768, chunk=chunk, **LLAMA).prefill for chunk in (32768, 8192))
+    one, four = (
+        colltool.serve("llama3-70b", "hgx-h200", isl=32768, chunk=chunk, **LLAMA).prefill
+        for chunk in (32768, 8192)
+    )
     assert by_name(four)["all-reduce"].calls == 4 * by_name(one)["all-reduce"].calls == 8 * LAYERS
     assert by_name(four)["all-reduce"].bytes * 4 == by_name(one)["all-reduce"].bytes
 
 
 def test_experts_take_the_place_of_one_all_reduce_a_layer() -> None:
-    """DeepSeek-V3: 61 layers, 58 with experts; tp 8, experts on 64, so eight replicas of attention with two sequences each."""
-    served = colltool.serve("deepseek-v3", "dgx-h100", tp=8, ep=64, batch=16, weights="fp8", experts_library="deepep")
+    """DeepSeek-V3: 61 layers, 58 with experts; tp 8, experts on 64, so eight replicas of attention
+    with two sequences each."""
+    served = colltool.serve(
+        "deepseek-v3", "dgx-h100", tp=8, ep=64, batch=16, weights="fp8", experts_library="deepep"
+    )
     found = by_name(served.decode)
     assert served.deployment.dp == 8
     assert found["all-reduce"].calls == 2 * 61 - 58
     assert found["dispatch"].calls == found["combine"].calls == 58
     price = colltool.price(
-        "dgx-h100", "dispatch", ranks=64, library="deepep", tokens=1, top_k=8, hidden=7168, experts=256, groups=4
+        "dgx-h100",
+        "dispatch",
+        ranks=64,
+        library="deepep",
+        tokens=1,
+        top_k=8,
+        hidden=7168,
+        experts=256,
+        groups=4,
     )
     assert found["dispatch"].each_s == pytest.approx(price.best.total_s)
 
@@ -75,9 +94,11 @@ def test_the_bytes_of_a_cache() -> None:
 
 
 def test_the_floor_is_weights_and_cache_over_memory_bandwidth() -> None:
-    """Weights of 70.6e9 parameters in bf16 on 8 ranks, half of the embeddings unread, and 64 caches of 4,608 tokens."""
+    """Weights of 70.6e9 parameters in bf16 on 8 ranks, half of the embeddings unread, and 64 caches
+    of 4,608 tokens."""
     served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
-    ends = VOCAB * HIDDEN * 2 / 8  # embedding and head; a step reads the head and next to nothing of the embedding
+    # embedding and head; a step reads the head and next to nothing of the embedding
+    ends = VOCAB * HIDDEN * 2 / 8
     weights = (model("llama3-70b").parameters / 8 - ends / 2) * 2
     cache = 64 * (4096 + 512) * 80 * 2 * 8 * 128 * 2 / 8
     assert served.decode.floor_s == pytest.approx((weights + cache) / 4.8e12, rel=0.01)
@@ -91,9 +112,12 @@ def test_the_share_of_a_given_time() -> None:
     assert "of 18 ms" in served.summary()
 
 
-@pytest.mark.parametrize(("tokens", "measured_us"), [(128, 610.0 * 38 / 38), (4096, 8840.0), (16384, 31650.0)])
+@pytest.mark.parametrize(
+    ("tokens", "measured_us"), [(128, 610.0 * 38 / 38), (4096, 8840.0), (16384, 31650.0)]
+)
 def test_a_cache_moves_as_measured(tokens: int, measured_us: float) -> None:
-    """Mooncake between 8 and 8 H800 (vLLM docs): 1.13 GB in 8.84 ms and 4.5 GB in 31.65 ms; here by bytes alone."""
+    """Mooncake between 8 and 8 H800 (vLLM docs): 1.13 GB in 8.84 ms and 4.5 GB in 31.65 ms; here by
+    bytes alone."""
     sizes = {128: 38e6, 4096: 1130e6, 16384: 4500e6}
     from colltool.kernels.files import find_library
     from colltool.kernels.formulas import FORMULAS, KernelCall
@@ -111,7 +135,9 @@ def test_a_cache_hides_behind_prefill_or_not() -> None:
     assert plain.prefill_layer_s is not None
     assert plain.layer_s <= plain.prefill_layer_s
     assert plain.exposed_s < plain.total_s
-    assert plain.hiding_nic_Bps == pytest.approx(plain.bytes / 80 / plain.prefill_layer_s / 8 / 0.935)
+    assert plain.hiding_nic_Bps == pytest.approx(
+        plain.bytes / 80 / plain.prefill_layer_s / 8 / 0.935
+    )
 
 
 def test_a_search_puts_the_best_first_and_fills_the_ranks() -> None:
@@ -122,9 +148,14 @@ def test_a_search_puts_the_best_first_and_fills_the_ranks() -> None:
 
 
 def test_values_and_fabrics_stand_side_by_side() -> None:
-    varied = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=64, vary="roce.bandwidth=25GB/s,50GB/s")
+    varied = colltool.serve(
+        "llama3-70b", "hgx-h200", tp=16, batch=64, vary="roce.bandwidth=25GB/s,50GB/s"
+    )
     assert varied.served[0].decode.network_s > varied.served[1].decode.network_s
-    assert colltool.serve("llama3-70b", ["hgx-h200", "dgx-b200"], tp=8, batch=8).names == ("hgx-h200", "dgx-b200")
+    assert colltool.serve("llama3-70b", ["hgx-h200", "dgx-b200"], tp=8, batch=8).names == (
+        "hgx-h200",
+        "dgx-b200",
+    )
 
 
 def test_changes_are_what_they_say() -> None:
@@ -152,35 +183,50 @@ def test_changes_are_what_they_say() -> None:
         ("llama3-70b", "hgx-h200", {"tpot": "-1ms"}, "time"),
     ],
 )
-def test_what_cannot_be_served_is_refused(job: str, fabric: str, asked: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_served_is_refused(
+    job: str, fabric: str, asked: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ColltoolError, match=words):
         colltool.serve(job, fabric, **asked)
 
 
 def test_experts_by_nccl_where_nothing_was_measured() -> None:
     served = colltool.serve("deepseek-v3", "aws-p5", ep=64, batch=128, experts_library="nccl")
-    assert "two-level" in by_name(served.decode)["dispatch"].kernel or "direct" in by_name(served.decode)["dispatch"].kernel
+    assert (
+        "two-level" in by_name(served.decode)["dispatch"].kernel
+        or "direct" in by_name(served.decode)["dispatch"].kernel
+    )
 
 
 def test_an_engine_as_people_write_it() -> None:
-    one, other = (colltool.serve("llama3-70b", "hgx-h200", tp=8, engine=engine) for engine in ("vllm 0.24", "vllm@0.24.0"))
+    one, other = (
+        colltool.serve("llama3-70b", "hgx-h200", tp=8, engine=engine)
+        for engine in ("vllm 0.24", "vllm@0.24.0")
+    )
     assert one == other
     assert Deployment(tp=8, ep=64, dp=8).spoken == "tp 8, ep 64, dp 8"
 
 
 @pytest.mark.thorough  # of whole calls: the next test has one of kernels
 def test_a_spread_has_the_time_within_it_and_names_what_moves_it() -> None:
-    found = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=64, vary=["roce.alpha=2x", "nvlink.bandwidth=10%"])
+    found = colltool.serve(
+        "llama3-70b", "hgx-h200", tp=16, batch=64, vary=["roce.alpha=2x", "nvlink.bandwidth=10%"]
+    )
     assert found.p5_s <= found.p50_s <= found.p95_s
     assert found.p5_s <= found.served.decode.network_s * 1.2
     assert "nvlink.bandwidth" in {one.number.key for one in found.moved}
     assert found.moved[0].number.key.startswith("roce.")
-    assert [one.span_s for one in found.moved] == sorted((one.span_s for one in found.moved), reverse=True)
+    assert [one.span_s for one in found.moved] == sorted(
+        (one.span_s for one in found.moved), reverse=True
+    )
 
 
 def test_kernels_are_off_by_their_own_error() -> None:
-    """Nothing of the fabric enters vLLM's kernels: what is left is the 5% of the law and the all-gather."""
-    found = colltool.serve("llama3-70b", "dgx-h100", tp=8, batch=64, engine="vllm", vary="ib.alpha=2x")
+    """Nothing of the fabric enters vLLM's kernels: what is left is the 5% of the law and the
+    all-gather."""
+    found = colltool.serve(
+        "llama3-70b", "dgx-h100", tp=8, batch=64, engine="vllm", vary="ib.alpha=2x"
+    )
     assert found.moved[0].span_s == 0
     assert 0.75 < found.p5_s / found.served.decode.network_s < 0.97
     assert 1.03 < found.p95_s / found.served.decode.network_s < 1.3
@@ -188,4 +234,6 @@ def test_kernels_are_off_by_their_own_error() -> None:
 
 def test_values_and_ranges_are_two_questions() -> None:
     with pytest.raises(ColltoolError, match="two questions"):
-        colltool.serve("llama3-70b", "hgx-h200", tp=8, vary=["roce.alpha=2x", "roce.bandwidth=25GB/s,50GB/s"])
+        colltool.serve(
+            "llama3-70b", "hgx-h200", tp=8, vary=["roce.alpha=2x", "roce.bandwidth=25GB/s,50GB/s"]
+        )

@@ -1,4 +1,5 @@
-"""The fewest switches against every wiring that there is, counted out at small sizes; and that more never costs less."""
+"""The fewest switches against every wiring that there is, counted out at small sizes; and that more
+never costs less."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def two_levels(ports: int, radix: int, ratio: float) -> Iterator[int]:
 
 
 def three_levels(ports: int, radix: int, low: float, high: float) -> Iterator[int]:
-    """Pods of leaves and spines as above; the spines of a plane and its switches at the top likewise."""
+    """Pods of leaves and spines as above; the spines of a plane and its switches at the top
+    likewise."""
     above = list(splits(radix, high))
     for down, up in splits(radix, low):
         leaves = next(count for count in range(1, ports + 1) if count * down >= ports)
@@ -49,7 +51,11 @@ def three_levels(ports: int, radix: int, low: float, high: float) -> Iterator[in
                 if pods == 1:
                     yield leaves + spines
                 for planes, cables in product(range(1, spines + 1), range(1, spine_up + 1)):
-                    if spines % planes == 0 and spine_up % cables == 0 and pods * spines // planes * cables <= radix:
+                    if (
+                        spines % planes == 0
+                        and spine_up % cables == 0
+                        and pods * spines // planes * cables <= radix
+                    ):
                         yield leaves + pods * spines + planes * (spine_up // cables)
 
 
@@ -59,10 +65,15 @@ def fewest(ports: int, radix: int, hops: tuple[float, float], levels: int | None
         2: lambda: two_levels(ports, radix, hops[0]),
         3: lambda: three_levels(ports, radix, *hops),
     }
-    return min((count for level in ([levels] if levels else [1, 2, 3]) for count in every[level]()), default=None)
+    return min(
+        (count for level in ([levels] if levels else [1, 2, 3]) for count in every[level]()),
+        default=None,
+    )
 
 
-def sized(ports: int, radix: int, hops: tuple[float, ...], levels: int | None = None) -> ClosPlan | None:
+def sized(
+    ports: int, radix: int, hops: tuple[float, ...], levels: int | None = None
+) -> ClosPlan | None:
     try:
         return clos_plan(ports, 1, radix, hops=hops, levels=levels)
     except ColltoolError as error:
@@ -78,26 +89,39 @@ def sized(ports: int, radix: int, hops: tuple[float, ...], levels: int | None = 
     st.sampled_from([None, 2, 3]),
 )
 @settings(max_examples=examples(60), deadline=None)
-def test_no_wiring_takes_fewer_switches(ports: int, radix: int, hops: tuple[float, float], levels: int | None) -> None:
+def test_no_wiring_takes_fewer_switches(
+    ports: int, radix: int, hops: tuple[float, float], levels: int | None
+) -> None:
     plan = sized(ports, radix, hops[:1] if levels == 2 else hops, levels)
     assert (plan and plan.switches) == fewest(ports, radix, hops, levels)
 
 
 @given(
-    st.integers(1, 5000), st.sampled_from([8, 16, 36, 64]), st.lists(st.floats(1, 9), min_size=2, max_size=2), st.integers(1, 2)
+    st.integers(1, 5000),
+    st.sampled_from([8, 16, 36, 64]),
+    st.lists(st.floats(1, 9), min_size=2, max_size=2),
+    st.integers(1, 2),
 )
 @settings(max_examples=examples(25), deadline=None)
 def test_more_oversubscription_more_ports_and_fewer_endpoints_never_take_more(
     ports: int, radix: int, hops: tuple[float, float], larger: int
 ) -> None:
     base = sized(ports, radix, hops)
-    less = [sized(ports, radix, tuple(hop * (1 + larger * (at == place)) for at, hop in enumerate(hops))) for place in range(2)]
+    less = [
+        sized(
+            ports, radix, tuple(hop * (1 + larger * (at == place)) for at, hop in enumerate(hops))
+        )
+        for place in range(2)
+    ]
     less += [sized(ports, radix + larger, hops), sized(max(1, ports - larger), radix, hops)]
     if base:
         assert all(one and one.switches <= base.switches for one in less)
 
 
-@pytest.mark.parametrize(("endpoints", "ratio", "switches"), [(2048, 1, 96), (2048, 2, 80), (4096, 1, 192), (4096, 2, 144)])
+@pytest.mark.parametrize(
+    ("endpoints", "ratio", "switches"),
+    [(2048, 1, 96), (2048, 2, 80), (4096, 1, 192), (4096, 2, 144)],
+)
 def test_eight_rails_of_64_port_switches(endpoints: int, ratio: float, switches: int) -> None:
     plan = clos_plan(endpoints, 1, 64, rails=8, hops=(ratio,))
     assert plan.switches == switches
@@ -106,9 +130,10 @@ def test_eight_rails_of_64_port_switches(endpoints: int, ratio: float, switches:
 
 def test_one_switch_has_no_uplinks_to_oversubscribe() -> None:
     assert [one.switches for one in clos_plan(64, 1, 64, hops=(2.0,)).levels] == [1]
-    assert [(one.switches, one.down_ports, one.up_ports) for one in clos_plan(20, 1, 64, hops=(2.0,), levels=2).levels] == [
-        (1, 42, 21)
-    ]
+    assert [
+        (one.switches, one.down_ports, one.up_ports)
+        for one in clos_plan(20, 1, 64, hops=(2.0,), levels=2).levels
+    ] == [(1, 42, 21)]
 
 
 def test_what_is_left_over_is_said() -> None:

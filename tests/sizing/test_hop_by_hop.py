@@ -1,4 +1,5 @@
-"""Oversubscription of the switches below (``{uplinks: 2}``) beside that of all endpoints below (``2``)."""
+"""Oversubscription of the switches below (``{uplinks: 2}``) beside that of all endpoints below
+(``2``)."""
 
 from __future__ import annotations
 
@@ -39,13 +40,20 @@ def test_hops_multiply_to_the_total(spine: Any, core: Any, totals: list[float]) 
 
 @pytest.mark.parametrize("primitive", ["ar", "a2a", "ag"])
 def test_both_ways_of_writing_it_have_one_price(primitive: str) -> None:
-    total, hops = (colltool.price(one, primitive, size="64MB") for one in (clos(2, 6), clos({"uplinks": 2}, {"uplinks": 3})))
+    total, hops = (
+        colltool.price(one, primitive, size="64MB")
+        for one in (clos(2, 6), clos({"uplinks": 2}, {"uplinks": 3}))
+    )
     assert [row.total_s for row in total.leading] == [row.total_s for row in hops.leading]
 
 
 def test_hops_are_varied_like_numbers() -> None:
     several = colltool.sweep(
-        "clos-4to1", "a2a", sizes=["1GB"], vary=f"{CORE}.uplinks=1,2,4", overrides=[f"{CORE}={{uplinks: 2}}"]
+        "clos-4to1",
+        "a2a",
+        sizes=["1GB"],
+        vary=f"{CORE}.uplinks=1,2,4",
+        overrides=[f"{CORE}={{uplinks: 2}}"],
     )
     plain = colltool.sweep("clos-4to1", "a2a", sizes=["1GB"], vary=f"{CORE}=1,2,4")
     times = [several.to_columns()["total_s"], plain.to_columns()["total_s"]]
@@ -54,7 +62,9 @@ def test_hops_are_varied_like_numbers() -> None:
 
 
 def test_a_hop_may_be_uncertain() -> None:
-    found = colltool.sensitivity(clos(1, {"uplinks": 4}), "a2a", size="1GB", vary="uplinks=2x", samples=200)
+    found = colltool.sensitivity(
+        clos(1, {"uplinks": 4}), "a2a", size="1GB", vary="uplinks=2x", samples=200
+    )
     assert {one.key for one in found.numbers} == {f"{CORE}.uplinks"}
 
 

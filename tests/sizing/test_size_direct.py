@@ -1,4 +1,5 @@
-"""Dragonflies, dragonfly+ and HyperX: published sizes, every shape tried out, uniform traffic and all halves of explicit ones."""
+"""Dragonflies, dragonfly+ and HyperX: published sizes, every shape tried out, uniform traffic and
+all halves of explicit ones."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.render.dispatch import document
-from colltool.sizing.size_direct import DIRECT, Direct, DirectPlan, _one_dragonfly, _Sought, direct_plan
+from colltool.sizing.size_direct import (
+    DIRECT,
+    Direct,
+    DirectPlan,
+    _one_dragonfly,
+    _Sought,
+    direct_plan,
+)
 
 Switch = tuple[int, ...]
 Cable = tuple[Switch, Switch, int]
@@ -43,7 +51,11 @@ def cables(plan: DirectPlan) -> Iterator[Cable]:
         return
     switches, groups = plan.shape
     first = switches if plan.spines else 0
-    pairs = list(product(range(switches), range(first, first + plan.spines)) if first else combinations(range(switches), 2))
+    pairs = list(
+        product(range(switches), range(first, first + plan.spines))
+        if first
+        else combinations(range(switches), 2)
+    )
     for group, (a, b) in product(range(groups), pairs):
         yield from (((group, a), (group, b), number) for number in range(each[0]))
     if groups > 1:
@@ -60,9 +72,13 @@ def endpoint_switches(plan: DirectPlan) -> list[Switch]:
 
 
 def routes(
-    plan: DirectPlan, a: Switch, b: Switch, between: dict[tuple[int, int], list[tuple[Switch, Switch]]]
+    plan: DirectPlan,
+    a: Switch,
+    b: Switch,
+    between: dict[tuple[int, int], list[tuple[Switch, Switch]]],
 ) -> list[list[Switch]]:
-    """The minimal ones, alike used: over axes in rotating order, or by each cable between two groups."""
+    """The minimal ones, alike used: over axes in rotating order, or by each cable between two
+    groups."""
     if plan.topology == "hyperx":
         axes = len(a)
         found = []
@@ -85,7 +101,8 @@ def way(plan: DirectPlan, a: Switch, b: Switch) -> list[Switch]:
 
 
 def loads(plan: DirectPlan) -> dict[tuple[Switch, Switch], float]:
-    """By one-way pair of switches, over the cables between them, when every endpoint sends a port's rate, alike to all."""
+    """By one-way pair of switches, over the cables between them, when every endpoint sends a port's
+    rate, alike to all."""
     bundle: Counter[tuple[Switch, Switch]] = Counter()
     between: dict[tuple[int, int], list[tuple[Switch, Switch]]] = {}
     for a, b, _ in cables(plan):
@@ -115,7 +132,12 @@ def sized(topology: Direct, endpoints: int, radix: int, most: float = 1.0) -> Di
         return None
 
 
-SMALL = (st.sampled_from(DIRECT), st.integers(2, 90), st.integers(4, 14), st.sampled_from([1.0, 1.5, 2.0, 3.0]))
+SMALL = (
+    st.sampled_from(DIRECT),
+    st.integers(2, 90),
+    st.integers(4, 14),
+    st.sampled_from([1.0, 1.5, 2.0, 3.0]),
+)
 
 
 @given(*SMALL)
@@ -130,7 +152,11 @@ def test_an_explicit_one_has_the_ports_the_cables_and_the_loads(
     at = Counter(end for a, b, _ in every for end in (a, b))
     ends = endpoint_switches(plan)
     assert len(every) == plan.cables == sum(one.cables for one in plan.levels[1:])
-    assert len(ends) + plan.spines * plan.shape[-1] == plan.switches == sum(one.switches for one in plan.levels)
+    assert (
+        len(ends) + plan.spines * plan.shape[-1]
+        == plan.switches
+        == sum(one.switches for one in plan.levels)
+    )
     assert all(at[end] + plan.hosts <= radix for end in ends)
     assert all(count <= radix for count in at.values())
     assert len(ends) * plan.hosts == endpoints + plan.spare_ports
@@ -146,13 +172,23 @@ def test_an_explicit_one_has_the_ports_the_cables_and_the_loads(
 
 
 def least_cut(plan: DirectPlan) -> float:
-    """Of all halves of the switches with endpoints, spines on either side, over what a half injects."""
+    """Of all halves of the switches with endpoints, spines on either side, over what a half
+    injects."""
     every = [(a, b) for a, b, _ in cables(plan)]
     ends = endpoint_switches(plan)
-    spines = [(group, plan.shape[0] + one) for group in range(plan.shape[-1]) for one in range(plan.spines)]
+    spines = [
+        (group, plan.shape[0] + one)
+        for group in range(plan.shape[-1])
+        for one in range(plan.spines)
+    ]
     sides = product(combinations(ends, len(ends) // 2), product((False, True), repeat=len(spines)))
-    halves = ({*half, *(one for one, here in zip(spines, also, strict=True) if here)} for half, also in sides)
-    return min(sum((a in half) != (b in half) for a, b in every) for half in halves) / (len(ends) // 2 * plan.hosts)
+    halves = (
+        {*half, *(one for one, here in zip(spines, also, strict=True) if here)}
+        for half, also in sides
+    )
+    return min(sum((a in half) != (b in half) for a, b in every) for half in halves) / (
+        len(ends) // 2 * plan.hosts
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +202,9 @@ def least_cut(plan: DirectPlan) -> float:
         ("hyperx", 27, 7, 1.0, False),
     ],
 )
-def test_no_half_is_cut_off_more_than_is_said(topology: Direct, endpoints: int, radix: int, most: float, exact: bool) -> None:
+def test_no_half_is_cut_off_more_than_is_said(
+    topology: Direct, endpoints: int, radix: int, most: float, exact: bool
+) -> None:
     plan = sized(topology, endpoints, radix, most)
     assert plan is not None
     cut = least_cut(plan)
@@ -174,8 +212,11 @@ def test_no_half_is_cut_off_more_than_is_said(topology: Direct, endpoints: int, 
     assert cut == pytest.approx(plan.bisection) or not exact
 
 
-def every_shape(topology: Direct, endpoints: int, radix: int, most: float) -> Iterator[tuple[int, int]]:
-    """Switches and cables between them of every shape that serves, tried out one count at a time."""
+def every_shape(
+    topology: Direct, endpoints: int, radix: int, most: float
+) -> Iterator[tuple[int, int]]:
+    """Switches and cables between them of every shape that serves, tried out one count at a
+    time."""
     counts = range(1, radix + 1)
     few = range(1, endpoints + 1)
     if topology == "hyperx":
@@ -184,11 +225,16 @@ def every_shape(topology: Direct, endpoints: int, radix: int, most: float) -> It
                 nodes, hosts = prod(shape), ceil(endpoints / prod(shape))
                 for each in product(range(1, 5), repeat=axes):
                     between = sum((size - 1) * one for size, one in zip(shape, each, strict=True))
-                    carried = all(size == 1 or hosts <= most * size * one + 1e-9 for size, one in zip(shape, each, strict=True))
+                    carried = all(
+                        size == 1 or hosts <= most * size * one + 1e-9
+                        for size, one in zip(shape, each, strict=True)
+                    )
                     if carried and hosts + between <= radix:
                         yield nodes, nodes * between // 2
         return
-    for switches, groups, spines in product(counts, few, counts if topology == "dragonfly_plus" else [0]):
+    for switches, groups, spines in product(
+        counts, few, counts if topology == "dragonfly_plus" else [0]
+    ):
         hosts = ceil(endpoints / (switches * groups))
         for local, far in product(range(1, radix + 1), range(1, 13) if groups > 1 else [0]):
             out = (groups - 1) * far
@@ -200,9 +246,15 @@ def every_shape(topology: Direct, endpoints: int, radix: int, most: float) -> It
             else:
                 load = hosts * (2 * share + 1 / groups / switches) / local if switches > 1 else 0.0
                 used = hosts + (switches - 1) * local + at_gateway
-            if used <= radix and max(load, switches * hosts / groups / far if out else 0.0) <= most + 1e-9:
+            if (
+                used <= radix
+                and max(load, switches * hosts / groups / far if out else 0.0) <= most + 1e-9
+            ):
                 inside = switches * spines if spines else switches * (switches - 1) // 2
-                yield groups * (switches + spines), groups * inside * local + groups * (groups - 1) // 2 * far
+                yield (
+                    groups * (switches + spines),
+                    groups * inside * local + groups * (groups - 1) // 2 * far,
+                )
 
 
 @given(st.sampled_from(DIRECT), st.integers(2, 24), st.integers(3, 7), st.sampled_from([1.0, 2.0]))
@@ -220,10 +272,18 @@ def test_no_shape_takes_fewer(topology: Direct, endpoints: int, radix: int, most
 
 @pytest.mark.parametrize(
     ("endpoints", "radix", "hosts", "shape"),
-    [(72, 7, 2, (4, 9)), (1056, 15, 4, (8, 33)), (16 * 32 * 513, 63, 16, (32, 513)), (16 * 32 * 513, 64, 16, (32, 513))],
+    [
+        (72, 7, 2, (4, 9)),
+        (1056, 15, 4, (8, 33)),
+        (16 * 32 * 513, 63, 16, (32, 513)),
+        (16 * 32 * 513, 64, 16, (32, 513)),
+    ],
 )
-def test_published_dragonflies(endpoints: int, radix: int, hosts: int, shape: tuple[int, int]) -> None:
-    """The largest balanced ones, a = 2p = 2h, g = ah+1: Kim et al. 2008, figures 4 and 5; over 256K endpoints of radix 64."""
+def test_published_dragonflies(
+    endpoints: int, radix: int, hosts: int, shape: tuple[int, int]
+) -> None:
+    """The largest balanced ones, a = 2p = 2h, g = ah+1: Kim et al. 2008, figures 4 and 5; over 256K
+    endpoints of radix 64."""
     plan = direct_plan("dragonfly", endpoints, 1, radix)
     assert (plan.hosts, plan.shape, plan.diameter, plan.spare_ports) == (hosts, shape, 5, 0)
     assert {one.parallel for one in plan.levels} == {1}
@@ -231,16 +291,22 @@ def test_published_dragonflies(endpoints: int, radix: int, hosts: int, shape: tu
 
 
 def test_published_dragonfly_plus() -> None:
-    """k²/4 endpoints a group and as many cables out of it, so k²/4+1 groups: Shpiner et al. 2017."""
+    """k²/4 endpoints a group and as many cables out of it, so k²/4+1 groups: Shpiner et al.
+    2017."""
     for radix in (8, 36):
         group = radix**2 // 4
         plan = direct_plan("dragonfly_plus", group * (group + 1), 1, radix)
-        assert (plan.hosts, plan.spines, plan.shape) == (radix // 2, radix // 2, (radix // 2, group + 1))
+        assert (plan.hosts, plan.spines, plan.shape) == (
+            radix // 2,
+            radix // 2,
+            (radix // 2, group + 1),
+        )
         assert sized("dragonfly_plus", group * (group + 1) + 1, radix) is None
 
 
 def test_frontier_as_it_was_built() -> None:
-    """74 groups of 32 switches, 16 ports of each for nodes, four cables to every other group: 512 ports over 292, 57%."""
+    """74 groups of 32 switches, 16 ports of each for nodes, four cables to every other group: 512
+    ports over 292, 57%."""
     made = _one_dragonfly(_Sought(9472 * 4, 1, 64, 1.75), 32, 74)
     assert made is not None
     assert (made.hosts, made.parallel) == (16, (1, 4))
@@ -248,15 +314,23 @@ def test_frontier_as_it_was_built() -> None:
 
 @pytest.mark.parametrize("topology", DIRECT)
 @pytest.mark.parametrize(("endpoints", "radix"), [(60, 8), (256, 16), (12, 16)])
-def test_the_file_that_it_names_has_what_it_counts(topology: Direct, endpoints: int, radix: int) -> None:
+def test_the_file_that_it_names_has_what_it_counts(
+    topology: Direct, endpoints: int, radix: int
+) -> None:
     plan = direct_plan(topology, endpoints, 1, radix)
     own: dict[str, object] = {"name": "net", "alpha": "2us", "bandwidth": "50GB/s"}
     rate = {"bandwidth": "50GB/s", "alpha": "0.5us"}
-    keys = {key: value | rate if isinstance(value, dict) else value for key, value in plan.tier.items()}
+    keys = {
+        key: value | rate if isinstance(value, dict) else value for key, value in plan.tier.items()
+    }
     fabric = load_fabric({"name": "sized", "tiers": [own | keys]})
     facts = fabric_facts(fabric).tiers[0]
     room = endpoints + plan.spare_ports
-    assert (facts.endpoints, facts.switches, facts.links) == (room, plan.switches, room + plan.cables)
+    assert (facts.endpoints, facts.switches, facts.links) == (
+        room,
+        plan.switches,
+        room + plan.cables,
+    )
     assert facts.diameter_links == plan.diameter
     half = room // 2 * 50e9
     assert plan.bisection * half * (1 - 1e-9) <= facts.bisection_Bps <= half * (1 + 1e-9)
@@ -266,23 +340,38 @@ def test_the_file_that_it_names_has_what_it_counts(topology: Direct, endpoints: 
 def test_rails_and_ports_of_an_endpoint() -> None:
     """Two rails are two of the same; two ports of one endpoint on a rail end at one switch."""
     one, two = (direct_plan("hyperx", 300, rails, 16, rails=rails) for rails in (1, 2))
-    assert (two.switches, two.cables, two.ports, two.tier) == (2 * one.switches, 2 * one.cables, 600, {})
+    assert (two.switches, two.cables, two.ports, two.tier) == (
+        2 * one.switches,
+        2 * one.cables,
+        600,
+        {},
+    )
     wide = direct_plan("hyperx", 300, 2, 32)
     assert (wide.levels[0].ports, wide.ports) == (2 * wide.hosts, 600)
 
 
 def test_beside_a_clos_and_what_it_costs() -> None:
-    """4096 ports of 64-port switches: a 10x21 HyperX with 20 each, a Clos of 320 switches; copper has no optics."""
-    result = colltool.size_fabric(4096, 64, topology="hyperx", prices={"currency": "USD", "switch": 30000, "optic": 600})
+    """4096 ports of 64-port switches: a 10x21 HyperX with 20 each, a Clos of 320 switches; copper
+    has no optics."""
+    result = colltool.size_fabric(
+        4096, 64, topology="hyperx", prices={"currency": "USD", "switch": 30000, "optic": 600}
+    )
     told = document(result)
     assert (told["switches"], told["shape"], told["bisection"]) == (210, [10, 21], 0.5)
     assert told["bill"]["cost"]["parts"] == 210 * 30000 + 2 * (4096 + 1890 + 2100) * 600
     assert told["clos"]["switches"] == colltool.size_fabric(4096, 64).plan.switches == 320
     assert told["clos"]["cost"]["parts"] == 320 * 30000 + 2 * 3 * 4096 * 600
-    copper = colltool.size_fabric(4096, 64, topology="hyperx", prices={"currency": "USD", "optic": 600, "copper": ["switch"]})
+    copper = colltool.size_fabric(
+        4096, 64, topology="hyperx", prices={"currency": "USD", "optic": 600, "copper": ["switch"]}
+    )
     assert document(copper)["bill"]["cost"]["parts"] == 2 * (1890 + 2100) * 600
-    assert document(copper)["clos"]["cost"]["parts"] == 2 * 2 * 4096 * 600, "endpoints are on copper there too"
-    assert [(one.part, one.count, one.cut_off) for one in result.failures] == [("NIC", 4096, 1), ("switch", 210, 20)]
+    assert document(copper)["clos"]["cost"]["parts"] == 2 * 2 * 4096 * 600, (
+        "endpoints are on copper there too"
+    )
+    assert [(one.part, one.count, one.cut_off) for one in result.failures] == [
+        ("NIC", 4096, 1),
+        ("switch", 210, 20),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -291,10 +380,19 @@ def test_beside_a_clos_and_what_it_costs() -> None:
         ({"topology": "ring"}, "'ring' is no topology that is sized"),
         ({"topology": "hyperx", "levels": 2}, "levels: does not apply to a hyperx"),
         ({"topology": "dragonfly", "oversubscription": "2,2"}, "a dragonfly takes one ratio"),
-        ({"topology": "dragonfly", "oversubscription": "48x400Gbps:8x800Gbps"}, "a dragonfly takes one ratio"),
-        ({"topology": "dragonfly", "ports_per_endpoint": 3, "rails": 2}, "2 rails do not divide the 3 ports"),
+        (
+            {"topology": "dragonfly", "oversubscription": "48x400Gbps:8x800Gbps"},
+            "a dragonfly takes one ratio",
+        ),
+        (
+            {"topology": "dragonfly", "ports_per_endpoint": 3, "rails": 2},
+            "2 rails do not divide the 3 ports",
+        ),
         ({"topology": "dragonfly", "endpoints": 10**8}, "are more than 10000000"),
-        ({"topology": "dragonfly", "endpoints": 10**6}, "no dragonfly of 64-port switches joins 1000000 ports at 1:1"),
+        (
+            {"topology": "dragonfly", "endpoints": 10**6},
+            "no dragonfly of 64-port switches joins 1000000 ports at 1:1",
+        ),
         ({"topology": "dragonfly_plus", "radix": 2}, "no dragonfly.* of 2-port switches"),
         ({"topology": "hyperx", "radix": 2000}, "2 to 1024 ports"),
         ({"topology": 3}, "topology: expected"),

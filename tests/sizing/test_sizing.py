@@ -53,7 +53,9 @@ def test_switches_by_ports_where_they_come_out_even(
     up = [radix / (1 + s) for s in hops]
     by_ports = [ceil(endpoints / down[0])]
     for index in range(len(hops)):
-        by_ports.append(ceil(by_ports[-1] * up[index] / (down[index + 1] if index + 1 < len(hops) else radix)))
+        by_ports.append(
+            ceil(by_ports[-1] * up[index] / (down[index + 1] if index + 1 < len(hops) else radix))
+        )
     assert [one.least for one in plan.levels] == by_ports
     assert switches(plan) == expected
     assert plan.oversubscription == prod(hops)
@@ -73,7 +75,10 @@ def cable_ends(plan: ClosPlan) -> None:
             reached = below.up_ports // one.parallel
             groups = one.per_rail // reached
             assert groups * reached == one.per_rail
-            assert ceil(below.per_rail / groups) * one.parallel <= one.down_ports or index < len(plan.levels) - 1
+            assert (
+                ceil(below.per_rail / groups) * one.parallel <= one.down_ports
+                or index < len(plan.levels) - 1
+            )
         below = one
 
 
@@ -92,7 +97,9 @@ def test_what_is_sized_can_be_wired(endpoints: int, radix: int, hops: tuple[floa
 def test_levels_are_the_fewest_that_fit() -> None:
     assert [len(clos_plan(n, 1, 64).levels) for n in (64, 65, 2048, 2049, 65536)] == [1, 2, 2, 3, 3]
     assert [tree_levels(n, 64) for n in (1, 64, 65, 4096, 4097)] == [1, 1, 2, 2, 3]
-    with pytest.raises(ColltoolError, match=r"65537 ports on one rail do not fit: 3 levels .* at most 65536"):
+    with pytest.raises(
+        ColltoolError, match=r"65537 ports on one rail do not fit: 3 levels .* at most 65536"
+    ):
         clos_plan(65537, 1, 64)
     with pytest.raises(ColltoolError, match="2 levels of 64-port switches join at most 2048"):
         clos_plan(2049, 1, 64, levels=2)
@@ -100,13 +107,17 @@ def test_levels_are_the_fewest_that_fit() -> None:
 
 @pytest.mark.parametrize(("group", "height"), [(32, 1), (64, 2), (1024, 2), (1025, 3), (4096, 3)])
 def test_one_number_of_levels(group: int, height: int) -> None:
-    """Of what is bought, of what is shown and of what an in-network all-reduce climbs: 2k of its alpha (k = ceil(log_64 N) at
-    least, with no port left for an uplink; a file may say so)."""
+    """Of what is bought, of what is shown and of what an in-network all-reduce climbs: 2k of its
+    alpha (k = ceil(log_64 N) at least, with no port left for an uplink; a file may say so)."""
     tier = {
-        "name": "ib", "topology": "clos", "size": 4096, "alpha": "2us", "bandwidth": "50GB/s",
+        "name": "ib",
+        "topology": "clos",
+        "size": 4096,
+        "alpha": "2us",
+        "bandwidth": "50GB/s",
         "in_network": {"reduce": True, "multicast": True, "alpha_switch": "0.5us"},
         "sizing": {"rails": 1, "nics_per_rail": 1, "radix": 64},
-    }  # fmt: skip
+    }
     sharp = load_fabric({"name": "sharp", "tiers": [tier]})
     plan = fabric_facts(sharp).tiers[0].sizing
     assert plan is not None
@@ -117,7 +128,11 @@ def test_one_number_of_levels(group: int, height: int) -> None:
     def climbed(**levels: int) -> float:
         own = tier | {"in_network": tier["in_network"] | levels}  # type: ignore[operator]
         priced = colltool.price(
-            load_fabric({"name": "sharp", "tiers": [own]}), "ar", size="1MB", ranks=group, algorithms=["in-network"]
+            load_fabric({"name": "sharp", "tiers": [own]}),
+            "ar",
+            size="1MB",
+            ranks=group,
+            algorithms=["in-network"],
         )
         return float(priced.best.n_alpha or 0)
 
@@ -127,7 +142,13 @@ def test_one_number_of_levels(group: int, height: int) -> None:
 
 def test_rails_divide_the_ports() -> None:
     plan = clos_plan(32, 72, 144, rails=4)
-    assert (plan.ports, plan.leaves, plan.spines, plan.cables_per_pair, plan.switches) == (2304, 8, 4, 18, 48)
+    assert (plan.ports, plan.leaves, plan.spines, plan.cables_per_pair, plan.switches) == (
+        2304,
+        8,
+        4,
+        18,
+        48,
+    )
 
 
 def test_a_split_that_is_not_whole_is_no_more_oversubscribed_than_asked() -> None:
@@ -146,7 +167,9 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
     plan = colltool.size_fabric(960, 64, oversubscription="48x400Gbps:8x800Gbps").plan
     assert (plan.oversubscription, plan.leaves, plan.down_ports, plan.up_ports) == (3.0, 20, 48, 8)
     assert plan.levels[1].least == ceil(20 * 8 / 64)
-    assert colltool.size_fabric(960, 64, oversubscription=["3:1"]).plan.switches == 27, "46 down, 18 up: fewer"
+    assert colltool.size_fabric(960, 64, oversubscription=["3:1"]).plan.switches == 27, (
+        "46 down, 18 up: fewer"
+    )
 
 
 @swept(
@@ -155,15 +178,36 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
         ({}, "nothing says what to size"),
         ({"fat_tree": 5}, "an even number of ports"),
         ({"fat_tree": 4, "radix": 4}, "radix: does not apply to a fat-tree"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2}, "1 .non-blocking. to 1000, got 0.5"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": 10**400}, "oversubscription: .* to 1000, got a number of more"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": [2.0, 10**5000]}, "oversubscription: .* to 1000"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": float("inf")}, "oversubscription: .* to 1000, got inf"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": float("nan")}, "oversubscription: .* to 1000, got nan"),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": 0.5, "levels": 2},
+            "1 .non-blocking. to 1000, got 0.5",
+        ),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": 10**400},
+            "oversubscription: .* to 1000, got a number of more",
+        ),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": [2.0, 10**5000]},
+            "oversubscription: .* to 1000",
+        ),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": float("inf")},
+            "oversubscription: .* to 1000, got inf",
+        ),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": float("nan")},
+            "oversubscription: .* to 1000, got nan",
+        ),
         ({"endpoints": 64, "radix": 64, "oversubscription": b"2"}, "expected a ratio, got a bytes"),
-        ({"endpoints": 64, "radix": 64, "rails": 65}, "rails: 65 rails are more than the 64 endpoint ports"),
+        (
+            {"endpoints": 64, "radix": 64, "rails": 65},
+            "rails: 65 rails are more than the 64 endpoint ports",
+        ),
         ({"endpoints": 64, "radix": 64, "oversubscription": "x"}, "'x' is not an oversubscription"),
-        ({"endpoints": 64, "radix": 64, "oversubscription": "60x400Gbps:8x400Gbps"}, "needs 68 ports"),
+        (
+            {"endpoints": 64, "radix": 64, "oversubscription": "60x400Gbps:8x400Gbps"},
+            "needs 68 ports",
+        ),
         ({"endpoints": 64, "radix": 64, "levels": 2, "oversubscription": "2,2"}, "1 ratio"),
         ({"endpoints": 64, "radix": 64, "levels": 4}, "1 to 3 levels"),
         ({"endpoints": 64, "radix": 1}, "2 to 1024 ports"),
@@ -179,27 +223,38 @@ def test_what_cannot_be_sized(arguments: dict[str, object], words: str) -> None:
 
 
 def test_a_fabric_of_one_level_has_no_uplinks() -> None:
-    """64 nodes, all that one switch of a rail has ports for: eight switches, not a leaf that lacks 64 uplinks."""
+    """64 nodes, all that one switch of a rail has ports for: eight switches, not a leaf that lacks
+    64 uplinks."""
     leaf = [{"name": "leaf", "group": 64, "alpha": "2us"}]
-    facts = fabric_facts(load_fabric("dgx-h100", {"ib.size": 64, "ib.levels": leaf, "ib.in_network.levels": 1})).tiers[1]
+    facts = fabric_facts(
+        load_fabric("dgx-h100", {"ib.size": 64, "ib.levels": leaf, "ib.in_network.levels": 1})
+    ).tiers[1]
     assert facts.sizing is not None
     assert (facts.switches, facts.diameter_links, facts.misfits) == (8, 2, ())
 
 
 def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:
-    """The wiring in the notes of clos-4to1: 32 leaves, four pods of 8 spines with 32 links down and 8 up, four cores."""
-    fabric = load_fabric("clos-4to1", {"fabric.sizing": {"rails": 1, "nics_per_rail": 8, "radix": 64}})
+    """The wiring in the notes of clos-4to1: 32 leaves, four pods of 8 spines with 32 links down and
+    8 up, four cores."""
+    fabric = load_fabric(
+        "clos-4to1", {"fabric.sizing": {"rails": 1, "nics_per_rail": 8, "radix": 64}}
+    )
     facts = fabric_facts(fabric)
     plan = facts.tiers[1].sizing
     assert plan is not None
-    assert [(one.switches, one.down_ports, one.up_ports) for one in plan.levels] == [(32, 32, 32), (32, 32, 8), (4, 64, 0)]
+    assert [(one.switches, one.down_ports, one.up_ports) for one in plan.levels] == [
+        (32, 32, 32),
+        (32, 32, 8),
+        (4, 64, 0),
+    ]
     assert (facts.tiers[1].links, facts.tiers[1].switches) == (1024 + 1024 + 256, 68)
     assert plan.notes == ("spine: a switch leaves 24 of its 64 ports unused",)
     cable_ends(plan)
 
 
 def test_of_equal_wirings_the_one_with_most_planes() -> None:
-    """34 ports on 8-port switches: 27 switches, 72 cables between them and 3 pods, in 3 planes or in 2."""
+    """34 ports on 8-port switches: 27 switches, 72 cables between them and 3 pods, in 3 planes or
+    in 2."""
     rail = wired(34, 8, (1.0, 1.0))
     assert rail is not None
     assert (rail.switches, rail.pods, rail.planes) == ((12, 9, 6), 3, 3)
@@ -207,7 +262,10 @@ def test_of_equal_wirings_the_one_with_most_planes() -> None:
 
 
 def test_rails_that_nothing_joins_save_what_joins_them() -> None:
-    """1024 nodes of 8 NICs: a leaf and half a spine for each 32 ports, against the core of one Clos besides."""
-    apart, joined = (colltool.size_fabric(1024, 64, ports_per_endpoint=8, rails=rails).plan for rails in (8, 1))
+    """1024 nodes of 8 NICs: a leaf and half a spine for each 32 ports, against the core of one Clos
+    besides."""
+    apart, joined = (
+        colltool.size_fabric(1024, 64, ports_per_endpoint=8, rails=rails).plan for rails in (8, 1)
+    )
     assert (apart.switches, joined.switches) == (256 + 128, 256 + 256 + 128)
     assert (apart.ports + apart.cables, joined.ports + joined.cables) == (2 * 8192, 3 * 8192)

@@ -1,4 +1,5 @@
-"""Overlap, exposure and waiting from intervals alone, against sums by hand; kernels that name no bytes."""
+"""Overlap, exposure and waiting from intervals alone, against sums by hand; kernels that name no
+bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ COMMUNICATION = [
     "nvshmemi_barrier_threadgroup(int)",
     "void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(mori::moe::EpDispatchCombineArgs)",
 ]
-COMPUTE = ["sm90_xmma_gemm_bf16bf16_bf16f32", "void at::native::reduce_kernel<512, 1>(float)", "flash_fwd_kernel", "Memset"]
+COMPUTE = [
+    "sm90_xmma_gemm_bf16bf16_bf16f32",
+    "void at::native::reduce_kernel<512, 1>(float)",
+    "flash_fwd_kernel",
+    "Memset",
+]
 
 
 @pytest.mark.parametrize("name", COMMUNICATION)
@@ -81,7 +87,9 @@ def test_a_late_rank_is_named_and_waiting_stays_in_the_exposed_share(tmp_path: P
     result = colltool.trace(WHERE, files)
     assert result.exposed == pytest.approx((7 * 0.4 + 0.1) / 8)
     assert [one.last for one in result.waits.ranks] == [0, 0, 0, 0, 0, 1, 0, 0]
-    assert [one.wait_s for one in result.waits.ranks] == pytest.approx([300e-6] * 5 + [0.0] + [300e-6] * 2)
+    assert [one.wait_s for one in result.waits.ranks] == pytest.approx(
+        [300e-6] * 5 + [0.0] + [300e-6] * 2
+    )
     (by,) = result.waits.collectives
     assert (by.wire_s, by.wait_s) == (pytest.approx(100e-6), pytest.approx(7 / 8 * 300e-6))
     assert "rank 5 comes last in 1 of 1" in result.summary()
@@ -89,7 +97,11 @@ def test_a_late_rank_is_named_and_waiting_stays_in_the_exposed_share(tmp_path: P
 
 def test_another_trace_says_what_changed(tmp_path: Path) -> None:
     def of(lasts: int) -> Path:
-        events = [step(1, 0, 600 + lasts), kernel(0, 600), call(600, lasts, EIGHT, elements=2**22, Seq=1)]
+        events = [
+            step(1, 0, 600 + lasts),
+            kernel(0, 600),
+            call(600, lasts, EIGHT, elements=2**22, Seq=1),
+        ]
         return write(tmp_path / f"{lasts}.json", events, 0, 8)
 
     result = colltool.trace(WHERE, of(400), against=of(150))
@@ -106,7 +118,11 @@ def test_sizes_of_older_traces_come_from_dims(tmp_path: Path) -> None:
     sent = kernel(20, 100, name, 20, **{"External id": 7})
     events = [step(1, 0, 1000), kernel(0, 10), sent, host | {"args": {"External id": 7, **dims}}]
     (one,) = colltool.trace(WHERE, write(tmp_path / "a.json", events, 0, 8)).calls
-    assert (str(one.primitive), one.bytes, one.group_size) == ("all_reduce", (1024 * 512 + 256) * 4, 8)
+    assert (str(one.primitive), one.bytes, one.group_size) == (
+        "all_reduce",
+        (1024 * 512 + 256) * 4,
+        8,
+    )
 
 
 def test_a_trace_without_communication_is_refused(tmp_path: Path) -> None:

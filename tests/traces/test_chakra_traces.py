@@ -1,4 +1,5 @@
-"""``trace`` on Chakra execution traces: binary, gzipped and as JSON, with and without start times; hostile files."""
+"""``trace`` on Chakra execution traces: binary, gzipped and as JSON, with and without start times;
+hostile files."""
 
 from __future__ import annotations
 
@@ -23,15 +24,37 @@ GROUPS = [{"pg_name": "0", "ranks": list(range(8))}, {"pg_name": "1", "ranks": [
 GPU = {"is_cpu_op": False}
 
 
-def comm(number: int, kind: int, size: int, *deps: int, lasts: int = 100, group: str = "0", start: int = 0) -> ChakraNode:
+def comm(
+    number: int,
+    kind: int,
+    size: int,
+    *deps: int,
+    lasts: int = 100,
+    group: str = "0",
+    start: int = 0,
+) -> ChakraNode:
     of = {**GPU, "comm_type": kind, "comm_size": size, "pg_name": group}
     return ChakraNode(
-        number, f"ncclDevKernel {number}", "COMM_COLL_NODE", data_deps=deps, start_us=start, duration_us=lasts, attributes=of
+        number,
+        f"ncclDevKernel {number}",
+        "COMM_COLL_NODE",
+        data_deps=deps,
+        start_us=start,
+        duration_us=lasts,
+        attributes=of,
     )
 
 
 def gemm(number: int, lasts: int, *deps: int, start: int = 0, **of: Any) -> ChakraNode:
-    return ChakraNode(number, "gemm", "COMP_NODE", data_deps=deps, start_us=start, duration_us=lasts, attributes=of or GPU)
+    return ChakraNode(
+        number,
+        "gemm",
+        "COMP_NODE",
+        data_deps=deps,
+        start_us=start,
+        duration_us=lasts,
+        attributes=of or GPU,
+    )
 
 
 def write(path: Path, *nodes: ChakraNode, **metadata: Any) -> Path:
@@ -42,7 +65,10 @@ def write(path: Path, *nodes: ChakraNode, **metadata: Any) -> Path:
 
 def calls(path: Path) -> list[tuple[str, int, int, float]]:
     found = colltool.trace("dgx-h100", [path]).calls
-    return [(str(one.primitive), one.bytes, one.group_size, round(one.measured_s * 1e6)) for one in found]
+    return [
+        (str(one.primitive), one.bytes, one.group_size, round(one.measured_s * 1e6))
+        for one in found
+    ]
 
 
 STEP = (
@@ -89,8 +115,15 @@ def test_what_the_jsonizer_makes_is_read(tmp_path: Path) -> None:
 
 
 def test_without_start_times_the_dependencies_are_walked(tmp_path: Path) -> None:
-    """A collective beside 60 us of compute that does not wait for it, and one that waits for nothing but the stream."""
-    nodes = gemm(1, 1000), comm(2, 0, 2**20, 1), gemm(3, 60, 1), comm(4, 0, 2**20, lasts=50), gemm(5, 500, 2, 3)
+    """A collective beside 60 us of compute that does not wait for it, and one that waits for
+    nothing but the stream."""
+    nodes = (
+        gemm(1, 1000),
+        comm(2, 0, 2**20, 1),
+        gemm(3, 60, 1),
+        comm(4, 0, 2**20, lasts=50),
+        gemm(5, 500, 2, 3),
+    )
     found = colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", *nodes)])
     assert found.window_s == pytest.approx(1600e-6)
     assert {round(one.exposed_s * 1e6) for one in found.calls} == {0, 40}  # 4 runs first, under 1
@@ -120,7 +153,10 @@ def test_groups_stand_in_pytorchs_node_too(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     nodes = *STEP, comm(7, 9, 1), comm(8, 0, 2**20, group="77"), comm(9, 0, 2**20, lasts=0)
-    left = {one.reason: one.kernels for one in colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", *nodes)]).left_out}
+    left = {
+        one.reason: one.kernels
+        for one in colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", *nodes)]).left_out
+    }
     assert left == {
         "'barrier' is not a primitive that colltool models": 1,
         "metadata without a group size, a known dtype or a number of elements": 1,
@@ -132,7 +168,13 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 def exported() -> dict[str, bytes]:
     model = {"hidden": 1024, "layers": 4, "heads": 16, "ffn": 4096, "vocab": 32000}
     layout, batch = {"tp": 4, "dp": "auto"}, {"global": 8, "micro": 1}
-    job: dict[str, Any] = {"name": "small", "model": model, "device": "h100", "stack": "megatron", "sequence": 2048}
+    job: dict[str, Any] = {
+        "name": "small",
+        "model": model,
+        "device": "h100",
+        "stack": "megatron",
+        "sequence": 2048,
+    }
     job |= {"layout": layout, "batch": batch}
     return chakra(colltool.plan(job, "dgx-h100", 16))
 
@@ -157,7 +199,9 @@ def test_a_plan_that_was_exported_takes_its_own_prices(tmp_path: Path) -> None:
         ((gemm(1, 5),), "no collective call can be told"),
     ],
 )
-def test_graphs_that_cannot_be_walked(tmp_path: Path, nodes: tuple[ChakraNode, ...], message: str) -> None:
+def test_graphs_that_cannot_be_walked(
+    tmp_path: Path, nodes: tuple[ChakraNode, ...], message: str
+) -> None:
     with pytest.raises(ColltoolError, match=message):
         calls(write(tmp_path / "a.0.et", *nodes))
 
@@ -217,22 +261,37 @@ def test_chakra_is_told_from_other_files(head: bytes, is_one: bool) -> None:
 
 
 def test_the_graph_is_walked_with_prices(tmp_path: Path) -> None:
-    """Compute as recorded; a collective that the next compute waits for, and one beside it; one without a price stays."""
-    nodes = gemm(1, 1000), comm(2, 0, 2**20, 1, lasts=0), gemm(3, 500, 2), comm(4, 0, 2**20, 2), comm(5, 9, 1, 3, lasts=70)
+    """Compute as recorded; a collective that the next compute waits for, and one beside it; one
+    without a price stays."""
+    nodes = (
+        gemm(1, 1000),
+        comm(2, 0, 2**20, 1, lasts=0),
+        gemm(3, 500, 2),
+        comm(4, 0, 2**20, 2),
+        comm(5, 9, 1, 3, lasts=70),
+    )
     found = colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", *nodes)])
     (one,) = found.replayed
     (call,) = found.calls
     assert call.expected_s is not None
     assert one.recorded_s == pytest.approx(1570e-6)
-    assert one.priced_s == pytest.approx(1000e-6 + call.expected_s + max(500e-6, call.expected_s) + 70e-6)
-    assert (one.priced, one.kept) == (2, (("'barrier' is not a primitive that colltool models", 1),))
+    assert one.priced_s == pytest.approx(
+        1000e-6 + call.expected_s + max(500e-6, call.expected_s) + 70e-6
+    )
+    assert (one.priced, one.kept) == (
+        2,
+        (("'barrier' is not a primitive that colltool models", 1),),
+    )
     assert "With these prices the graph of rank 0 takes" in found.summary()
 
 
 def test_a_trace_without_durations_has_a_priced_step(tmp_path: Path) -> None:
     """As generators of symbolic traces leave it."""
     nodes = gemm(1, 1000), comm(2, 0, 2**26, 1, lasts=0), gemm(3, 500, 2)
-    slow, fast = (colltool.trace(on, [write(tmp_path / "a.0.et", *nodes)]).replayed[0] for on in ("dgx-a100", "dgx-h100"))
+    slow, fast = (
+        colltool.trace(on, [write(tmp_path / "a.0.et", *nodes)]).replayed[0]
+        for on in ("dgx-a100", "dgx-h100")
+    )
     assert slow.recorded_s == fast.recorded_s == pytest.approx(1500e-6)
     assert slow.priced_s > fast.priced_s > 1600e-6
 
@@ -246,9 +305,19 @@ def test_an_exported_plan_walks_back_to_its_own_time(tmp_path: Path) -> None:
     assert one.priced_s == pytest.approx(one.recorded_s, abs=one.priced * 1e-6)
 
 
-def test_a_few_bytes_cannot_name_a_job_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = ChakraNode(1, "all", "COMM_COLL_NODE", duration_us=9, attributes={**GPU, "comm_type": 0, "comm_size": 2**20})
-    found = colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", whole, world_size=10**17, process_groups="")])
+def test_a_few_bytes_cannot_name_a_job_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ChakraNode(
+        1,
+        "all",
+        "COMM_COLL_NODE",
+        duration_us=9,
+        attributes={**GPU, "comm_type": 0, "comm_size": 2**20},
+    )
+    found = colltool.trace(
+        "dgx-h100", [write(tmp_path / "a.0.et", whole, world_size=10**17, process_groups="")]
+    )
     assert not found.calls
     assert [one.reason[:29] for one in found.left_out] == ["metadata without a group size"]
     uneven = json.dumps([{"pg_name": "0", "ranks": [0, 1, 3]}])

@@ -1,4 +1,5 @@
-"""Traces that cost or say more than they can: impossible times, groups of a million, a value without end, other encodings."""
+"""Traces that cost or say more than they can: impossible times, groups of a million, a value
+without end, other encodings."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ EIGHT = list(range(8))
 
 
 def of(path: Path, *events: Any) -> Any:
-    return colltool.trace("dgx-h100", write(path / "rank0.json", [step(1, 0, 1000), kernel(0, 150), *events], 0, 8))
+    return colltool.trace(
+        "dgx-h100", write(path / "rank0.json", [step(1, 0, 1000), kernel(0, 150), *events], 0, 8)
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,10 @@ def test_a_kernel_that_waits_long_is_no_mistake(tmp_path: Path) -> None:
 
 def huge(number: int, size: int) -> dict[str, Any]:
     one = call(100 + number, 10, [0, 1], Seq=number)
-    one["args"] |= {"Group size": size, "Process Group Ranks": f"[{number}, {number + 1}, ..., {number + size - 1}]"}
+    one["args"] |= {
+        "Group size": size,
+        "Process Group Ranks": f"[{number}, {number + 1}, ..., {number + size - 1}]",
+    }
     return one
 
 
@@ -54,7 +60,12 @@ def test_groups_of_a_million_are_not_written_out(tmp_path: Path) -> None:
     with pytest.raises(ColltoolError, match="names groups of more than 1048576 ranks in all"):
         of(tmp_path, *(huge(number, 2**18) for number in range(5)))
     big = colltool.load_fabric("dgx-h100", ["ib.size=32768", "ib.levels.spine.group=32768"])
-    path = write(tmp_path / "many.json", [step(1, 0, 1000), kernel(0, 150), *(huge(0, 2**17) for _ in range(30))], 0, 2**17)
+    path = write(
+        tmp_path / "many.json",
+        [step(1, 0, 1000), kernel(0, 150), *(huge(0, 2**17) for _ in range(30))],
+        0,
+        2**17,
+    )
     assert colltool.trace(big, path).calls[0].group_size == 2**17  # one group of all calls is one
 
 
@@ -74,11 +85,18 @@ sys.exit(run(["trace", sys.argv[1], "-f", "dgx-h100"]))
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is bounded by the system")
 def test_one_value_without_end(tmp_path: Path) -> None:
-    """A hundred kilobytes, unpacked a list of 32 million numbers: what is read of it stays small."""
+    """A hundred kilobytes, unpacked a list of 32 million numbers: what is read of it stays
+    small."""
     path, bound = tmp_path / "bomb.json.gz", 900 * 2**20
-    path.write_bytes(gzip.compress(b'{"deviceProperties": [' + b"0," * 2**25 + b'0], "traceEvents": []}', 1))
+    path.write_bytes(
+        gzip.compress(b'{"deviceProperties": [' + b"0," * 2**25 + b'0], "traceEvents": []}', 1)
+    )
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED % (bound, bound), str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LIMITED % (bound, bound), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "no trace" in done.stderr or "no collective" in done.stderr

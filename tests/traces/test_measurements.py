@@ -19,14 +19,26 @@ MIB = 2**20
 
 
 def of(folder: Path, *ranks: list[Any], world: int = 4, **more: Any) -> TracedSeries:
-    return measured_calls([write(folder / f"r{rank}.json", events, rank, world, **more) for rank, events in enumerate(ranks)])
+    return measured_calls(
+        [
+            write(folder / f"r{rank}.json", events, rank, world, **more)
+            for rank, events in enumerate(ranks)
+        ]
+    )
 
 
 def test_whole_groups_are_series_by_size(tmp_path: Path) -> None:
-    first, second, small = (call(at, lasts, [0, 1], Seq=at, **{"elements": n})
-                            for at, lasts, n in ((0, 50, MIB), (100, 70, MIB), (200, 9, 10)))  # fmt: skip
+    first, second, small = (
+        call(at, lasts, [0, 1], Seq=at, **{"elements": n})
+        for at, lasts, n in ((0, 50, MIB), (100, 70, MIB), (200, 9, 10))
+    )
     waited = call(0, 90, [0, 1], Seq=0)
-    read = of(tmp_path, [first, second, small], [waited, second, small], deviceProperties=[{"name": "NVIDIA H100"}] * 2)
+    read = of(
+        tmp_path,
+        [first, second, small],
+        [waited, second, small],
+        deviceProperties=[{"name": "NVIDIA H100"}] * 2,
+    )
     (series,) = read.measurements.series
     assert (series.primitive, series.ranks, series.library, series.dtype) == (AR, 2, "NCCL", "")
     assert [(point.bytes, point.repeats) for point in series.points] == [(40, 1), (4 * MIB, 2)]
@@ -37,18 +49,31 @@ def test_whole_groups_are_series_by_size(tmp_path: Path) -> None:
 
 
 def test_calls_with_ranks_unseen_are_bounds(tmp_path: Path) -> None:
-    read = of(tmp_path, [call(0, 9, [0, 1, 2, 3], "ncclDevKernel_AllGather_RING_LL", called="all_gather"),
-                         *(call(at, 9, [0, 1]) for at in (20, 40))], [kernel(0, 9), call(20, 9, [0, 1])])  # fmt: skip
+    read = of(
+        tmp_path,
+        [
+            call(0, 9, [0, 1, 2, 3], "ncclDevKernel_AllGather_RING_LL", called="all_gather"),
+            *(call(at, 9, [0, 1]) for at in (20, 40)),
+        ],
+        [kernel(0, 9), call(20, 9, [0, 1])],
+    )
     assert read.measurements.series == ()
     assert read.bounds == (UpperBound(AR, 2, 3, ()), UpperBound(AG, 4, 1, (2, 3)))
 
 
 def test_no_benchmark_runs_on_other_groups(tmp_path: Path) -> None:
-    odd = [call(0, 9, [0, 2]), call(20, 9, [1, 2]), call(40, 9, [0, 1], "ncclDevKernel_SendRecv(x)", called="send")]
+    odd = [
+        call(0, 9, [0, 2]),
+        call(20, 9, [1, 2]),
+        call(40, 9, [0, 1], "ncclDevKernel_SendRecv(x)", called="send"),
+    ]
     read = of(tmp_path, [*odd, call(60, 9, [2, 3]), kernel(80, 9, "ncclDevKernel_SendRecv(x)")])
     assert read.bounds == (UpperBound(AR, 2, 1, (2, 3)),)
     assert [(one.reason[:11], one.kernels) for one in read.left_out] == [
-        ("no metadata", 1), (SPREAD[:11], 2), (MESSAGE[:11], 1)]  # fmt: skip
+        ("no metadata", 1),
+        (SPREAD[:11], 2),
+        (MESSAGE[:11], 1),
+    ]
 
 
 def test_amd_runs_rccl(tmp_path: Path) -> None:

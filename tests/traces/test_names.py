@@ -8,7 +8,13 @@ import pytest
 from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.traces.metadata import NO_METADATA, CallMetadata, call_metadata, is_collective, kernel_name
+from colltool.traces.metadata import (
+    NO_METADATA,
+    CallMetadata,
+    call_metadata,
+    is_collective,
+    kernel_name,
+)
 
 EIGHT = list(range(8))
 
@@ -17,11 +23,35 @@ EIGHT = list(range(8))
     ("name", "says", "algorithm", "protocol", "primitives"),
     [
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "RING_LL", "", "", (AR,)),
-        ("ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)", "TREE_LL", "tree", "", (AR,)),
+        (
+            "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "TREE_LL",
+            "tree",
+            "",
+            (AR,),
+        ),
         ("ncclDevKernel_AllGather_RING_LL(ncclDevComm*)", "RING_LL", "", "", (AG,)),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", "RING_LL", "ring", "", (AR,)),
-        ("ncclKernel_ReduceScatter_RING_SIMPLE_Sum_half(ncclWorkElem)", "RING_SIMPLE", "ring", "simple", (RS,)),
-        ("ncclDevKernel_AllReduce_Sum_f32_NVLS_TREE_SIMPLE(x)", "NVLS_TREE_SIMPLE", "nvls_tree", "simple", (AR,)),
+        (
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            "RING_LL",
+            "ring",
+            "",
+            (AR,),
+        ),
+        (
+            "ncclKernel_ReduceScatter_RING_SIMPLE_Sum_half(ncclWorkElem)",
+            "RING_SIMPLE",
+            "ring",
+            "simple",
+            (RS,),
+        ),
+        (
+            "ncclDevKernel_AllReduce_Sum_f32_NVLS_TREE_SIMPLE(x)",
+            "NVLS_TREE_SIMPLE",
+            "nvls_tree",
+            "simple",
+            (AR,),
+        ),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL128(x)", "RING_LL128", "ring", "ll128", (AR,)),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", "", "", "", (A2A, P2P)),
         ("ncclDevKernel_Reduce_Sum_f32_RING_LL(x)", "RING_LL", "", "", (REDUCE,)),
@@ -35,12 +65,18 @@ def test_of_a_name_only_what_is_true(
     assert kernel_name(name) == (says, algorithm, protocol, primitives)
 
 
-@pytest.mark.parametrize("name", ["gemm", "void cutlass::Kernel<nccl>", "my_ncclKernel_x", "reduce_kernel", ""])
+@pytest.mark.parametrize(
+    "name", ["gemm", "void cutlass::Kernel<nccl>", "my_ncclKernel_x", "reduce_kernel", ""]
+)
 def test_other_kernels_compute(name: str) -> None:
     assert not is_collective(name)
 
 
-def found(about: dict[str, Any], header: dict[str, Any] | None = None, primitives: tuple[Primitive, ...] = ()) -> CallMetadata:
+def found(
+    about: dict[str, Any],
+    header: dict[str, Any] | None = None,
+    primitives: tuple[Primitive, ...] = (),
+) -> CallMetadata:
     one = call_metadata(about, header or {}, primitives)
     assert isinstance(one, CallMetadata)
     return one
@@ -59,8 +95,14 @@ def found(about: dict[str, Any], header: dict[str, Any] | None = None, primitive
         ("allreduce_coalesced", 100, 100, AR, 100),
     ],
 )
-def test_m_is_nccl_tests(called: str, into: int, out: int, primitive: Primitive, elements: int) -> None:
-    about = labels(EIGHT, called) | {"In msg nelems": into, "Out msg nelems": out, "dtype": "BFloat16"}
+def test_m_is_nccl_tests(
+    called: str, into: int, out: int, primitive: Primitive, elements: int
+) -> None:
+    about = labels(EIGHT, called) | {
+        "In msg nelems": into,
+        "Out msg nelems": out,
+        "dtype": "BFloat16",
+    }
     assert found(about)[:3] == (primitive, 2 * elements, "BFloat16")
 
 
@@ -88,8 +130,12 @@ def test_ranks_as_listed_as_configured_or_evenly_apart() -> None:
         ("[0, ..., 99999999999]", 10**11, ()),
     ],
 )
-def test_a_list_that_is_cut_is_used_where_it_leaves_no_choice(listed: str, size: int, ranks: tuple[int, ...]) -> None:
-    assert found(labels([0, 1]) | {"Process Group Ranks": listed, "Group size": size}).ranks == ranks
+def test_a_list_that_is_cut_is_used_where_it_leaves_no_choice(
+    listed: str, size: int, ranks: tuple[int, ...]
+) -> None:
+    assert (
+        found(labels([0, 1]) | {"Process Group Ranks": listed, "Group size": size}).ranks == ranks
+    )
 
 
 def test_a_group_as_large_as_the_job_is_all_of_it() -> None:
@@ -99,7 +145,10 @@ def test_a_group_as_large_as_the_job_is_all_of_it() -> None:
     assert found(cut | {"Group size": 32}, header).ranks == ()
 
 
-@pytest.mark.parametrize(("split", "uneven"), [("[]", False), ("[4, 4, 4]", False), ("[4, 4, ...]", False), ("[4, 5, 4]", True)])
+@pytest.mark.parametrize(
+    ("split", "uneven"),
+    [("[]", False), ("[4, 4, 4]", False), ("[4, 4, ...]", False), ("[4, 5, 4]", True)],
+)
 def test_uneven_parts_of_an_all_to_all(split: str, uneven: bool) -> None:
     for side in ("In split size", "Out split size"):
         assert found(labels(EIGHT, "all_to_allv", **{side: split})).uneven == uneven
@@ -123,7 +172,10 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
     ("change", "reason"),
     [
         ({"Collective name": None}, NO_METADATA),
-        ({"Collective name": "reduce_scatter_tensor_coalesced"}, "the type of the first tensor alone"),
+        (
+            {"Collective name": "reduce_scatter_tensor_coalesced"},
+            "the type of the first tensor alone",
+        ),
         ({"Collective name": "gather"}, "'gather' is not a primitive"),
         ({"Collective name": "broadcast"}, "labelled broadcast"),
         ({"dtype": "Quaternion"}, "known dtype"),

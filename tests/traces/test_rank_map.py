@@ -1,4 +1,5 @@
-"""Where ranks sit that are not in the fabric's order: words, files, lists, and what is no such thing."""
+"""Where ranks sit that are not in the fabric's order: words, files, lists, and what is no such
+thing."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ def test_files_of_ranks(lines: str, tmp_path: Path) -> None:
     assert places(tmp_path / "ranks", 4) == places([4, 0, 5, 1], 4) == (4, 0, 5, 1)
 
 
-@pytest.mark.parametrize("lines", ["b\na\nb\na\n", "1: a\n0: b\n3: a\n2: b\n", "b:0\na:0\nb:1\na:1\n", "b\na:0\nb:1\na\n"])
+@pytest.mark.parametrize(
+    "lines",
+    ["b\na\nb\na\n", "1: a\n0: b\n3: a\n2: b\n", "b:0\na:0\nb:1\na:1\n", "b\na:0\nb:1\na\n"],
+)
 def test_files_of_hosts(lines: str, tmp_path: Path) -> None:
     """The host of the first rank is the fabric's first."""
     (tmp_path / "hosts").write_text(lines)
@@ -107,10 +111,14 @@ def test_racks_are_no_hosts(tmp_path: Path) -> None:
 
 def test_groups_sit_where_their_ranks_do(tmp_path: Path) -> None:
     file = write(tmp_path / "a.json", [call(0, 900, [0, 2, 4, 6], Seq=1)], 0, 8)
-    (plain,), (dealt,) = (colltool.trace(WHERE, file, placed=placed).calls for placed in (None, "cyclic"))
+    (plain,), (dealt,) = (
+        colltool.trace(WHERE, file, placed=placed).calls for placed in (None, "cyclic")
+    )
     assert (plain.places, plain.axes) == ((0, 2, 4, 6), ((4, 2),))
     assert (dealt.ranks, dealt.places, dealt.axes) == ((0, 2, 4, 6), (0, 1, 2, 3), ((4, 1),))
-    assert dealt.expected_s == pytest.approx(colltool.price(WHERE, "ar", ranks=4, size=dealt.bytes).best.total_s)
+    assert dealt.expected_s == pytest.approx(
+        colltool.price(WHERE, "ar", ranks=4, size=dealt.bytes).best.total_s
+    )
     with pytest.raises(ColltoolError, match="whole number"):
         colltool.trace(WHERE, file, placed=["a"])
     with pytest.raises(ColltoolError, match="a map of ranks"):

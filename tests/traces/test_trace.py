@@ -1,4 +1,5 @@
-"""Calls out of traces: whose time counts, where groups sit, what compute hides, and what a job file says of them."""
+"""Calls out of traces: whose time counts, where groups sit, what compute hides, and what a job file
+says of them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def traced(tmp_path: Path) -> Any:
     """Traces of ranks 0, 1 ... with these events, against the fabric."""
 
     def run(*ranks: list[Any], on: Fabric = WHERE, world: int = 16, **more: Any) -> TraceComparison:
-        files = [write(tmp_path / f"r{rank}.json.gz", events, rank, world, **more) for rank, events in enumerate(ranks)]
+        files = [
+            write(tmp_path / f"r{rank}.json.gz", events, rank, world, **more)
+            for rank, events in enumerate(ranks)
+        ]
         return colltool.trace(on, files)
 
     return run
@@ -40,7 +44,9 @@ def test_a_call_takes_what_its_shortest_kernel_took(traced: Any) -> None:
     (one,) = result.calls
     assert (one.measured_s, one.longest_s) == pytest.approx((40e-6, 90e-6))
     assert (one.seen, one.bound, one.bytes) == (2, False, 4 * MIB)
-    assert one.expected_s == pytest.approx(colltool.price(WHERE, "ar", ranks=2, size=4 * MIB).best.total_s)
+    assert one.expected_s == pytest.approx(
+        colltool.price(WHERE, "ar", ranks=2, size=4 * MIB).best.total_s
+    )
     assert result.of_expected == pytest.approx(one.expected_s / one.measured_s)
 
 
@@ -59,25 +65,48 @@ def test_calls_without_numbers_are_counted_where_all_ranks_made_the_same(traced:
 
 
 def test_kernels_of_several_tensors_at_once_are_one_call(traced: Any) -> None:
-    """NCCL may cut a group of tensors into several kernels, each labelled with the elements of all."""
-    parts = [call(at, lasts, [0, 1], called="allreduce_coalesced", **{"External id": 7}) for at, lasts in ((0, 10), (12, 8))]
+    """NCCL may cut a group of tensors into several kernels, each labelled with the elements of
+    all."""
+    parts = [
+        call(at, lasts, [0, 1], called="allreduce_coalesced", **{"External id": 7})
+        for at, lasts in ((0, 10), (12, 8))
+    ]
     later = call(50, 10, [0, 1], called="allreduce_coalesced", **{"External id": 8})
     plain = call(90, 10, [0, 1], **{"External id": 9})
     result = traced([*parts, later, plain, kernel(5, 10)])
-    assert [(one.coalesced, round(one.measured_s * 1e6), round(one.exposed_s * 1e6)) for one in result.calls] == [
-        (True, 20, 10), (True, 10, 10), (False, 10, 10)]  # fmt: skip
-    assert sorted((one.calls, one.coalesced, one.bytes) for one in result.totals) == [(1, False, 4 * MIB), (2, True, 4 * MIB)]
+    assert [
+        (one.coalesced, round(one.measured_s * 1e6), round(one.exposed_s * 1e6))
+        for one in result.calls
+    ] == [(True, 20, 10), (True, 10, 10), (False, 10, 10)]
+    assert sorted((one.calls, one.coalesced, one.bytes) for one in result.totals) == [
+        (1, False, 4 * MIB),
+        (2, True, 4 * MIB),
+    ]
 
 
 def test_an_all_to_all_of_uneven_parts_is_an_upper_bound(traced: Any) -> None:
-    uneven, even = (call(at, 90, [0, 1], "ncclDevKernel_SendRecv(x)", called="all_to_allv", Seq=at, **{"In split size": split})
-                    for at, split in ((1, "[9, 1]"), (200, "[5, 5]")))  # fmt: skip
-    assert [(one.seen, one.bound) for one in traced([uneven, even], [uneven, even]).calls] == [(2, True), (2, False)]
+    uneven, even = (
+        call(
+            at,
+            90,
+            [0, 1],
+            "ncclDevKernel_SendRecv(x)",
+            called="all_to_allv",
+            Seq=at,
+            **{"In split size": split},
+        )
+        for at, split in ((1, "[9, 1]"), (200, "[5, 5]"))
+    )
+    assert [(one.seen, one.bound) for one in traced([uneven, even], [uneven, even]).calls] == [
+        (2, True),
+        (2, False),
+    ]
 
 
 def test_the_two_ends_of_a_message_count_apart(traced: Any) -> None:
     send, receive = (
-        call(0, lasts, [0, 1], "ncclDevKernel_SendRecv(x)", called=called) for lasts, called in ((10, "send"), (9, "recv"))
+        call(0, lasts, [0, 1], "ncclDevKernel_SendRecv(x)", called=called)
+        for lasts, called in ((10, "send"), (9, "recv"))
     )
     result = traced([send], [receive])
     assert [(one.seen, one.bound, one.ranks) for one in result.calls] == [(1, True, (0, 1))] * 2
@@ -102,7 +131,9 @@ def test_groups_whose_ranks_are_unknown_are_never_put_together(traced: Any) -> N
         ([0, 1, 4, 5], ((2, 1), (2, 4)), ("tier0", "tier1")),
     ],
 )
-def test_groups_lie_where_their_ranks_do(ranks: list[int], axes: Any, tiers: tuple[str, ...], traced: Any) -> None:
+def test_groups_lie_where_their_ranks_do(
+    ranks: list[int], axes: Any, tiers: tuple[str, ...], traced: Any
+) -> None:
     (one,) = traced([call(0, 900, ranks)]).calls
     names = {f"tier{index}": tier.name for index, tier in enumerate(WHERE.tiers)}
     assert one.axes == axes
@@ -110,15 +141,21 @@ def test_groups_lie_where_their_ranks_do(ranks: list[int], axes: Any, tiers: tup
 
 
 @pytest.mark.parametrize(
-    ("ranks", "reason"), [([3, 4], "does not begin where"), ([0, 1, 5], "not evenly spaced"), ([0, 1, 2], "")]
+    ("ranks", "reason"),
+    [([3, 4], "does not begin where"), ([0, 1, 5], "not evenly spaced"), ([0, 1, 2], "")],
 )
-def test_groups_that_lie_otherwise_have_no_price(ranks: list[int], reason: str, traced: Any) -> None:
+def test_groups_that_lie_otherwise_have_no_price(
+    ranks: list[int], reason: str, traced: Any
+) -> None:
     (one,) = traced([call(0, 900, ranks)]).calls
     assert reason in one.reason
     assert (one.expected_s is None) == bool(one.reason)
 
 
-@given(st.lists(st.tuples(st.integers(2, 4), st.integers(1, 3)), min_size=1, max_size=3), st.integers(0, 9))
+@given(
+    st.lists(st.tuples(st.integers(2, 4), st.integers(1, 3)), min_size=1, max_size=3),
+    st.integers(0, 9),
+)
 def test_axes_give_the_ranks_again(steps: list[tuple[int, int]], first: int) -> None:
     axes, reach = [], 1
     for size, times in steps:
@@ -141,7 +178,13 @@ def test_exposed_is_what_other_kernels_do_not_cover(traced: Any) -> None:
 
 
 def test_shares_are_of_the_steps(traced: Any) -> None:
-    events = [step(1, 0, 500), step(2, 500, 500), call(-200, 50, [0, 1]), call(100, 100, [0, 1]), call(600, 100, [0, 1])]
+    events = [
+        step(1, 0, 500),
+        step(2, 500, 500),
+        call(-200, 50, [0, 1]),
+        call(100, 100, [0, 1]),
+        call(600, 100, [0, 1]),
+    ]
     result = traced(events)
     assert (result.steps, result.window_s) == (2, pytest.approx(1e-3))
     (total,) = result.totals
@@ -158,7 +201,9 @@ def test_the_devices_own_steps_come_first(traced: Any) -> None:
 def test_metadata_of_the_host_stands_in_by_its_number(traced: Any) -> None:
     host = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": START, "dur": 1.0}
     bare = kernel(0, 10, RING_LL, 20, **{"External id": 7})
-    result = traced([bare, host | {"args": {"External id": 7} | labels([0, 1])}, kernel(5, 10, RING_LL, 20)])
+    result = traced(
+        [bare, host | {"args": {"External id": 7} | labels([0, 1])}, kernel(5, 10, RING_LL, 20)]
+    )
     assert len(result.calls) == 1
     ((reason, kernels, _),) = result.left_out
     assert ("no metadata" in reason, kernels) == (True, 1)
@@ -171,17 +216,26 @@ def test_the_job_holds_the_calls_of_a_step_and_is_priced(traced: Any) -> None:
     result = traced([*steps, *often, *odd])
     job = yaml.safe_load(result.job)
     assert job["layout"] == {"dp": 16}
-    assert job["calls"] == [{"primitive": "ar", "group": {"ranks": 4, "stride": 1}, "size": f"{4 * MIB}B", "count": 3}]
+    assert job["calls"] == [
+        {"primitive": "ar", "group": {"ranks": 4, "stride": 1}, "size": f"{4 * MIB}B", "count": 3}
+    ]
     assert result.job.count("# left out") == 2
     plan = colltool.plan(job, WHERE)
     assert plan.step_s == pytest.approx(3 * result.calls[0].expected_s)
 
 
 def test_findings_of_whole_groups(traced: Any) -> None:
-    """Every size takes three times as long as it should: validate says so, where all ranks have a trace."""
+    """Every size takes three times as long as it should: validate says so, where all ranks have a
+    trace."""
     sizes = [2**k for k in range(14, 25, 2)]
-    due = {size: colltool.price(WHERE, "ar", ranks=2, size=4 * size).best.total_s * 1e6 for size in sizes}
-    events = [call(1e5 * index, 3 * due[size], [0, 1], elements=size, Seq=index) for index, size in enumerate(sizes)]
+    due = {
+        size: colltool.price(WHERE, "ar", ranks=2, size=4 * size).best.total_s * 1e6
+        for size in sizes
+    }
+    events = [
+        call(1e5 * index, 3 * due[size], [0, 1], elements=size, Seq=index)
+        for index, size in enumerate(sizes)
+    ]
     (finding,) = traced(events, events).findings
     assert finding.series == "all-reduce, 2 ranks"
     assert finding.findings[0].startswith("reaches 34% of the busbw predicted for this fabric")
@@ -214,9 +268,18 @@ def test_a_cut_trace_is_used_and_said_to_be_cut(tmp_path: Path) -> None:
         ("# nccl-tests version 2.17", "not a PyTorch profiler trace"),
         ('{"schema": "colltool.price/1"}', "not a PyTorch profiler trace"),
         ('{"traceEvents": []}', "not a PyTorch profiler trace"),
-        ('{"traceEvents": [1, null, {"ph": "X"}, {"ph": "X", "cat": 1, "name": 2}]}', "no collective call can be told"),
-        (json.dumps({"traceEvents": [kernel(0, 10), kernel(0, 1)]})[:-50], "told, and the file ends too early"),
-        (json.dumps({"traceEvents": [kernel(0, 0, RING_LL), kernel(0, 10**400)]}), "2 kernels: kernels without a time"),
+        (
+            '{"traceEvents": [1, null, {"ph": "X"}, {"ph": "X", "cat": 1, "name": 2}]}',
+            "no collective call can be told",
+        ),
+        (
+            json.dumps({"traceEvents": [kernel(0, 10), kernel(0, 1)]})[:-50],
+            "told, and the file ends too early",
+        ),
+        (
+            json.dumps({"traceEvents": [kernel(0, 0, RING_LL), kernel(0, 10**400)]}),
+            "2 kernels: kernels without a time",
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused(content: str, what: str, tmp_path: Path) -> None:
@@ -229,14 +292,23 @@ def test_what_is_no_trace_is_refused(content: str, what: str, tmp_path: Path) ->
 
 
 def test_names_of_a_trace_are_data(traced: Any) -> None:
-    evil = call(0, 10, [0, 1], **{"Process Group Description": "<script>\x1b[31m|", "dtype": "Float8<b>"})
+    evil = call(
+        0, 10, [0, 1], **{"Process Group Description": "<script>\x1b[31m|", "dtype": "Float8<b>"}
+    )
     shown = traced([evil], deviceProperties=[{"name": "<img src=x>\n\x1b"}])._repr_html_()
     assert "<script" not in shown
     assert "<img" not in shown
     assert "\x1b" not in shown
 
 
-ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
+ANY = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.integers(), max_size=3)
+)
 KEYS = [
     "Collective name",
     "In msg nelems",
@@ -249,8 +321,13 @@ KEYS = [
 ]
 
 
-@given(st.dictionaries(st.sampled_from(KEYS), ANY), st.dictionaries(st.sampled_from(["ts", "dur", "args", "name", "cat"]), ANY))
-def test_odd_values_are_left_out_or_told(tmp_path_factory: Any, args: dict[str, Any], fields: dict[str, Any]) -> None:
+@given(
+    st.dictionaries(st.sampled_from(KEYS), ANY),
+    st.dictionaries(st.sampled_from(["ts", "dur", "args", "name", "cat"]), ANY),
+)
+def test_odd_values_are_left_out_or_told(
+    tmp_path_factory: Any, args: dict[str, Any], fields: dict[str, Any]
+) -> None:
     spoiled = call(50, 10, [0, 1])
     spoiled["args"] |= args
     spoiled |= fields

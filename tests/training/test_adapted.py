@@ -1,4 +1,5 @@
-"""A shipped job, or a model alone, on a fabric that its own layout does not fit; and what starts a job file."""
+"""A shipped job, or a model alone, on a fabric that its own layout does not fit; and what starts a
+job file."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_what_changes_is_told() -> None:
     assert "stack jax" in said
     assert "bf16" in said
     few = colltool.plan("llama3-70b", "dgx-h100", 16)
-    assert "its own layout does not fit 16 ranks here, the nearest that does: tp" in " | ".join(few.grounds)
+    assert "its own layout does not fit 16 ranks here, the nearest that does: tp" in " | ".join(
+        few.grounds
+    )
     assert few.ranks == 16
 
 
@@ -82,11 +85,17 @@ def test_a_model_alone_is_planned(config: str) -> None:
 
 
 def test_keys_below_a_named_part_are_overridden() -> None:
-    told = colltool.load_job("mixtral-8x7b", ["model.moe.imbalance=1.5", "device.memory=100GB", "stack.fixed=1ms"])
+    told = colltool.load_job(
+        "mixtral-8x7b", ["model.moe.imbalance=1.5", "device.memory=100GB", "stack.fixed=1ms"]
+    )
     assert told.draft.moe is not None
     assert told.draft.device is not None
     assert told.draft.stack is not None
-    assert (told.draft.moe.imbalance, told.draft.device.memory_bytes, told.draft.stack.fixed_s) == (1.5, 100e9, 1e-3)
+    assert (told.draft.moe.imbalance, told.draft.device.memory_bytes, told.draft.stack.fixed_s) == (
+        1.5,
+        100e9,
+        1e-3,
+    )
     with pytest.raises(ColltoolError, match="moe"):
         colltool.load_job("mixtral-8x7b", ["model.moe.imbalanced=1.5"])
 
@@ -99,7 +108,9 @@ def test_a_job_file_starts_from_a_model(config: str, tmp_path: Path) -> None:
         assert loaded.draft.model is not None
         assert not loaded.drafted
         assert config not in text, "it stands alone"
-    on = yaml.safe_load(job_start("llama3-8b", colltool.load_fabric("dgx-h100"), 64, ["batch.global=128"]))
+    on = yaml.safe_load(
+        job_start("llama3-8b", colltool.load_fabric("dgx-h100"), 64, ["batch.global=128"])
+    )
     assert (on["batch"]["global"], on["device"]) == (128, "h100")
     planned = colltool.plan(on, "dgx-h100", 64)
     assert planned.memory is not None

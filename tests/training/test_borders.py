@@ -16,7 +16,8 @@ Op = tuple[str, int, int]  # a pass, its micro-batch and its chunk
 
 
 def interleaved(p: int, m: int, v: int, stage: int) -> list[Op]:
-    """What a stage of Megatron-Core's interleaved schedule does, in order: p micro-batches a chunk, 1F1B after the warm-up."""
+    """What a stage of Megatron-Core's interleaved schedule does, in order: p micro-batches a chunk,
+    1F1B after the warm-up."""
 
     def forward(k: int) -> Op:
         turn, inside = divmod(k, p * v)
@@ -28,7 +29,11 @@ def interleaved(p: int, m: int, v: int, stage: int) -> list[Op]:
 
     warm = min(m * v, (p - stage - 1) * 2 + (v - 1) * p)
     steady = [one for k in range(m * v - warm) for one in (forward(warm + k), backward(k))]
-    return [forward(k) for k in range(warm)] + steady + [backward(k) for k in range(m * v - warm, m * v)]
+    return (
+        [forward(k) for k in range(warm)]
+        + steady
+        + [backward(k) for k in range(m * v - warm, m * v)]
+    )
 
 
 def played(p: int, m: int, v: int, hop_s: float) -> float:
@@ -41,7 +46,11 @@ def played(p: int, m: int, v: int, hop_s: float) -> float:
     def waits_for(op: Op, stage: int) -> tuple[Op, int] | None:
         kind, micro_batch, chunk = op
         if kind == "forward":
-            return None if (stage, chunk) == (0, 0) else ((kind, micro_batch, chunk - (stage == 0)), (stage - 1) % p)
+            return (
+                None
+                if (stage, chunk) == (0, 0)
+                else ((kind, micro_batch, chunk - (stage == 0)), (stage - 1) % p)
+            )
         if (stage, chunk) == (p - 1, v - 1):
             return ("forward", micro_batch, chunk), stage
         return (kind, micro_batch, chunk + (stage == p - 1)), (stage + 1) % p
@@ -52,7 +61,9 @@ def played(p: int, m: int, v: int, hop_s: float) -> float:
                 before = waits_for(order[0], stage)
                 if before is not None and before not in done:
                     break
-                ready = 0.0 if before is None else done[before] + (hop_s if before[1] != stage else 0.0)
+                ready = (
+                    0.0 if before is None else done[before] + (hop_s if before[1] != stage else 0.0)
+                )
                 clock[stage] = max(clock[stage], ready) + takes[order[0][0]]
                 done[order.pop(0), stage] = clock[stage]
     return max(clock)
@@ -61,17 +72,26 @@ def played(p: int, m: int, v: int, hop_s: float) -> float:
 def job(p: int, m: int, v: int) -> dict[str, Any]:
     """A layer a chunk."""
     return {
-        "model": {"layers": p * v, "hidden": 4096, "heads": 32, "ffn": 16384, "vocab": 32000}, "sequence": 2048,
-        "batch": {"global": m}, "layout": {"pp": p, "virtual": v, "dp": 1},
+        "model": {"layers": p * v, "hidden": 4096, "heads": 32, "ffn": 16384, "vocab": 32000},
+        "sequence": 2048,
+        "batch": {"global": m},
+        "layout": {"pp": p, "virtual": v, "dp": 1},
         "compute": {"forward_per_layer": f"{FORWARD}s", "backward_per_layer": f"{BACKWARD}s"},
-    }  # fmt: skip
+    }
 
 
-STAR = {"schema": "colltool.fabric/1", "name": "star", "tiers": [
-    {"name": "switch", "topology": "star", "size": 16, "alpha": "2us", "bandwidth": "50GB/s"}]}  # fmt: skip
+STAR = {
+    "schema": "colltool.fabric/1",
+    "name": "star",
+    "tiers": [
+        {"name": "switch", "topology": "star", "size": 16, "alpha": "2us", "bandwidth": "50GB/s"}
+    ],
+}
 
 
-@pytest.mark.parametrize(("p", "m", "v"), [(2, 8, 2), (4, 4, 2), (4, 16, 2), (4, 16, 4), (8, 32, 2)])
+@pytest.mark.parametrize(
+    ("p", "m", "v"), [(2, 8, 2), (4, 4, 2), (4, 16, 2), (4, 16, 4), (8, 32, 2)]
+)
 def test_interleaved_borders_show_as_often_as_the_schedule_waits(p: int, m: int, v: int) -> None:
     found = colltool.plan(job(p, m, v), STAR)
     hop_s = colltool.price(STAR, "p2p", ranks=2, size=2048 * 4096 * 2).best.total_s
@@ -84,7 +104,8 @@ def test_interleaved_borders_show_as_often_as_the_schedule_waits(p: int, m: int,
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_fewer_micro_batches_than_stages_wait_at_every_border(m: int) -> None:
-    """One micro-batch through 4 stages: three borders forward and three back, though a stage sends one message each way."""
+    """One micro-batch through 4 stages: three borders forward and three back, though a stage sends
+    one message each way."""
     exposed = {part.name: part.exposed_s for part in colltool.plan(job(4, m, 1), STAR).parts}
     hop_s = colltool.price(STAR, "p2p", ranks=2, size=2048 * 4096 * 2).best.total_s
     assert exposed["pp"] == pytest.approx(2 * 3 * hop_s)
@@ -93,7 +114,9 @@ def test_fewer_micro_batches_than_stages_wait_at_every_border(m: int) -> None:
 
 def test_zero_bubble_v_turns_round_on_the_last_stage() -> None:
     """Down and up again: six borders each way, two messages a micro-batch and stage."""
-    found = colltool.plan(job(4, 16, 1) | {"schedule": "zbv", "model": job(4, 16, 2)["model"]}, STAR)
+    found = colltool.plan(
+        job(4, 16, 1) | {"schedule": "zbv", "model": job(4, 16, 2)["model"]}, STAR
+    )
     hop_s = colltool.price(STAR, "p2p", ranks=2, size=2048 * 4096 * 2).best.total_s
     assert {part.name: part.exposed_s for part in found.parts}["pp"] == pytest.approx(2 * 6 * hop_s)
     sent = [one.sent for one in found.collectives if one.sent.call.dimension == "pp"]
@@ -101,11 +124,14 @@ def test_zero_bubble_v_turns_round_on_the_last_stage() -> None:
 
 
 def test_the_way_back_of_a_ring() -> None:
-    """On a mesh from the last rank of a line to the first, on a torus that it closes a hop; among switches no border more."""
+    """On a mesh from the last rank of a line to the first, on a torus that it closes a hop; among
+    switches no border more."""
     ring = RankGroup(((8, 8),))
     for name, hops in (("mesh512", 7), ("torus512", 1)):
         costs = CollectiveCostCache(colltool.load_fabric(name))
-        near, closed = (costs.of(P2P, ring, 1.0, closed=closed).latency_s for closed in (False, True))
+        near, closed = (
+            costs.of(P2P, ring, 1.0, closed=closed).latency_s for closed in (False, True)
+        )
         assert closed == pytest.approx(hops * near)
     half = CollectiveCostCache(colltool.load_fabric("torus512"))
     assert half.of(P2P, RankGroup(((4, 8),)), 1.0, closed=True).latency_s == pytest.approx(

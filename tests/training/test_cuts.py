@@ -1,4 +1,5 @@
-"""Groups of a layout: strides as products of the sizes inside, experts on a grid of their own, groups cut in two."""
+"""Groups of a layout: strides as products of the sizes inside, experts on a grid of their own,
+groups cut in two."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ ORDER = ("tp", "cp", "ep", "dp", "pp")
 def test_strides_are_the_product_of_the_sizes_inside() -> None:
     sizes = {"tp": 8, "cp": 2, "ep": 1, "dp": 4, "pp": 3}
     assert strides(sizes, ORDER) == {"tp": 1, "cp": 8, "ep": 16, "dp": 16, "pp": 64}
-    assert strides(sizes, ("pp", "dp", "ep", "cp", "tp")) == {"pp": 1, "dp": 3, "ep": 12, "cp": 12, "tp": 24}
+    assert strides(sizes, ("pp", "dp", "ep", "cp", "tp")) == {
+        "pp": 1,
+        "dp": 3,
+        "ep": 12,
+        "cp": 12,
+        "tp": 24,
+    }
 
 
 def test_groups_of_each_dimension() -> None:
@@ -26,7 +33,9 @@ def test_groups_of_each_dimension() -> None:
     assert layout.group("tp") == RankGroup(((8, 1),))
     assert layout.group("dp") == RankGroup(((4, 16),))
     assert layout.group("pp") == RankGroup(((3, 64),))
-    assert layout.group("cp", "dp") == RankGroup(((8, 8),)), "two dimensions that continue each other are one axis"
+    assert layout.group("cp", "dp") == RankGroup(((8, 8),)), (
+        "two dimensions that continue each other are one axis"
+    )
     assert layout.group("tp", "pp") == RankGroup(((8, 1), (3, 64)))
     assert layout.group("ep") == RankGroup(()), "one rank alone"
     assert layout.group("ep").ranks == 1
@@ -38,7 +47,8 @@ def test_members() -> None:
 
 
 def test_experts_have_a_grid_of_their_own() -> None:
-    """Megatron-Core: tp 2 x dp 32 of attention, 8 experts over neighbours and 8 replicas of each."""
+    """Megatron-Core: tp 2 x dp 32 of attention, 8 experts over neighbours and 8 replicas of
+    each."""
     layout = ParallelLayout(tp=2, sp=True, ep=8, etp=1, dp=32, pp=4)
     assert layout.expert_dp == 2 * 32 // 8
     assert layout.group("ep", experts=True) == RankGroup(((8, 1),))
@@ -58,13 +68,17 @@ sizes = st.fixed_dictionaries({name: st.integers(1, 4) for name in ORDER})
 
 
 @given(sizes, st.permutations(ORDER), st.sets(st.sampled_from(ORDER), min_size=1))
-def test_a_group_is_what_counting_ranks_gives(sizes: dict[str, int], order: list[str], names: set[str]) -> None:
+def test_a_group_is_what_counting_ranks_gives(
+    sizes: dict[str, int], order: list[str], names: set[str]
+) -> None:
     """Against the enumeration of all coordinates, the first of the order fastest."""
     places: dict[tuple[int, ...], int] = {}
     for number, place in enumerate(product(*(range(sizes[name]) for name in reversed(order)))):
         places[tuple(reversed(place))] = number
     expected = sorted(
-        number for place, number in places.items() if all(not at or name in names for name, at in zip(order, place, strict=True))
+        number
+        for place, number in places.items()
+        if all(not at or name in names for name, at in zip(order, place, strict=True))
     )
     group = group_over(sizes, tuple(order), tuple(names))
     assert sorted(group.members) == expected
@@ -83,7 +97,9 @@ def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner
     assert sorted(a + b for a in inside.members for b in across.members) == sorted(group.members)
 
 
-@pytest.mark.parametrize(("axes", "inner"), [(((8, 1),), 3), (((4, 1), (4, 16)), 6), (((2, 1),), 4)])
+@pytest.mark.parametrize(
+    ("axes", "inner"), [(((8, 1),), 3), (((4, 1), (4, 16)), 6), (((2, 1),), 4)]
+)
 def test_parts_that_do_not_tile(axes: Any, inner: int) -> None:
     with pytest.raises(ValueError, match="do not tile"):
         cut(RankGroup(axes), inner)

@@ -1,4 +1,5 @@
-"""What a job computes on: its own device, else the fabric's; never another than stands at the ends of the wires."""
+"""What a job computes on: its own device, else the fabric's; never another than stands at the ends
+of the wires."""
 
 from __future__ import annotations
 
@@ -19,8 +20,15 @@ from colltool.training.files.presets import preset_names
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
 # No peak of these devices is kept.
 UNKNOWN = {
-    "atlas-950", "cloudmatrix384", "dgx-1v", "frontier", "rtx-pro-6000-pcie", "rubin-ultra-nvl576", "tomahawk-ultra", "ub-mesh"
-}  # fmt: skip
+    "atlas-950",
+    "cloudmatrix384",
+    "dgx-1v",
+    "frontier",
+    "rtx-pro-6000-pcie",
+    "rubin-ultra-nvl576",
+    "tomahawk-ultra",
+    "ub-mesh",
+}
 
 
 def job(**parts: Any) -> dict[str, Any]:
@@ -53,19 +61,27 @@ def test_a_shipped_job_follows_the_fabric() -> None:
     found = colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-b200"], 256)
     assert [one.device for one in found.plans] == ["h100", "b200"]
     for one, name in zip(found.plans, ("h100", "b200"), strict=True):
-        typed = colltool.plan(colltool.load_job("llama3-70b", [f"device={name}"]), f"dgx-{name}", 256)
+        typed = colltool.plan(
+            colltool.load_job("llama3-70b", [f"device={name}"]), f"dgx-{name}", 256
+        )
         assert typed.step_s == one.step_s
         assert typed.control_step_s == one.control_step_s
     assert found.plans[1].control_step_s < 0.65 * found.plans[0].control_step_s
     columns = document(found)
-    assert [(one["device"], one["device_from"]) for one in columns["plans"]] == [("h100", "fabric"), ("b200", "fabric")]
+    assert [(one["device"], one["device_from"]) for one in columns["plans"]] == [
+        ("h100", "fabric"),
+        ("b200", "fabric"),
+    ]
     assert columns["verdict"][0].startswith("dgx-b200 (b200, not h100): ")
 
 
 def test_a_job_without_a_device_follows_too(tmp_path: Path) -> None:
     given = job(device=None)
     assert colltool.plan(given, "dgx-b200", 64).device == "b200"
-    assert colltool.search_layouts(given, "dgx-b200", 64, {"tp": 8, "micro": 1, "pp": 1}, top=1).device == "b200"
+    assert (
+        colltool.search_layouts(given, "dgx-b200", 64, {"tp": 8, "micro": 1, "pp": 1}, top=1).device
+        == "b200"
+    )
     said = refused(given, "star512")
     assert "nothing says how fast job computes: no 'device', and star512 names none either" in said
     assert "device: h100" in said
@@ -85,7 +101,12 @@ def test_what_a_job_says_itself_is_not_overruled() -> None:
 
 def test_the_same_chip_with_other_memory_is_no_clash() -> None:
     assert colltool.plan(job(device="h200"), "dgx-h100", 64).device == "h200"
-    own = {"generation": "hopper", "peak": {"bf16": "900TFLOP/s"}, "memory": "96GiB", "bandwidth": "2.4TB/s"}
+    own = {
+        "generation": "hopper",
+        "peak": {"bf16": "900TFLOP/s"},
+        "memory": "96GiB",
+        "bandwidth": "2.4TB/s",
+    }
     assert colltool.plan(job(device=own), "dgx-h100", 64).device == "device"
     assert "has b200" in refused(job(device=own), "dgx-b200")
     assert "has b200" in refused(job(device="gb200"), "dgx-b200")  # another peak
@@ -99,7 +120,12 @@ def test_a_stack_that_does_not_know_the_device_names_one_that_does() -> None:
 
 def test_of_a_device_without_figures_a_job_gives_them() -> None:
     assert "has no compute figures here" in refused("llama3-70b", "trn2-ultraserver", 64)
-    own = {"generation": "hopper", "peak": {"bf16": "667TFLOP/s"}, "memory": "96GB", "bandwidth": "2.9TB/s"}
+    own = {
+        "generation": "hopper",
+        "peak": {"bf16": "667TFLOP/s"},
+        "memory": "96GB",
+        "bandwidth": "2.9TB/s",
+    }
     loaded = colltool.load_job(job(device=own, layout={}))
     assert colltool.plan(loaded, load_fabric("trn2-ultraserver"), 64).device == "device"
 

@@ -1,4 +1,5 @@
-"""Operations and kernel times: the published totals of Narayanan 2021 and Korthikanti 2022, and sums by hand."""
+"""Operations and kernel times: the published totals of Narayanan 2021 and Korthikanti 2022, and
+sums by hand."""
 
 from __future__ import annotations
 
@@ -50,10 +51,13 @@ def setup(**changed: Any) -> ParallelConfig:
 
 
 def test_hardware_flops_of_narayanan() -> None:
-    """96 B s L h^2 (1 + s/6h + V/16Lh), everything computed again (arXiv:2104.04473, section 3 and appendix)."""
+    """96 B s L h^2 (1 + s/6h + V/16Lh), everything computed again (arXiv:2104.04473, section 3 and
+    appendix)."""
     b, s, layers, h, v = 1536, 2048, 96, 12288, 51200
     published = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
-    assert hardware_flops(setup(recompute="full"), halved=False) == pytest.approx(published, rel=1e-12)
+    assert hardware_flops(setup(recompute="full"), halved=False) == pytest.approx(
+        published, rel=1e-12
+    )
 
 
 def test_model_flops_of_korthikanti() -> None:
@@ -62,12 +66,17 @@ def test_model_flops_of_korthikanti() -> None:
     published = 72 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
     assert model_flops(setup(recompute="full"), halved=False) == pytest.approx(published, rel=1e-12)
     core = 4 * b * s * s * h * layers
-    assert hardware_flops(setup(recompute="selective"), halved=False) == pytest.approx(published + core, rel=1e-12)
-    assert hardware_flops(setup(recompute="none"), halved=False) == model_flops(setup(), halved=False)
+    assert hardware_flops(setup(recompute="selective"), halved=False) == pytest.approx(
+        published + core, rel=1e-12
+    )
+    assert hardware_flops(setup(recompute="none"), halved=False) == model_flops(
+        setup(), halved=False
+    )
 
 
 def test_utilisation_of_a_published_run() -> None:
-    """Korthikanti 2022, table 5: 175B, 64 A100, batch 64, 13.75 s a step with selective recomputation: 51.4% of 312 TFLOP/s."""
+    """Korthikanti 2022, table 5: 175B, 64 A100, batch 64, 13.75 s a step with selective
+    recomputation: 51.4% of 312 TFLOP/s."""
     run = setup(global_batch=64, layout=load_job("gpt3-175b").setup(64).layout)
     assert utilisation(run, 13.75, halved=False) == pytest.approx(0.514, rel=0.01)
     assert utilisation(run, 13.75) < utilisation(run, 13.75, halved=False)
@@ -89,7 +98,9 @@ def test_experts_count_those_that_a_token_visits() -> None:
     assert per_token == pytest.approx(2 * active, rel=1e-3)
 
 
-def operation(shape: Shape, cut: LayerCut, name: str = "attention", *, experts: bool = False) -> Operation:
+def operation(
+    shape: Shape, cut: LayerCut, name: str = "attention", *, experts: bool = False
+) -> Operation:
     return next(one for one in layer_operations(shape, cut, experts=experts) if one.name == name)
 
 
@@ -127,7 +138,10 @@ def test_one_head_over_one_head_is_four_matrices() -> None:
 
 
 def test_a_layer_with_experts_by_hand() -> None:
-    moe, cut = GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=512), matrices=3), LayerCut(100, 2048, tp=2, sp=True)
+    moe, cut = (
+        GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=512), matrices=3),
+        LayerCut(100, 2048, tp=2, sp=True),
+    )
     flops = {one.name: one.flops for one in layer_operations(moe, cut, experts=True)}
     assert flops["experts"] == 2 * 100 * 2 * 3 * 12288 * 1024 / 2
     assert flops["shared expert"] == 2 * 100 * 3 * 12288 * 512 / 2
@@ -136,23 +150,32 @@ def test_a_layer_with_experts_by_hand() -> None:
 
 
 def test_what_a_layer_sends_is_read_off_its_operations() -> None:
-    """Routed experts end no region where their tokens are apart, or where a shared expert beside them does."""
+    """Routed experts end no region where their tokens are apart, or where a shared expert beside
+    them does."""
     shared, alone = (GPT3._replace(moe=Moe(8, 2, 1024, shared_ffn=width)) for width in (512, 0))
 
     def regions(shape: Shape, *, sp: bool) -> list[str]:
-        return [one.name for one in layer_operations(shape, LayerCut(100, 2048, tp=2, sp=sp), experts=True) if one.region]
+        return [
+            one.name
+            for one in layer_operations(shape, LayerCut(100, 2048, tp=2, sp=sp), experts=True)
+            if one.region
+        ]
 
     assert regions(shared, sp=True) == regions(shared, sp=False) == ["attention", "shared expert"]
     assert regions(alone, sp=True) == ["attention"]
     assert regions(alone, sp=False) == ["attention", "experts"]
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels
+# ----------------------------------------------------------------------------------------------------------
 
 
 def machine(precision: str = "bf16", device: str = "h100", stack: str = "megatron") -> Roofline:
-    """Kernels that reach one share of the peak in any shape; what the shape does is in test_gemms.py."""
-    flat = stack_of(read_stack(stack, Path()), stack)._replace(half=0, half_wave=0, attention_half_wave=0)
+    """Kernels that reach one share of the peak in any shape; what the shape does is in
+    test_gemms.py."""
+    flat = stack_of(read_stack(stack, Path()), stack)._replace(
+        half=0, half_wave=0, attention_half_wave=0
+    )
     return Roofline(accelerator_of(read_device(device, Path()), device), flat, precision)
 
 
@@ -186,7 +209,8 @@ def test_experts_are_a_launch_each() -> None:
 
 
 def test_few_tokens_do_not_fill_the_tiles_of_an_expert() -> None:
-    """DeepGEMM, grouped on H800, N 4096, K 7168: 256 tokens an expert reach 0.72 of the rate of 8192, 1024 reach 0.95."""
+    """DeepGEMM, grouped on H800, N 4096, K 7168: 256 tokens an expert reach 0.72 of the rate of
+    8192, 1024 reach 0.95."""
     rate = {}
     for tokens in (256, 1024, 8192):
         gemm = Gemm(tokens, 4096, 7168, copies=4, grouped=True)
@@ -209,30 +233,53 @@ def test_backward_is_the_same_operations_twice() -> None:
 
 def test_attention_reaches_half_of_the_peak_in_sixteen_bits() -> None:
     assert core_s(1e15, 1, machine()) == pytest.approx(4e-6 + 1e15 / (0.55 * 989.4e12))
-    assert core_s(1e15, 1, machine("fp8")) == core_s(1e15, 1, machine()), "attention stays in 16 bits"
+    assert core_s(1e15, 1, machine("fp8")) == core_s(1e15, 1, machine()), (
+        "attention stays in 16 bits"
+    )
     assert core_s(0, 1, machine()) == 0
     assert moved_s(1e9, machine()) == pytest.approx(1e9 / (0.8 * 3.35e12))
 
 
-# --- stages -----------------------------------------------------------------------------------------------------------
+# --- stages
+# -----------------------------------------------------------------------------------------------------------
 
 PLAIN = Stack(
-    name="plain", gemm=(("bf16", (("x", 0.5),)),), grouped=(), fp8_half=512, flash=True, attention=(("x", 0.5),), elementwise=10,
-    backward_elementwise=2, launch=(("bf16", 0.0),), memory_gemm=1, memory_elementwise=1, memory_optimizer=0.5,
-    optimizer_bytes=18, fixed_s=0, jitter=0, runtime_bytes=1e9, half=0, half_wave=0, weight_gradient=1, attention_half_wave=0,
-)  # fmt: skip
+    name="plain",
+    gemm=(("bf16", (("x", 0.5),)),),
+    grouped=(),
+    fp8_half=512,
+    flash=True,
+    attention=(("x", 0.5),),
+    elementwise=10,
+    backward_elementwise=2,
+    launch=(("bf16", 0.0),),
+    memory_gemm=1,
+    memory_elementwise=1,
+    memory_optimizer=0.5,
+    optimizer_bytes=18,
+    fixed_s=0,
+    jitter=0,
+    runtime_bytes=1e9,
+    half=0,
+    half_wave=0,
+    weight_gradient=1,
+    attention_half_wave=0,
+)
 FAST_MEMORY = Accelerator("d", "x", (("bf16", 1e14),), 80e9, 1e15)
 TINY = Shape(hidden=1024, heads=8, kv_heads=8, head_dim=128, ffn=4096, matrices=2, vocab=1024)
 
 
 def tiny(**changed: Any) -> ParallelConfig:
     job = load_job("llama3-70b", {"layout": {"pp": 2}, "schedule": "1f1b", "batch": {"global": 8}})
-    base = job.setup(2)._replace(model=TransformerModel("tiny", 4, TINY), sequence=1024, device=FAST_MEMORY, stack=PLAIN)
+    base = job.setup(2)._replace(
+        model=TransformerModel("tiny", 4, TINY), sequence=1024, device=FAST_MEMORY, stack=PLAIN
+    )
     return base._replace(**changed)
 
 
 def test_a_stage_by_hand() -> None:
-    """Memory so fast that GEMMs and attention alone count: 24 T h^2 + 2 T s h of a layer at half of 1e14."""
+    """Memory so fast that GEMMs and attention alone count: 24 T h^2 + 2 T s h of a layer at half of
+    1e14."""
     run = tiny()
     gemms, core = 24 * 1024 * 1024**2 / 0.5e14, 2 * 1024 * 1024 * 1024 / 0.5e14
     moved = 10 * 1024 * 1024 * 2 / 1e15
@@ -241,7 +288,9 @@ def test_a_stage_by_hand() -> None:
     assert layer.gemms.backward_s == pytest.approx(2 * gemms)
     assert layer.gemms.weight_s == pytest.approx(gemms)
     assert (layer.core.forward_s, layer.core.backward_s) == pytest.approx((core, 2.5 * core))
-    assert (layer.elementwise.forward_s, layer.elementwise.backward_s) == pytest.approx((moved, 2 * moved))
+    assert (layer.elementwise.forward_s, layer.elementwise.backward_s) == pytest.approx(
+        (moved, 2 * moved)
+    )
     first, last = (stage_times(run, stage) for stage in pipeline_stages(run))
     assert first.all.forward_s == pytest.approx(2 * (gemms + core + moved))
     head = 2 * 1024 * 1024 * 1024 / 0.5e14
@@ -250,7 +299,9 @@ def test_a_stage_by_hand() -> None:
 
 
 def test_what_is_computed_again() -> None:
-    none, selective, full = (layer_times(tiny(recompute=how), experts=False).all for how in ("none", "selective", "full"))
+    none, selective, full = (
+        layer_times(tiny(recompute=how), experts=False).all for how in ("none", "selective", "full")
+    )
     assert none.again_s == 0
     assert full.again_s == pytest.approx(none.forward_s)
     assert selective.again_s == pytest.approx(layer_times(tiny(), experts=False).core.forward_s)
@@ -264,7 +315,9 @@ def test_tensor_parallelism_splits_gemms_and_with_sp_the_rest() -> None:
     spread = layer_times(tiny(layout=layout._replace(tp=4, sp=True)), experts=False)
     assert split.gemms.forward_s == pytest.approx(one.gemms.forward_s / 4)
     inside = 0.4  # of the 20 h stand in the regions that are split: GELU's 8 h
-    assert split.elementwise.forward_s == pytest.approx(one.elementwise.forward_s * (1 - inside + inside / 4))
+    assert split.elementwise.forward_s == pytest.approx(
+        one.elementwise.forward_s * (1 - inside + inside / 4)
+    )
     assert spread.elementwise.forward_s == pytest.approx(one.elementwise.forward_s / 4)
 
 
@@ -277,21 +330,38 @@ def test_without_flash_all_scores_are_computed_and_written() -> None:
 
 
 def test_imbalance_slows_experts() -> None:
-    even, skewed = (TransformerModel("moe", 4, TINY._replace(moe=Moe(8, 2, 1024, imbalance=x))) for x in (1.0, 1.5))
+    even, skewed = (
+        TransformerModel("moe", 4, TINY._replace(moe=Moe(8, 2, 1024, imbalance=x)))
+        for x in (1.0, 1.5)
+    )
     a, b = (layer_times(tiny(model=model), experts=True) for model in (even, skewed))
     assert 1.3 < b.experts.forward_s / a.experts.forward_s < 1.5, "fuller tiles make up for a part"
     assert b.gemms == a.gemms
 
 
 def test_given_times() -> None:
-    job = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
-                    "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}})  # fmt: skip
+    job = load_job(
+        {
+            "model": {"parameters": 7.0e9, "layers": 32},
+            "sequence": 1,
+            "batch": {"global": 16},
+            "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"},
+        }
+    )
     run = job.setup(8)
     (stage,) = pipeline_stages(run)
-    assert stage_times(run, stage).all == pytest.approx(Times(32 * 7e-3, 32 * 15e-3, 0, 32 * 7.5e-3))
+    assert stage_times(run, stage).all == pytest.approx(
+        Times(32 * 7e-3, 32 * 15e-3, 0, 32 * 7.5e-3)
+    )
     assert isinstance(stage_times(run, stage).dense, LayerTimes)
-    whole = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
-                      "compute": {"forward": "1s", "backward": "2s"}}).setup(8)  # fmt: skip
+    whole = load_job(
+        {
+            "model": {"parameters": 7.0e9, "layers": 32},
+            "sequence": 1,
+            "batch": {"global": 16},
+            "compute": {"forward": "1s", "backward": "2s"},
+        }
+    ).setup(8)
     assert whole.micro_batches == 2
     assert stage_times(whole, stage).all.total_s == pytest.approx(1.5)
 

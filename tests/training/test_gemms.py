@@ -20,27 +20,45 @@ ALONE = {"a100-80gb": 0.8, "h100": 0.88, "b200": 0.52}
 
 
 def machine(device: str = "h100", share: float = 0.0, **changed: Any) -> Roofline:
-    accelerator, stack = accelerator_of(read_device(device, Path()), device), stack_of(read_stack("megatron", Path()), "megatron")
+    accelerator, stack = (
+        accelerator_of(read_device(device, Path()), device),
+        stack_of(read_stack("megatron", Path()), "megatron"),
+    )
     if share:
         stack = stack._replace(gemm=(("bf16", ((accelerator.generation, share),)),))
     return Roofline(accelerator, stack._replace(**changed), "bf16")
 
 
 def published() -> list[tuple[str, Gemm, float]]:
-    """SimuMax, configs/system/a100_pcie.json and b200_bf16_ceperm.json (github.com/MooreThreads/SimuMax); XLA's
-    matmul_interpolator_data.h, sm_90 (github.com/tensorflow/tensorflow)."""
-    with (Path(__file__).parents[1] / "data" / "gemms.csv").open(newline="", encoding="utf-8") as file:
+    """SimuMax, configs/system/a100_pcie.json and b200_bf16_ceperm.json
+    (github.com/MooreThreads/SimuMax); XLA's matmul_interpolator_data.h, sm_90
+    (github.com/tensorflow/tensorflow)."""
+    with (Path(__file__).parents[1] / "data" / "gemms.csv").open(
+        newline="", encoding="utf-8"
+    ) as file:
         return [
-            (row["device"], Gemm(int(row["m"]), int(row["n"]), int(row["k"]), int(row["batch"]), summed=row["summed"] == "1"),
-             float(row["us"]) * 1e-6)
+            (
+                row["device"],
+                Gemm(
+                    int(row["m"]),
+                    int(row["n"]),
+                    int(row["k"]),
+                    int(row["batch"]),
+                    summed=row["summed"] == "1",
+                ),
+                float(row["us"]) * 1e-6,
+            )
             for row in csv.DictReader(file)
-        ]  # fmt: skip
+        ]
 
 
 def off(device: str, **changed: Any) -> float:
     """Mean error over the GEMMs of a device."""
-    found = [abs(log(gemm_s(gemm, machine(device, ALONE[device], **changed)) / real))
-             for on, gemm, real in published() if on == device]  # fmt: skip
+    found = [
+        abs(log(gemm_s(gemm, machine(device, ALONE[device], **changed)) / real))
+        for on, gemm, real in published()
+        if on == device
+    ]
     return mean(found)
 
 
@@ -57,23 +75,29 @@ def test_a_gemm_that_fills_the_device_reaches_the_share() -> None:
 
 
 def test_half_where_the_stack_says() -> None:
-    """Tiles of 128 x 256: 132 multiprocessors have 0.15 of one each, at K = 150 half of that again."""
+    """Tiles of 128 x 256: 132 multiprocessors have 0.15 of one each, at K = 150 half of that
+    again."""
     tiles = Gemm(128, 256 * 132 * 0.15, 1e6)
     rate = tiles.flops / (gemm_s(tiles, machine(memory_gemm=1e9)) - 4e-6)
     assert rate == pytest.approx(0.66 / 2 * 989.4e12, rel=0.001)
     short = Gemm(65536, 65536, 150)
-    assert short.flops / (gemm_s(short, machine(memory_gemm=1e9)) - 4e-6) == pytest.approx(0.66 / 2 * 989.4e12, rel=0.001)
+    assert short.flops / (gemm_s(short, machine(memory_gemm=1e9)) - 4e-6) == pytest.approx(
+        0.66 / 2 * 989.4e12, rel=0.001
+    )
 
 
 def test_a_device_without_multiprocessors_is_filled_by_any_shape() -> None:
     jax = stack_of(read_stack("jax", Path()), "jax")._replace(half=0.0)
     tpu = Roofline(accelerator_of(read_device("tpu-v5p", Path()), "tpu-v5p"), jax, "bf16")
     one, many = Gemm(512, 512, 8192), Gemm(512, 512, 8192, copies=64)
-    assert 64 * (gemm_s(one, tpu) - jax.launch_s("bf16")) == pytest.approx(gemm_s(many, tpu) - jax.launch_s("bf16"))
+    assert 64 * (gemm_s(one, tpu) - jax.launch_s("bf16")) == pytest.approx(
+        gemm_s(many, tpu) - jax.launch_s("bf16")
+    )
 
 
 def test_few_heads_leave_multiprocessors_idle() -> None:
-    """SimuMax, B200, 4096 tokens, head dimension 128: 8 heads reach 0.43 of the rate of 64 forward, 0.83 backward."""
+    """SimuMax, B200, 4096 tokens, head dimension 128: 8 heads reach 0.43 of the rate of 64 forward,
+    0.83 backward."""
     flops = 4.0 * 4096 * 2048 * 128
     b200 = machine("b200", launch=(("bf16", 0.0),))
     few, many = (core_s(heads * flops, heads * 4096 / 128, b200) for heads in (8, 64))
@@ -92,4 +116,6 @@ def test_more_rows_never_take_less(m: int, n: int, k: int, device: str) -> None:
 def test_a_stack_without_shape_terms_is_a_roofline() -> None:
     stack: Stack = machine().stack._replace(half=0.0, half_wave=0.0, launch=(("bf16", 0.0),))
     gemm = Gemm(1024, 1024, 1024)
-    assert gemm_s(gemm, machine()._replace(stack=stack)) == pytest.approx(gemm.flops / (0.66 * 989.4e12))
+    assert gemm_s(gemm, machine()._replace(stack=stack)) == pytest.approx(
+        gemm.flops / (0.66 * 989.4e12)
+    )

@@ -1,4 +1,5 @@
-"""Steps a day where ranks fail: Daly's interval against the best of all, and a run that draws its failures."""
+"""Steps a day where ranks fail: Daly's interval against the best of all, and a run that draws its
+failures."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from colltool.training.goodput import best_interval, useful_share
 def test_the_best_interval_is_the_best(write_s: float, mtbf_s: float, restart_s: float) -> None:
     """Of a thousand intervals none does more than half a percent better."""
     best = useful_share(best_interval(write_s, mtbf_s), write_s, mtbf_s, restart_s)
-    tried = (useful_share(mtbf_s * 10 ** (step / 250 - 3), write_s, mtbf_s, restart_s) for step in range(1000))
+    tried = (
+        useful_share(mtbf_s * 10 ** (step / 250 - 3), write_s, mtbf_s, restart_s)
+        for step in range(1000)
+    )
     assert best >= 0.995 * max(tried)
 
 
@@ -28,7 +32,8 @@ def test_young_where_a_checkpoint_is_short() -> None:
 
 
 def test_a_run_with_drawn_failures() -> None:
-    """Failures at random instants, also while it writes and restarts: the share of Daly's equation 20."""
+    """Failures at random instants, also while it writes and restarts: the share of Daly's equation
+    20."""
     interval, write, mtbf, restart = 3000.0, 200.0, 20000.0, 600.0
     drawn, useful, passed = random.Random(7), 0.0, 0.0
     for _ in range(40_000):
@@ -52,7 +57,9 @@ def test_a_plan_says_steps_a_day() -> None:
     assert told.write_s == pytest.approx(told.checkpoint_bytes / 10e9)
     assert told.steps_per_day == pytest.approx(told.share * 86400 / found.step_s)
     assert told.best_steps_per_day == told.steps_per_day
-    often = colltool.plan(job, two_tiers(), 64, mtbf="50000h", storage="10GB/s", checkpoint="1min", restart="2h").goodput
+    often = colltool.plan(
+        job, two_tiers(), 64, mtbf="50000h", storage="10GB/s", checkpoint="1min", restart="2h"
+    ).goodput
     assert often is not None
     assert often.interval_s == 60
     assert often.steps_per_day < often.best_steps_per_day < told.steps_per_day

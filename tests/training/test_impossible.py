@@ -1,4 +1,5 @@
-"""Jobs that cannot be, or that send nothing: refused with what to type, never a traceback and never a wrong figure."""
+"""Jobs that cannot be, or that send nothing: refused with what to type, never a traceback and never
+a wrong figure."""
 
 from __future__ import annotations
 
@@ -14,8 +15,14 @@ from colltool.training import search_space as candidates
 ONE_CALL = {"primitive": "ar", "group": "all", "size": "1MB", "time": "1ms", "count": 3}
 TINY = {"parameters": 1.0, "layers": 1}
 FAST = {"forward": "1ms", "backward": "2ms"}
-MANY = {"layers": 720, "hidden": 80640, "heads": 5040, "ffn": 322560, "vocab": 32000,
-        "moe": {"experts": 720, "top_k": 2, "ffn": 5040}}  # fmt: skip
+MANY = {
+    "layers": 720,
+    "hidden": 80640,
+    "heads": 5040,
+    "ffn": 322560,
+    "vocab": 32000,
+    "moe": {"experts": 720, "top_k": 2, "ffn": 5040},
+}
 
 
 def alone(**keys: Any) -> dict[str, Any]:
@@ -24,13 +31,21 @@ def alone(**keys: Any) -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "faster than the device": (alone(slower=0.01), "of the peak of h100 in bf16: more than it can compute", "check slower"),
+    "faster than the device": (
+        alone(slower=0.01),
+        "of the peak of h100 in bf16: more than it can compute",
+        "check slower",
+    ),
     "times of one micro-batch": (
         alone(compute=FAST),
         "more than it can compute",
         "check compute: forward and backward are of a whole",
     ),
-    "a measured step too short": (alone(measured={"step": "3s"}), "more than it can compute", "check the measured time"),
+    "a measured step too short": (
+        alone(measured={"step": "3s"}),
+        "more than it can compute",
+        "check the measured time",
+    ),
     "experts cut where there are none": (
         dense(layout={"tp": 2, "sp": True, "etp": 8}, shard={"mode": "fsdp"}),
         "etp 8, and the model has no experts",
@@ -41,14 +56,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "has no shape: the compute of a layer is unknown",
         "compute: ",
     ),
-    "experts without a shape": (dense(model=TINY, layout={"etp": 8}, compute=FAST), "etp 8, and the model has no experts", "etp"),
-    "a collective that takes no time": ({"calls": [ONE_CALL | {"time": "0s"}]}, "a collective that takes 0 s", "leave time out"),
+    "experts without a shape": (
+        dense(model=TINY, layout={"etp": 8}, compute=FAST),
+        "etp 8, and the model has no experts",
+        "etp",
+    ),
+    "a collective that takes no time": (
+        {"calls": [ONE_CALL | {"time": "0s"}]},
+        "a collective that takes 0 s",
+        "leave time out",
+    ),
     "nothing to compress": (
         {"calls": [ONE_CALL], "compression": {"scheme": "topk", "keep": 0.01}},
         "compression is on dp, and no collective of the job is of it",
         "no compression",
     ),
-    "hardly anything kept": (dense(compression={"scheme": "topk", "keep": 1e-300}), "expected a share from 1e-6 to 1", ""),
+    "hardly anything kept": (
+        dense(compression={"scheme": "topk", "keep": 1e-300}),
+        "expected a share from 1e-6 to 1",
+        "",
+    ),
 }
 
 
@@ -68,7 +95,12 @@ def test_a_search_refuses_it_too() -> None:
 
 
 def test_what_rounds_to_no_byte_is_not_sent() -> None:
-    job = dense(model=TINY, layout={}, shard={"mode": "hsdp", "group": 8}, compute={"forward": "1s", "backward": "1s"})
+    job = dense(
+        model=TINY,
+        layout={},
+        shard={"mode": "hsdp", "group": 8},
+        compute={"forward": "1s", "backward": "1s"},
+    )
     found = colltool.plan(job, two_tiers(), 64)
     assert all(one.sent.call.bytes > 0.5 and one.sent.each_s > 0 for one in found.collectives)
 
@@ -82,7 +114,9 @@ def test_a_job_has_ranks(ranks: int) -> None:
         lambda: colltool.load_job("llama3-70b").setup(ranks),
     )
     for ask in asked:
-        with pytest.raises(ColltoolError, match=f"a job on {ranks} ranks|expected at least 1, got {ranks}"):
+        with pytest.raises(
+            ColltoolError, match=f"a job on {ranks} ranks|expected at least 1, got {ranks}"
+        ):
             ask()
 
 
@@ -93,7 +127,9 @@ def test_who_watches_is_a_function() -> None:
 
 def test_a_search_has_a_bound_and_says_what_to_keep() -> None:
     job = dense(model=MANY, sequence=1048576, batch={"global": 720720, "micro": 1})
-    with pytest.raises(ColltoolError, match="more than 20,000 combinations of sizes fill 720 ranks") as caught:
+    with pytest.raises(
+        ColltoolError, match="more than 20,000 combinations of sizes fill 720 ranks"
+    ) as caught:
         colltool.search_layouts(job, two_tiers(90), 720)
     assert "--keep" in caught.value.spelled("shell")
 
@@ -101,7 +137,9 @@ def test_a_search_has_a_bound_and_says_what_to_keep() -> None:
 def test_a_search_tells_how_far_it_is_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     keep = {"tp": 8, "pp": 1, "micro": 1}
-    colltool.search_layouts(dense(), two_tiers(), 64, keep, top=1, watch=lambda done, of: told.append((done, of)))
+    colltool.search_layouts(
+        dense(), two_tiers(), 64, keep, top=1, watch=lambda done, of: told.append((done, of))
+    )
     assert [done for done, _ in told] == list(range(told[0][1]))
     monkeypatch.setattr(candidates, "MOST_SIZES", len(told) - 1)
     with pytest.raises(ColltoolError, match="combinations of sizes"):

@@ -1,4 +1,5 @@
-"""Memory: the published counts of Korthikanti 2022, states of each kind of sharding, what binds and what helps."""
+"""Memory: the published counts of Korthikanti 2022, states of each kind of sharding, what binds and
+what helps."""
 
 from __future__ import annotations
 
@@ -24,12 +25,27 @@ from colltool.training.operations import even
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
-GPT = {"layers": 48, "hidden": H, "heads": A, "ffn": 4 * H, "gated": False, "vocab": V, "bias": True}  # 22B of the paper
+# 22B of the paper
+GPT = {
+    "layers": 48,
+    "hidden": H,
+    "heads": A,
+    "ffn": 4 * H,
+    "gated": False,
+    "vocab": V,
+    "bias": True,
+}
 
 
 def setup(ranks: int = 8, **keys: Any) -> ParallelConfig:
-    content = {"model": GPT, "sequence": S, "batch": {"global": 32, "micro": B}, "layout": {"tp": 8}, "device": "a100-80gb",
-               "stack": "megatron-2021"} | keys  # fmt: skip
+    content = {
+        "model": GPT,
+        "sequence": S,
+        "batch": {"global": 32, "micro": B},
+        "layout": {"tp": 8},
+        "device": "a100-80gb",
+        "stack": "megatron-2021",
+    } | keys
     return load_job(content).setup(ranks)
 
 
@@ -74,7 +90,8 @@ def test_context_parallelism_divides_them() -> None:
 
 
 def test_a_gate_grouped_queries_and_no_dropout() -> None:
-    """Llama 3 70B, tp 8 with sp: 8 outside; q and the output 4, k and v 0.5, three matrices of 3.5 h twice 21."""
+    """Llama 3 70B, tp 8 with sp: 8 outside; q and the output 4, k and v 0.5, three matrices of 3.5
+    h twice 21."""
     run = load_job("llama3-70b").setup(512)
     found = layer_activations(run, shape(run), experts=False)[0]
     assert found == pytest.approx(8192 * 8192 / 8 * (8 + 4 + 0.5 + 21))
@@ -92,7 +109,8 @@ def test_experts_keep_their_tokens() -> None:
 def test_latent_attention_keeps_its_bottlenecks() -> None:
     run = load_job("deepseek-v3", ["recompute=none"]).setup(2048)
     attention = 2 * (1536 + 512 + 64 + 128 * (2 * 192 + 2 * 128))
-    quantized = 128 * 128  # Transformer Engine keeps the inputs of GEMMs in fp8: attention's output once more
+    # Transformer Engine keeps the inputs of GEMMs in fp8: attention's output once more
+    quantized = 128 * 128
     expected = 4096 * (7168 * 2 * (2 + 1) + attention + quantized + (2 * 2 + 1) * 18432)
     assert layer_activations(run, shape(run), experts=False)[0] == pytest.approx(expected)
 
@@ -147,20 +165,25 @@ def test_fsdp_keeps_two_gathered_layers() -> None:
 
 
 def test_what_is_gathered_once_a_step_sums_its_gradients_whole() -> None:
-    """FSDP under a pipeline does not scatter before the last micro-batch: weights and gradients of the stage stand whole."""
+    """FSDP under a pipeline does not scatter before the last micro-batch: weights and gradients of
+    the stage stand whole."""
     run = setup(16, layout={"pp": 2}, shard={"mode": "fsdp", "grad_bytes": 2})
     held = 24 * (12 * H * H + 13 * H) + V * H
     assert part(memory(run), "gathered layers") == held * (2 + 2)
 
 
 def test_a_loss_that_copies_its_logits() -> None:
-    plain, eager = (setup(8, layout={}, batch={"global": 32, "micro": B}, stack=stack) for stack in ("megatron", "fsdp"))
+    plain, eager = (
+        setup(8, layout={}, batch={"global": 32, "micro": B}, stack=stack)
+        for stack in ("megatron", "fsdp")
+    )
     assert loss_bytes(plain, shape(plain)) == S * B * V * (2 + 4)
     assert loss_bytes(eager, shape(eager)) == S * B * V * (2 + 8)
 
 
 def test_the_worst_stage_by_hand() -> None:
-    """GPT-3 175B, tp 8, pp 8, everything recomputed: stage 0 of 12 layers and the embedding, 8 micro-batches kept."""
+    """GPT-3 175B, tp 8, pp 8, everything recomputed: stage 0 of 12 layers and the embedding, 8
+    micro-batches kept."""
     kept = memory(load_job("gpt3-175b").setup(512))
     h, s, t = 12288, 2048, 8
     held = 12 * ((12 * h * h + 7 * h) / t + 6 * h) + 50257 * h / t + 2048 * h
@@ -175,7 +198,8 @@ def test_the_worst_stage_by_hand() -> None:
 
 
 def test_a_published_run_fits_and_without_recomputation_does_not() -> None:
-    """Korthikanti 2022: the 175B model on 64 A100 of 80 GB needs selective recomputation and sequence parallelism."""
+    """Korthikanti 2022: the 175B model on 64 A100 of 80 GB needs selective recomputation and
+    sequence parallelism."""
     layout = {"tp": 8, "pp": 8, "virtual": 3}
     big = {"model": "gpt3-175b", "batch": {"global": 64, "micro": 1}}
     with_both = setup(64, layout=layout | {"sp": True}, recompute="selective", **big)
@@ -190,21 +214,45 @@ def smallest_change(run: ParallelConfig) -> Cure | None:
 
 
 def test_the_smallest_change_that_fits() -> None:
-    run = setup(64, model="gpt3-175b", batch={"global": 64, "micro": 1}, layout={"tp": 8, "pp": 8, "virtual": 3})
+    run = setup(
+        64,
+        model="gpt3-175b",
+        batch={"global": 64, "micro": 1},
+        layout={"tp": 8, "pp": 8, "virtual": 3},
+    )
     found = smallest_change(run)
     assert found is not None
     assert found[0] == {"layout.sp": True, "recompute": "selective"}, "what the paper does"
     assert found[1].fits
-    replicated = setup(16, model="gpt3-175b", batch={"global": 16, "micro": 1}, layout={"tp": 8}, recompute="full")
+    replicated = setup(
+        16, model="gpt3-175b", batch={"global": 16, "micro": 1}, layout={"tp": 8}, recompute="full"
+    )
     change = smallest_change(replicated)
     assert change is None or change[1].fits
-    assert smallest_change(setup(64, model="gpt3-175b", batch={"global": 64, "micro": 1}, recompute="selective",
-                                 layout={"tp": 8, "sp": True, "pp": 8})) is None  # fmt: skip
+    assert (
+        smallest_change(
+            setup(
+                64,
+                model="gpt3-175b",
+                batch={"global": 64, "micro": 1},
+                recompute="selective",
+                layout={"tp": 8, "sp": True, "pp": 8},
+            )
+        )
+        is None
+    )
 
 
 def test_a_replica_that_does_not_fit_is_sharded_first() -> None:
-    run = load_job({"model": "llama3-8b", "sequence": 2048, "batch": {"global": 64, "micro": 1}, "device": "h100",
-                    "stack": "megatron"}).setup(64)  # fmt: skip
+    run = load_job(
+        {
+            "model": "llama3-8b",
+            "sequence": 2048,
+            "batch": {"global": 64, "micro": 1},
+            "device": "h100",
+            "stack": "megatron",
+        }
+    ).setup(64)
     assert not memory(run).fits
     found = smallest_change(run)
     assert found is not None
@@ -221,14 +269,22 @@ def test_the_change_is_what_set_takes() -> None:
 
 
 def test_dualpipe_keeps_both_ends_of_the_model() -> None:
-    both, one = (load_job("deepseek-v3", [f"schedule={how}"]).setup(2048) for how in ("dualpipe", "1f1b"))
+    both, one = (
+        load_job("deepseek-v3", [f"schedule={how}"]).setup(2048) for how in ("dualpipe", "1f1b")
+    )
     assert part(memory(both), "weights") == 2 * part(memory(one), "weights")
     assert part(memory(both), "optimizer") == part(memory(one), "optimizer")
 
 
 def test_without_a_device_nothing_says_whether_it_fits() -> None:
-    run = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 8},
-                    "compute": {"forward": "1s", "backward": "2s"}}).setup(8)  # fmt: skip
+    run = load_job(
+        {
+            "model": {"parameters": 7.0e9, "layers": 32},
+            "sequence": 1,
+            "batch": {"global": 8},
+            "compute": {"forward": "1s", "backward": "2s"},
+        }
+    ).setup(8)
     kept = memory(run)
     assert kept.fits is None
     assert kept.capacity_bytes is None

@@ -14,7 +14,16 @@ from colltool.training.files import DeviceFile, ModelFile, StackFile
 from colltool.training.files.presets import preset_names, read_device, read_model, read_stack
 from colltool.training.model import accelerator_of, stack_of
 
-WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source", "assumed"}
+WITHOUT_NUMBERS = {
+    "schema_",
+    "name",
+    "description",
+    "date",
+    "generation",
+    "notes",
+    "source",
+    "assumed",
+}
 
 
 def sourced(file: BaseModel) -> None:
@@ -28,7 +37,9 @@ def sourced(file: BaseModel) -> None:
 
 
 def test_what_is_shipped() -> None:
-    assert {"a100-80gb", "b200", "gb300", "h100", "h200", "mi300x", "tpu-v5p"} <= set(preset_names("devices"))
+    assert {"a100-80gb", "b200", "gb300", "h100", "h200", "mi300x", "tpu-v5p"} <= set(
+        preset_names("devices")
+    )
     assert {"fsdp", "jax", "megatron", "megatron-2021"} <= set(preset_names("stacks"))
     assert {"deepseek-v3", "gpt3-175b", "llama3-70b", "mixtral-8x7b"} <= set(preset_names("jobs"))
 

@@ -1,4 +1,5 @@
-"""The step of a job on a fabric: the documents' worked numbers, what must add up, and what must not help or hurt."""
+"""The step of a job on a fabric: the documents' worked numbers, what must add up, and what must not
+help or hurt."""
 
 from __future__ import annotations
 
@@ -19,16 +20,23 @@ RING = star(8, "10us", "100GB/s", algorithms={"all_reduce": ["ring"]})
 
 
 def test_a_thousand_tensors_one_by_one_and_in_buckets() -> None:
-    """P2: 1000 calls of 1 MB 157.5 ms, 40 of 25 MB 23.1 ms: K pays the alpha part K times, bytes once."""
+    """P2: 1000 calls of 1 MB 157.5 ms, 40 of 25 MB 23.1 ms: K pays the alpha part K times, bytes
+    once."""
     each = [
-        colltool.plan({"layout": {"dp": 8}, "calls": [{"primitive": "ar", "group": "dp", "size": size, "count": count}]}, RING)
+        colltool.plan(
+            {
+                "layout": {"dp": 8},
+                "calls": [{"primitive": "ar", "group": "dp", "size": size, "count": count}],
+            },
+            RING,
+        )
         for size, count in (("1MB", 1000), ("25MB", 40))
     ]
     assert [one.step_s for one in each] == pytest.approx([157.5e-3, 23.1e-3])
     assert each[0].step_s / each[1].step_s == pytest.approx(6.8, rel=RTOL)
-    assert [one.collectives[0].sent.cost.latency_s * one.collectives[0].sent.call.calls for one in each] == pytest.approx(
-        [140e-3, 5.6e-3]
-    )
+    assert [
+        one.collectives[0].sent.cost.latency_s * one.collectives[0].sent.call.calls for one in each
+    ] == pytest.approx([140e-3, 5.6e-3])
     assert each[0].wires[0].busy_s == pytest.approx(17.5e-3)
     for one in each:
         adds_up(one)
@@ -43,41 +51,68 @@ def test_messages_fused() -> None:
     """P2: 100 messages of 4 KB 208 us, one of 400 KB 10 us."""
     pair = star(2, "2us", "50GB/s")
     steps = [
-        colltool.plan({"calls": [{"primitive": "p2p", "group": "all", "size": size, "count": count}],
-                       "layout": {"pp": 2}}, pair, 2).step_s
+        colltool.plan(
+            {
+                "calls": [{"primitive": "p2p", "group": "all", "size": size, "count": count}],
+                "layout": {"pp": 2},
+            },
+            pair,
+            2,
+        ).step_s
         for size, count in (("4KB", 100), ("400KB", 1))
-    ]  # fmt: skip
+    ]
     assert steps == pytest.approx([208e-6, 10e-6])
 
 
 def test_dispatch_and_combine() -> None:
     """P2, P5: 7 messages in turn each way, 57.7 us a call."""
     eight = star(8, "3us", "50GB/s", algorithms={"all_to_all": ["pairwise"]})
-    found = colltool.plan({"layout": {"dp": 8}, "calls": [{"primitive": "a2a", "size": 2097152, "count": 2}]}, eight)
+    found = colltool.plan(
+        {"layout": {"dp": 8}, "calls": [{"primitive": "a2a", "size": 2097152, "count": 2}]}, eight
+    )
     assert found.step_s == pytest.approx(2 * 57.7e-6, rel=1e-3)
 
 
-@pytest.mark.parametrize(("compute", "latency", "o", "step", "exposed"), [(500, 100, 50, 600, 100), (100, 50, 30, 160, 60)])
-def test_overheads_of_logp(compute: float, latency: float, o: float, step: float, exposed: float) -> None:
-    """P7: T = 2 o + max(T_c, L): 600 us of 500, 100 and 50; the self-check's second case by the same equation."""
+@pytest.mark.parametrize(
+    ("compute", "latency", "o", "step", "exposed"),
+    [(500, 100, 50, 600, 100), (100, 50, 30, 160, 60)],
+)
+def test_overheads_of_logp(
+    compute: float, latency: float, o: float, step: float, exposed: float
+) -> None:
+    """P7: T = 2 o + max(T_c, L): 600 us of 500, 100 and 50; the self-check's second case by the
+    same equation."""
     job = {
-        "layout": {"pp": 2}, "compute": {"forward": "0us", "backward": f"{compute}us"}, "overlap": {"overhead": f"{o}us"},
+        "layout": {"pp": 2},
+        "compute": {"forward": "0us", "backward": f"{compute}us"},
+        "overlap": {"overhead": f"{o}us"},
         "calls": [{"primitive": "p2p", "group": "pp", "size": "1MB", "time": f"{latency}us"}],
-    }  # fmt: skip
+    }
     found = colltool.plan(job, star(2, "2us", "50GB/s"), 2)
     assert found.step_s == pytest.approx(step * 1e-6)
     assert part(found, "pp").exposed_s == pytest.approx(exposed * 1e-6)
-    assert part(found, "pp").hidden_s == pytest.approx(min(latency, compute) * 1e-6)  # the overheads are beside the message
+    # the overheads are beside the message
+    assert part(found, "pp").hidden_s == pytest.approx(min(latency, compute) * 1e-6)
     adds_up(found)
 
 
 @pytest.mark.parametrize("collective", [26.4, 25.0])
 def test_layers_behind_each_other(collective: float) -> None:
-    """P8: 32 layers of 15 ms with a collective of 26.4 ms each 859.8 ms, one after the other 1324.8; exposed 11.4 a layer."""
+    """P8: 32 layers of 15 ms with a collective of 26.4 ms each 859.8 ms, one after the other
+    1324.8; exposed 11.4 a layer."""
     job = {
-        "layout": {"dp": 8}, "compute": {"forward": "0us", "backward": "480ms"},
-        "calls": [{"primitive": "ar", "group": "dp", "size": "880MB", "count": 32, "time": f"{collective}ms"}],
-    }  # fmt: skip
+        "layout": {"dp": 8},
+        "compute": {"forward": "0us", "backward": "480ms"},
+        "calls": [
+            {
+                "primitive": "ar",
+                "group": "dp",
+                "size": "880MB",
+                "count": 32,
+                "time": f"{collective}ms",
+            }
+        ],
+    }
     behind = colltool.plan(job, RING)
     after = colltool.plan(job | {"overlap": {"dp": False}}, RING)
     assert after.step_s == pytest.approx(480e-3 + 32 * collective * 1e-3)
@@ -90,10 +125,14 @@ def test_layers_behind_each_other(collective: float) -> None:
 def test_seventy_billion_on_one_node() -> None:
     """Share of communication: an all-reduce of 140 GB takes 0.5445 s beside 2.1 s of compute."""
     job = {
-        "model": {"parameters": 70e9, "layers": 80}, "sequence": 1, "batch": {"global": 8}, "layout": {"dp": 8},
-        "compute": {"forward": "0.7s", "backward": "1.4s"}, "overlap": {"dp": False},
+        "model": {"parameters": 70e9, "layers": 80},
+        "sequence": 1,
+        "batch": {"global": 8},
+        "layout": {"dp": 8},
+        "compute": {"forward": "0.7s", "backward": "1.4s"},
+        "overlap": {"dp": False},
         "shard": {"mode": "ddp", "grad_bytes": 2, "bucket": "1TB"},
-    }  # fmt: skip
+    }
     found = colltool.plan(job, star(8, "1.5us", "450GB/s", algorithms={"all_reduce": ["ring"]}))
     assert part(found, "dp").exposed_s == pytest.approx(0.5445, rel=1e-3)
     assert part(found, "dp").exposed_s / 2.1 == pytest.approx(0.259, rel=RTOL)
@@ -101,12 +140,26 @@ def test_seventy_billion_on_one_node() -> None:
 
 
 def test_a_step_by_hand() -> None:
-    """Two layers, TP 8 without SP, no pipeline: 8 all-reduces of a micro-batch, priced as the command price prices them."""
-    job = colltool.load_job({
-        "model": {"layers": 2, "hidden": 4096, "heads": 32, "ffn": 16384, "vocab": 32000, "tied": True}, "sequence": 1024,
-        "batch": {"global": 4}, "layout": {"tp": 8, "dp": 1}, "device": "h100", "stack": "megatron",
-        "overlap": {"tp": False},
-    })  # fmt: skip
+    """Two layers, TP 8 without SP, no pipeline: 8 all-reduces of a micro-batch, priced as the
+    command price prices them."""
+    job = colltool.load_job(
+        {
+            "model": {
+                "layers": 2,
+                "hidden": 4096,
+                "heads": 32,
+                "ffn": 16384,
+                "vocab": 32000,
+                "tied": True,
+            },
+            "sequence": 1024,
+            "batch": {"global": 4},
+            "layout": {"tp": 8, "dp": 1},
+            "device": "h100",
+            "stack": "megatron",
+            "overlap": {"tp": False},
+        }
+    )
     fabric = colltool.load_fabric(star(8, "1us", "400GB/s"))
     found = colltool.plan(job, fabric)
     each = colltool.price(fabric, "ar", size=1024 * 4096 * 2).best.total_s
@@ -115,7 +168,9 @@ def test_a_step_by_hand() -> None:
     adds_up(found)
 
 
-@pytest.mark.parametrize("schedule", [name for name, row in SCHEDULES.items() if not row.interleaved])
+@pytest.mark.parametrize(
+    "schedule", [name for name, row in SCHEDULES.items() if not row.interleaved]
+)
 def test_every_schedule_adds_up(schedule: str) -> None:
     adds_up(colltool.plan(dense(schedule=schedule), two_tiers(), 64))
 
@@ -129,33 +184,68 @@ def test_every_sharding_adds_up(mode: str) -> None:
 
 
 def test_a_mixture_of_experts_adds_up() -> None:
-    job = {"model": "mixtral-8x7b", "sequence": 4096, "batch": {"global": 512}, "layout": {"ep": 8, "pp": 2}, "device": "h100",
-           "stack": "megatron", "shard": {"mode": "zero1"}}  # fmt: skip
+    job = {
+        "model": "mixtral-8x7b",
+        "sequence": 4096,
+        "batch": {"global": 512},
+        "layout": {"ep": 8, "pp": 2},
+        "device": "h100",
+        "stack": "megatron",
+        "shard": {"mode": "zero1"},
+    }
     plain = colltool.plan(job, two_tiers(), 64)
     adds_up(plain)
-    hot = job | {"model": {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 32000,
-                           "moe": {"experts": 8, "top_k": 2, "ffn": 14336, "imbalance": 2}}}  # fmt: skip
-    assert part(colltool.plan(hot, two_tiers(), 64), "ep").exposed_s > 1.8 * part(plain, "ep").exposed_s
+    hot = job | {
+        "model": {
+            "layers": 32,
+            "hidden": 4096,
+            "heads": 32,
+            "kv_heads": 8,
+            "ffn": 14336,
+            "vocab": 32000,
+            "moe": {"experts": 8, "top_k": 2, "ffn": 14336, "imbalance": 2},
+        }
+    }
+    assert (
+        part(colltool.plan(hot, two_tiers(), 64), "ep").exposed_s
+        > 1.8 * part(plain, "ep").exposed_s
+    )
     assert part(colltool.plan(job | {"overlap": {"ep": True}}, two_tiers(), 64), "ep").hidden_s > 0
 
 
 def test_experts_and_gradients_on_one_wire_add_up() -> None:
-    """What hides under the backward pass finds less of it free where experts' tokens hide there on the same wires."""
-    job = {"model": "mixtral-8x7b", "sequence": 2048, "batch": {"global": 256},
-           "layout": {"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}, "device": "h100", "stack": "megatron",
-           "shard": {"mode": "ddp"}}  # fmt: skip
+    """What hides under the backward pass finds less of it free where experts' tokens hide there on
+    the same wires."""
+    job = {
+        "model": "mixtral-8x7b",
+        "sequence": 2048,
+        "batch": {"global": 256},
+        "layout": {"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]},
+        "device": "h100",
+        "stack": "megatron",
+        "shard": {"mode": "ddp"},
+    }
     fabric = two_tiers(64, bandwidth="10GB/s")
     alone = colltool.plan(job, fabric, 128)
     both = colltool.plan(job | {"overlap": {"ep": True}}, fabric, 128)
-    exposed = [sum(one.exposed_s for one in found.parts if one.name in ("dp", "expert dp")) for found in (alone, both)]
+    exposed = [
+        sum(one.exposed_s for one in found.parts if one.name in ("dp", "expert dp"))
+        for found in (alone, both)
+    ]
     assert exposed[1] > 1.3 * exposed[0]
 
 
-def test_interleaved_stages_hide_gradients_under_as_many_micro_batches_as_there_are_stages() -> None:
-    """A chunk's gradients go out while p micro-batches pass the chunks before it; a stage of one chunk has one micro-batch."""
+def test_interleaved_stages_hide_gradients_under_as_many_micro_batches_as_there_are_stages() -> (
+    None
+):
+    """A chunk's gradients go out while p micro-batches pass the chunks before it; a stage of one
+    chunk has one micro-batch."""
     job = dense(layout={"pp": 4}, overlap={"sm_share": 0})
     plain, chunked = (
-        colltool.plan(job | {"layout": {"pp": 4, "virtual": virtual}}, two_tiers(8, bandwidth="5GB/s"), 64) for virtual in (1, 4)
+        colltool.plan(
+            job | {"layout": {"pp": 4, "virtual": virtual}}, two_tiers(8, bandwidth="5GB/s"), 64
+        )
+        for virtual in (1, 4)
     )
     assert part(chunked, "dp").exposed_s < part(plain, "dp").exposed_s
     assert part(chunked, "dp").hidden_s > 1.5 * part(plain, "dp").hidden_s
@@ -170,28 +260,55 @@ def test_what_runs_beside_compute_slows_it_as_the_stack_says() -> None:
 
 
 def test_tokens_cross_once_a_node_where_they_are_deduplicated() -> None:
-    """Top 4 of 16 experts on 16 ranks, 8 a node: 16 (1 - (15/16)^4) = 3.64 ranks a token, 2 (1 - (1/2)^4) = 1.875 nodes."""
-    model = {"layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024, "moe": {"experts": 16, "top_k": 4, "ffn": 512}}
-    job = {"model": model, "sequence": 4096, "batch": {"global": 64}, "device": "h100", "stack": "megatron"}
-    plain, once = (colltool.plan(job | {"layout": {"ep": 16, "deduplicate": dedup}}, two_tiers(), 64) for dedup in (False, True))
-    costs = [next(one.sent.cost for one in found.collectives if one.sent.call.dimension == "ep") for found in (plain, once)]
+    """Top 4 of 16 experts on 16 ranks, 8 a node: 16 (1 - (15/16)^4) = 3.64 ranks a token, 2 (1 -
+    (1/2)^4) = 1.875 nodes."""
+    model = {
+        "layers": 4,
+        "hidden": 1024,
+        "heads": 8,
+        "ffn": 4096,
+        "vocab": 1024,
+        "moe": {"experts": 16, "top_k": 4, "ffn": 512},
+    }
+    job = {
+        "model": model,
+        "sequence": 4096,
+        "batch": {"global": 64},
+        "device": "h100",
+        "stack": "megatron",
+    }
+    plain, once = (
+        colltool.plan(job | {"layout": {"ep": 16, "deduplicate": dedup}}, two_tiers(), 64)
+        for dedup in (False, True)
+    )
+    costs = [
+        next(one.sent.cost for one in found.collectives if one.sent.call.dimension == "ep")
+        for found in (plain, once)
+    ]
     assert costs[1].bandwidth_s / costs[0].bandwidth_s == pytest.approx(1.875 / 4, rel=1e-6)
 
 
 def test_the_worst_neighbours_set_the_price_of_a_border() -> None:
-    """Four stages of 4 ranks in nodes of 8: two borders stay inside a node, the one between the nodes is what counts."""
+    """Four stages of 4 ranks in nodes of 8: two borders stay inside a node, the one between the
+    nodes is what counts."""
     costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
     border = costs.of(P2P, RankGroup(((4, 4),)), 1e7)
     assert border.tiers == ("ib",)
-    assert border.each_s == pytest.approx(colltool.price(two_tiers(), "p2p", size=1e7, ranks=2, stride=8).best.total_s)
+    assert border.each_s == pytest.approx(
+        colltool.price(two_tiers(), "p2p", size=1e7, ranks=2, stride=8).best.total_s
+    )
     assert costs.of(P2P, RankGroup(((2, 4),)), 1e7).tiers == ("nvlink",)
 
 
 def test_strides_that_do_not_tile_the_fabric() -> None:
-    """Five stages of 3 nodes on 16: what is beyond the fifteenth changes nothing; on 15 they tile."""
+    """Five stages of 3 nodes on 16: what is beyond the fifteenth changes nothing; on 15 they
+    tile."""
     for size in (1e3, 1e8):
         uneven, even = (
-            CollectiveCostCache(colltool.load_fabric(two_tiers(nodes))).of(P2P, RankGroup(((5, 24),)), size) for nodes in (16, 15)
+            CollectiveCostCache(colltool.load_fabric(two_tiers(nodes))).of(
+                P2P, RankGroup(((5, 24),)), size
+            )
+            for nodes in (16, 15)
         )
         assert uneven.each_s == pytest.approx(even.each_s)
 
@@ -230,12 +347,20 @@ def test_a_change_is_what_setting_it_gives() -> None:
     fabric = colltool.load_fabric(two_tiers())
     found = colltool.plan(dense(recompute="full"), fabric, 64)
     faster = next(one for one in found.changes if one.change == "twice the bandwidth of nvlink")
-    again = colltool.plan(dense(recompute="full"), colltool.load_fabric(two_tiers(), [f"{k}={v}" for k, v in faster.set]), 64)
+    again = colltool.plan(
+        dense(recompute="full"),
+        colltool.load_fabric(two_tiers(), [f"{k}={v}" for k, v in faster.set]),
+        64,
+    )
     assert again.step_s == pytest.approx(faster.step_s)
     for one in found.changes:
         if one.where == "job":
-            job = colltool.load_job(dense(recompute="full"), [f"{key}={value}" for key, value in one.set])
-            assert colltool.plan(job, fabric, 64).step_s == pytest.approx(one.step_s, rel=1e-6), one.change
+            job = colltool.load_job(
+                dense(recompute="full"), [f"{key}={value}" for key, value in one.set]
+            )
+            assert colltool.plan(job, fabric, 64).step_s == pytest.approx(one.step_s, rel=1e-6), (
+                one.change
+            )
 
 
 @pytest.mark.usefixtures("datasheet")
@@ -244,7 +369,11 @@ def test_a_faster_tier_makes_its_protocols_faster() -> None:
     found = colltool.plan(job, "dgx-h100-measured", 16)
     faster = next(one for one in found.changes if one.change == "twice the bandwidth of nvlink")
     assert faster.set == (("nvlink.bandwidth", "900GB/s"),)  # which its protocols follow
-    again = colltool.plan(job, colltool.load_fabric("dgx-h100-measured", [f"{key}={value}" for key, value in faster.set]), 16)
+    again = colltool.plan(
+        job,
+        colltool.load_fabric("dgx-h100-measured", [f"{key}={value}" for key, value in faster.set]),
+        16,
+    )
     assert again.step_s == pytest.approx(faster.step_s)
 
 
@@ -257,8 +386,13 @@ def test_compression_divides_the_bandwidth_alone() -> None:
     """fp16 halves gradients of 4 bytes; its overhead comes on top."""
     job = dense(layout={"tp": 8, "sp": True}, shard={"mode": "ddp"}, overlap={"dp": False})
     plain = colltool.plan(job, two_tiers(), 64)
-    small = colltool.plan(job | {"compression": {"on": "dp", "scheme": "fp16", "overhead": "1ms"}}, two_tiers(), 64)
-    before, after = (next(one.sent for one in found.collectives if one.sent.call.dimension == "dp") for found in (plain, small))
+    small = colltool.plan(
+        job | {"compression": {"on": "dp", "scheme": "fp16", "overhead": "1ms"}}, two_tiers(), 64
+    )
+    before, after = (
+        next(one.sent for one in found.collectives if one.sent.call.dimension == "dp")
+        for found in (plain, small)
+    )
     assert after.each_s == pytest.approx(before.cost.latency_s + before.cost.bandwidth_s / 2 + 1e-3)
 
 
@@ -270,7 +404,10 @@ def test_the_library_picks() -> None:
 
 
 def test_overheads_cost_every_call() -> None:
-    plain, slow = (colltool.plan(dense(overlap={"overhead": o}), two_tiers(), 64).step_s for o in ("0us", "5us"))
+    plain, slow = (
+        colltool.plan(dense(overlap={"overhead": o}), two_tiers(), 64).step_s
+        for o in ("0us", "5us")
+    )
     assert slow > plain
 
 
@@ -288,20 +425,47 @@ def test_too_many_ranks() -> None:
 
 def test_a_group_that_does_not_sit_names_its_dimension() -> None:
     with pytest.raises(ColltoolError, match="tp 16"):
-        colltool.plan(dense(layout={"tp": 16, "sp": True}, batch={"global": 240}), star(24, "1us", "10GB/s") | {"tiers": [
-            {"name": "in", "topology": "star", "size": 6, "alpha": "1us", "bandwidth": "10GB/s"},
-            {"name": "out", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "10GB/s"}]}, 48)  # fmt: skip
+        colltool.plan(
+            dense(layout={"tp": 16, "sp": True}, batch={"global": 240}),
+            star(24, "1us", "10GB/s")
+            | {
+                "tiers": [
+                    {
+                        "name": "in",
+                        "topology": "star",
+                        "size": 6,
+                        "alpha": "1us",
+                        "bandwidth": "10GB/s",
+                    },
+                    {
+                        "name": "out",
+                        "topology": "star",
+                        "size": 8,
+                        "alpha": "1us",
+                        "bandwidth": "10GB/s",
+                    },
+                ]
+            },
+            48,
+        )
 
 
 @pytest.mark.parametrize("bandwidth", ["1GB/s", "100GB/s"])
 def test_layers_gathered_behind_their_neighbours_by_hand(bandwidth: str) -> None:
-    """4 layers of 10 and 20 ms: L max(0, t - 10) and the first gather forward, L max(0, 2 t - 20) and the last scatter back."""
+    """4 layers of 10 and 20 ms: L max(0, t - 10) and the first gather forward, L max(0, 2 t - 20)
+    and the last scatter back."""
     job = {
-        "model": {"parameters": 4e8, "layers": 4}, "sequence": 1, "batch": {"global": 16}, "layout": {"dp": 8},
-        "compute": {"forward_per_layer": "10ms", "backward_per_layer": "20ms"}, "shard": {"mode": "fsdp", "grad_bytes": 2},
-    }  # fmt: skip
+        "model": {"parameters": 4e8, "layers": 4},
+        "sequence": 1,
+        "batch": {"global": 16},
+        "layout": {"dp": 8},
+        "compute": {"forward_per_layer": "10ms", "backward_per_layer": "20ms"},
+        "shard": {"mode": "fsdp", "grad_bytes": 2},
+    }
     fabric = colltool.load_fabric(star(8, "1us", bandwidth))
-    gather, scatter = (colltool.price(fabric, primitive, size=2e8).best.total_s for primitive in ("ag", "rs"))
+    gather, scatter = (
+        colltool.price(fabric, primitive, size=2e8).best.total_s for primitive in ("ag", "rs")
+    )
     forward = 4 * max(0.0, gather - 10e-3) + min(gather, 10e-3)
     backward = 4 * max(0.0, gather + scatter - 20e-3) + min(scatter, 20e-3)
     found = colltool.plan(job, fabric)
@@ -316,14 +480,24 @@ def test_racks_of_72_are_used_as_64() -> None:
     found = colltool.plan(job, "nvl72", 64)
     adds_up(found)
     assert found.grounds[0].startswith("64 of the 72 ranks of each nvlink domain")
-    assert found.step_s == colltool.plan(job, colltool.load_fabric("nvl72", ["nvlink.size=64"]), 64).step_s
+    assert (
+        found.step_s
+        == colltool.plan(job, colltool.load_fabric("nvl72", ["nvlink.size=64"]), 64).step_s
+    )
 
 
 def test_replicas_of_hsdp_hide_as_fsdp_does() -> None:
-    """A call a layer behind the last backward pass, beside one call of all: what is exposed is the last and what exceeds it."""
+    """A call a layer behind the last backward pass, beside one call of all: what is exposed is the
+    last and what exceeds it."""
     job = dense(layout={}, batch={"global": 64, "micro": 1}, recompute="full")
-    hsdp = colltool.plan(job | {"shard": {"mode": "hsdp", "group": 8, "grad_bytes": 2}}, two_tiers(), 64)
-    summed = [one.sent for one in hsdp.collectives if one.sent.call.primitive is AR and one.sent.call.dimension == "dp"]
+    hsdp = colltool.plan(
+        job | {"shard": {"mode": "hsdp", "group": 8, "grad_bytes": 2}}, two_tiers(), 64
+    )
+    summed = [
+        one.sent
+        for one in hsdp.collectives
+        if one.sent.call.primitive is AR and one.sent.call.dimension == "dp"
+    ]
     total, backward = sum(one.total_s for one in summed), sum(one.exposed_s for one in summed)
     assert sum(one.call.calls for one in summed) == 33
     assert 0 < backward < total / 4, "32 layers and the ends; it was all of them"

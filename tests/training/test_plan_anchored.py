@@ -18,8 +18,12 @@ def test_the_step_is_the_measured_one_and_the_network_stays(measured: float) -> 
     assert found.anchor.before_s == plain.step_s
     assert found.measured_error == pytest.approx(plain.step_s / measured - 1)
     for name in ("compute", "optimizer"):
-        assert part(found, name).exposed_s == pytest.approx(found.anchor.factor * part(plain, name).exposed_s)
-    assert [one.sent.each_s for one in found.collectives if one.sent.call.dimension == "tp"] == pytest.approx(
+        assert part(found, name).exposed_s == pytest.approx(
+            found.anchor.factor * part(plain, name).exposed_s
+        )
+    assert [
+        one.sent.each_s for one in found.collectives if one.sent.call.dimension == "tp"
+    ] == pytest.approx(
         [one.sent.each_s for one in plain.collectives if one.sent.call.dimension == "tp"]
     )
     adds_up(found)
@@ -32,7 +36,9 @@ def test_the_factor_is_a_key_of_its_own() -> None:
     kept = colltool.plan(dense(slower=found.anchor.factor), two_tiers(), 64)
     assert kept.step_s == pytest.approx(2.5)
     assert kept.control_step_s == pytest.approx(found.control_step_s)
-    beside = colltool.plan(dense(slower=found.anchor.factor, measured={"step": "2s"}), two_tiers(), 64)
+    beside = colltool.plan(
+        dense(slower=found.anchor.factor, measured={"step": "2s"}), two_tiers(), 64
+    )
     assert beside.anchor is None
     assert beside.measured_error == pytest.approx(0.25)
 
@@ -41,7 +47,9 @@ def test_changes_are_those_of_the_anchored_step() -> None:
     job = dense(measured={"step": "2.5s"}, recompute="full")
     found = colltool.plan(job, two_tiers(), 64)
     for one in (one for one in found.changes if one.where == "job"):
-        again = colltool.plan(colltool.load_job(job, [f"{key}={value}" for key, value in one.set]), two_tiers(), 64)
+        again = colltool.plan(
+            colltool.load_job(job, [f"{key}={value}" for key, value in one.set]), two_tiers(), 64
+        )
         assert again.step_s == pytest.approx(one.step_s, rel=1e-6), one.change
         assert one.gain == pytest.approx(1 - one.step_s / 2.5)
 
@@ -60,7 +68,11 @@ def test_what_no_stack_is_off_by_is_said(measured: str, believable: bool) -> Non
 
 
 def test_given_times_are_no_stack_to_anchor() -> None:
-    job = {"layout": {"dp": 8}, "compute": {"forward": "1s", "backward": "2s"}, "measured": {"step": "4s"}}
+    job = {
+        "layout": {"dp": 8},
+        "compute": {"forward": "1s", "backward": "2s"},
+        "measured": {"step": "4s"},
+    }
     found = colltool.plan(job, two_tiers(), 8)
     assert found.anchor is None
     assert found.step_s == pytest.approx(3.0)
@@ -90,7 +102,11 @@ GROUNDS = {
         "pp: every 24 ranks do not tile ib of 16, priced on 18",
     ),
     "times of a step": (
-        {"layout": {"dp": 64}, "shard": {"mode": "fsdp"}, "compute": {"forward": "1s", "backward": "2s"}},
+        {
+            "layout": {"dp": 64},
+            "shard": {"mode": "fsdp"},
+            "compute": {"forward": "1s", "backward": "2s"},
+        },
         two_tiers(),
         "compute gives times of a whole step: nothing hides under single layers",
     ),
@@ -108,4 +124,6 @@ def test_what_the_figures_rest_on_is_said(name: str) -> None:
 
 def test_a_measured_launch_needs_no_word() -> None:
     found = colltool.plan(dense(), "dgx-h100", 64)
-    assert not [line for line in found.grounds if "launch" in line or "assumed" in line or "tile" in line]
+    assert not [
+        line for line in found.grounds if "launch" in line or "assumed" in line or "tile" in line
+    ]

@@ -1,4 +1,5 @@
-"""What to change: every candidate is a value that somebody can set, and setting it gives exactly that step."""
+"""What to change: every candidate is a value that somebody can set, and setting it gives exactly
+that step."""
 
 from __future__ import annotations
 
@@ -20,22 +21,41 @@ SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008,
 EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 4, "ffn": 2048}}
 JOBS: dict[str, dict[str, Any]] = {
     "everything again": dense(recompute="full"),
-    "nothing hides": dense(overlap={"dp": False, "pp": False, "cp": False}, layout={"tp": 2, "sp": True, "cp": 2, "pp": 2}),
+    "nothing hides": dense(
+        overlap={"dp": False, "pp": False, "cp": False},
+        layout={"tp": 2, "sp": True, "cp": 2, "pp": 2},
+    ),
     "sharded weights": dense(layout={}, shard={"mode": "fsdp"}),
-    "sharded weights told twice": dense(layout={}, shard={"mode": "fsdp", "gathers": 2, "reshard": True}),
+    "sharded weights told twice": dense(
+        layout={}, shard={"mode": "fsdp", "gathers": 2, "reshard": True}
+    ),
     "sharded in groups of 16": dense(layout={}, shard={"mode": "hsdp", "group": 16}),
     "one micro-batch": dense(layout={}, shard={"mode": "ddp"}, batch={"global": 64}),
-    "experts across nodes": dense(model=EXPERTS, layout={"ep": 32}, batch={"global": 256, "micro": 2}),
-    "experts around replicas": dense(model=EXPERTS, layout={"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}),
-    "experts cut in their widths": dense(model=EXPERTS, layout={"tp": 16, "ep": 2}, batch={"global": 64}),
+    "experts across nodes": dense(
+        model=EXPERTS, layout={"ep": 32}, batch={"global": 256, "micro": 2}
+    ),
+    "experts around replicas": dense(
+        model=EXPERTS, layout={"ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]}
+    ),
+    "experts cut in their widths": dense(
+        model=EXPERTS, layout={"tp": 16, "ep": 2}, batch={"global": 64}
+    ),
     "a ring of four": dense(model=SHAPE, layout={"cp": 4}, sequence=16384),
-    "heads dealt out": dense(model=SHAPE, layout={"cp": 4, "cp_mode": "ulysses", "order": ["dp", "tp", "cp", "ep", "pp"]}),
-    "a long pipeline": dense(model=SHAPE, layout={"tp": 2, "sp": True, "pp": 4}, batch={"global": 64, "micro": 2}),
-    "replicas around stages": dense(model=SHAPE, layout={"pp": 4, "order": ["tp", "cp", "ep", "pp", "dp"]}),
+    "heads dealt out": dense(
+        model=SHAPE, layout={"cp": 4, "cp_mode": "ulysses", "order": ["dp", "tp", "cp", "ep", "pp"]}
+    ),
+    "a long pipeline": dense(
+        model=SHAPE, layout={"tp": 2, "sp": True, "pp": 4}, batch={"global": 64, "micro": 2}
+    ),
+    "replicas around stages": dense(
+        model=SHAPE, layout={"pp": 4, "order": ["tp", "cp", "ep", "pp", "dp"]}
+    ),
     "known speed": dense(slower=1.2, recompute="selective"),
     "compressed already": dense(layout={}, shard={"mode": "ddp"}, compression={"scheme": "int8"}),
 }
-FABRIC = colltool.load_fabric(thin(4) | {"tiers": [thin(4)["tiers"][0], thin(4)["tiers"][1] | {"bandwidth": "10GB/s"}]})
+FABRIC = colltool.load_fabric(
+    thin(4) | {"tiers": [thin(4)["tiers"][0], thin(4)["tiers"][1] | {"bandwidth": "10GB/s"}]}
+)
 
 
 @pytest.mark.alike(2)
@@ -47,7 +67,9 @@ def test_setting_a_change_gives_its_step(name: str) -> None:
     for one in found.changes:
         values = [f"{key}={value}" for key, value in one.set]
         if one.where == "fabric":
-            again = colltool.plan(job, colltool.load_fabric(thin(4), ["ib.bandwidth=10GB/s", *values]), 64)
+            again = colltool.plan(
+                job, colltool.load_fabric(thin(4), ["ib.bandwidth=10GB/s", *values]), 64
+            )
         else:
             again = colltool.plan(colltool.load_job(job, values), FABRIC, 64)
         assert again.step_s == pytest.approx(one.step_s, rel=1e-9), one
@@ -58,38 +80,76 @@ def test_setting_a_change_gives_its_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those that gain nothing here: the setup that was priced is the one that the values give."""
+    """Also those that gain nothing here: the setup that was priced is the one that the values
+    give."""
     job = colltool.load_job(JOBS[name])
     setup = job.setup(64)
     costs = CollectiveCostCache(FABRIC)
-    made: list[tuple[str, dict[str, str], ParallelConfig]] = list(candidates(setup, FABRIC, step_time(setup, costs)))
+    made: list[tuple[str, dict[str, str], ParallelConfig]] = list(
+        candidates(setup, FABRIC, step_time(setup, costs))
+    )
     for what, values, other in made:
-        if not job.takes(values) or module.constraint_violations(other) or module.invalid_overlaps(other):
+        if (
+            not job.takes(values)
+            or module.constraint_violations(other)
+            or module.invalid_overlaps(other)
+        ):
             continue
-        again = colltool.load_job(JOBS[name], [f"{key}={value}" for key, value in values.items()]).setup(64)
-        assert step_time(again, costs).step_s == pytest.approx(step_time(other, costs).step_s, rel=1e-12), what
+        again = colltool.load_job(
+            JOBS[name], [f"{key}={value}" for key, value in values.items()]
+        ).setup(64)
+        assert step_time(again, costs).step_s == pytest.approx(
+            step_time(other, costs).step_s, rel=1e-12
+        ), what
 
 
 def test_every_kind_of_change_was_met() -> None:
     """By the jobs above."""
     costs = CollectiveCostCache(FABRIC)
     setups = [colltool.load_job(job).setup(64) for job in JOBS.values()]
-    seen = {what for setup in setups for what, _, _ in candidates(setup, FABRIC, step_time(setup, costs))}
+    seen = {
+        what
+        for setup in setups
+        for what, _, _ in candidates(setup, FABRIC, step_time(setup, costs))
+    }
     wanted = {
-        "recompute none", "recompute selective", "sequence parallelism", "TP behind split GEMMs", "the ring behind attention",
-        "gradients behind the backward pass", "pipeline borders behind compute", "tokens behind another batch", "larger buckets",
-        "smaller buckets", "gradients in 16 bits", "gradients in int8, up to 10% more steps", "optimizer states sharded",
-        "weights sharded (FSDP)", "shards inside nvlink, replicas across", "TP inside nvlink", "ep further in", "dp further in",
-        "experts inside nvlink", "a token once to each rank", "context parallel by ring", "context parallel by all-gather",
-        "context parallel by ulysses", "2 chunks a stage", "weight gradients in the bubble", "smaller micro-batches",
+        "recompute none",
+        "recompute selective",
+        "sequence parallelism",
+        "TP behind split GEMMs",
+        "the ring behind attention",
+        "gradients behind the backward pass",
+        "pipeline borders behind compute",
+        "tokens behind another batch",
+        "larger buckets",
+        "smaller buckets",
+        "gradients in 16 bits",
+        "gradients in int8, up to 10% more steps",
+        "optimizer states sharded",
+        "weights sharded (FSDP)",
+        "shards inside nvlink, replicas across",
+        "TP inside nvlink",
+        "ep further in",
+        "dp further in",
+        "experts inside nvlink",
+        "a token once to each rank",
+        "context parallel by ring",
+        "context parallel by all-gather",
+        "context parallel by ulysses",
+        "2 chunks a stage",
+        "weight gradients in the bubble",
+        "smaller micro-batches",
         "larger micro-batches",
-    }  # fmt: skip
+    }
     assert wanted <= seen
 
 
 def test_a_change_that_the_file_contradicts_is_not_told() -> None:
     """FSDP's gathers are written down: zero1 gathers no layers, and the file would be refused."""
-    free, told = (colltool.plan(JOBS[name], FABRIC, 64) for name in ("sharded weights", "sharded weights told twice"))
+    free, told = (
+        colltool.plan(JOBS[name], FABRIC, 64)
+        for name in ("sharded weights", "sharded weights told twice")
+    )
     assert ("shard.mode", "zero1") in [pair for one in free.changes for pair in one.set]
     assert ("shard.mode", "zero1") not in [pair for one in told.changes for pair in one.set]
 
@@ -99,21 +159,38 @@ def test_a_change_that_the_file_contradicts_is_not_told() -> None:
     [
         ({"mode": "ddp"}, "optimizer states sharded"),
         ({"mode": "zero2"}, "whole gradients on each rank, optimizer states sharded (ZeRO-1), "),
-        ({"mode": "fsdp"}, "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), "),
-        ({"mode": "hsdp", "group": 16}, "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), "),
+        (
+            {"mode": "fsdp"},
+            "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), ",
+        ),
+        (
+            {"mode": "hsdp", "group": 16},
+            "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), ",
+        ),
     ],
 )
 def test_zero1_is_told_as_what_it_changes(mode: dict[str, Any], label: str) -> None:
-    """A job that shards its weights shards its optimizer states already; what it would hold whole costs memory."""
+    """A job that shards its weights shards its optimizer states already; what it would hold whole
+    costs memory."""
     setup = colltool.load_job(dense(layout={}, shard=mode)).setup(64)
     made = candidates(setup, FABRIC, step_time(setup, CollectiveCostCache(FABRIC)))
-    what, other = next((what, other) for what, values, other in made if values.get("shard.mode") == "zero1")
-    assert what == (f"{label}{format_bytes(memory(other).bytes, 3)} a rank" if label.endswith(" ") else label)
+    what, other = next(
+        (what, other) for what, values, other in made if values.get("shard.mode") == "zero1"
+    )
+    assert what == (
+        f"{label}{format_bytes(memory(other).bytes, 3)} a rank" if label.endswith(" ") else label
+    )
 
 
 def test_a_change_that_no_longer_fits_is_not_told() -> None:
     """Whole weights and gradients of 8e9 parameters are 48 GB, beside the activations."""
-    job = dense(model="llama3-8b", layout={}, shard={"mode": "fsdp"}, recompute="full", batch={"global": 64, "micro": 1})
+    job = dense(
+        model="llama3-8b",
+        layout={},
+        shard={"mode": "fsdp"},
+        recompute="full",
+        batch={"global": 64, "micro": 1},
+    )
     told = {}
     for device in ("a100-40gb", "b200"):
         found = colltool.plan(job | {"device": device}, FABRIC, 64)
@@ -129,7 +206,9 @@ def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
     small = next(one for one in slow.changes if one.change.startswith("gradients in int8"))
     assert dict(small.set)["compression.extra_steps"] == "0.1"
     assert small.step_s * 1.1 < slow.step_s
-    fast = colltool.plan(dense(layout={}, shard={"mode": "ddp"}, batch={"global": 512}), two_tiers(), 64)
+    fast = colltool.plan(
+        dense(layout={}, shard={"mode": "ddp"}, batch={"global": 512}), two_tiers(), 64
+    )
     assert not [one for one in fast.changes if one.change.startswith("gradients in int8")]
 
 
@@ -137,24 +216,41 @@ def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
 @pytest.mark.parametrize("name", ["dgx-h100", "nvl72", "clos-4to1"])
 @pytest.mark.parametrize("job", ["everything again", "experts around replicas"])
 def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:
-    """On fabrics whose library picks: the step with one tier faster is that of a fabric loaded so."""
-    sizes = {"dgx-h100": ["ib.size=8"], "nvl72": ["nvlink.size=64", "device=h100"], "clos-4to1": []}[name]
+    """On fabrics whose library picks: the step with one tier faster is that of a fabric loaded
+    so."""
+    sizes = {
+        "dgx-h100": ["ib.size=8"],
+        "nvl72": ["nvlink.size=64", "device=h100"],
+        "clos-4to1": [],
+    }[name]
     found = colltool.plan(JOBS[job], colltool.load_fabric(name, sizes), 64)
     told = [one for one in found.changes if one.where == "fabric"]
     for one in told:
         again = colltool.load_fabric(name, [*sizes, *(f"{key}={value}" for key, value in one.set)])
-        assert colltool.plan(JOBS[job], again, 64).step_s == pytest.approx(one.step_s, rel=1e-9), one.change
+        assert colltool.plan(JOBS[job], again, 64).step_s == pytest.approx(one.step_s, rel=1e-9), (
+            one.change
+        )
     assert told
 
 
 def test_a_cure_that_cannot_be_placed_is_left_out() -> None:
     """dp 128 every 4 ranks does not sit on 8 x 8 x 8; the next cure does."""
-    job = dense(model="llama3-405b", sequence=8192, batch={"global": 512, "micro": 1}, layout={}, shard={"mode": "fsdp"},
-                stack="jax", recompute="full", device="tpu-v4")  # fmt: skip
+    job = dense(
+        model="llama3-405b",
+        sequence=8192,
+        batch={"global": 512, "micro": 1},
+        layout={},
+        shard={"mode": "fsdp"},
+        stack="jax",
+        recompute="full",
+        device="tpu-v4",
+    )
     found = colltool.plan(job, "tpu-v4-512", 512)
     first = found.changes[0]
     assert (first.change, first.fits) == ("to fit the memory", True)
-    again = colltool.plan(colltool.load_job(job, [f"{key}={value}" for key, value in first.set]), "tpu-v4-512", 512)
+    again = colltool.plan(
+        colltool.load_job(job, [f"{key}={value}" for key, value in first.set]), "tpu-v4-512", 512
+    )
     assert again.step_s == pytest.approx(first.step_s)
     assert again.memory is not None
     assert again.memory.fits

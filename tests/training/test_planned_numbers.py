@@ -1,4 +1,5 @@
-"""Worked numbers of the documents above the single collective, those that need no network, with their own rounding."""
+"""Worked numbers of the documents above the single collective, those that need no network, with
+their own rounding."""
 
 from __future__ import annotations
 
@@ -38,14 +39,19 @@ RTOL = 0.02  # the documents' own rounding
 
 
 def bare(parameters: float, layers: int, ranks: int = 8, **keys: Any) -> Any:
-    content = {"model": {"parameters": parameters, "layers": layers}, "sequence": 1, "batch": {"global": ranks},
-               "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}} | keys  # fmt: skip
+    content = {
+        "model": {"parameters": parameters, "layers": layers},
+        "sequence": 1,
+        "batch": {"global": ranks},
+        "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"},
+    } | keys
     run = load_job(content).setup(ranks)
     return run, stage_calls(run, pipeline_stages(run)[0])
 
 
 def test_bytes_of_a_model() -> None:
-    """M = parameters x bytes of an element (P1): 70B in BF16 140 GB; 7B in FP32, a layer of 32, 880 MB (exactly 875)."""
+    """M = parameters x bytes of an element (P1): 70B in BF16 140 GB; 7B in FP32, a layer of 32, 880
+    MB (exactly 875)."""
     _, calls = bare(70e9, 80, shard={"mode": "ddp", "grad_bytes": 2, "bucket": "1TB"})
     assert calls[0].bytes == pytest.approx(140e9, rel=RTOL)
     _, calls = bare(7e9, 32, shard={"mode": "fsdp", "grad_bytes": 4}, precision={"params": "fp32"})
@@ -56,20 +62,34 @@ def test_bytes_of_a_model() -> None:
 def test_number_of_buckets() -> None:
     """1000 tensors of 1 MB: 40 buckets of 25 MB, 39 of 25 MiB, which hold 26."""
     for bucket, expect in (("25MB", [(25e6, 40)]), ("25MiB", [(26e6, 38), (12e6, 1)])):
-        job = load_job({"layout": {"dp": 8}, "calls": [
-            {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000, "bucket": bucket}]})  # fmt: skip
+        job = load_job(
+            {
+                "layout": {"dp": 8},
+                "calls": [
+                    {
+                        "primitive": "ar",
+                        "group": "dp",
+                        "size": "1MB",
+                        "count": 1000,
+                        "bucket": bucket,
+                    }
+                ],
+            }
+        )
         assert [(one.bytes, one.calls) for one in job.plain_calls(job.setup())] == expect
     assert tensor_buckets(3, 50e6, 25e6) == ((50e6, 3),), "a tensor above the bucket goes alone"
 
 
 def test_collectives_of_fsdp() -> None:
-    """P3: 64 of 32 layers with one gather, 96 with two; volumes of one and of one and a half all-reduces."""
+    """P3: 64 of 32 layers with one gather, 96 with two; volumes of one and of one and a half
+    all-reduces."""
     number, volume = {}, {}
     for gathers in (1, 2):
         _, calls = bare(7e9, 32, shard={"mode": "fsdp", "gathers": gathers, "grad_bytes": 2})
         sharded = [call for call in calls if call.dimension == "dp"]
         number[gathers] = sum(call.calls for call in sharded)
-        volume[gathers] = sum(call.bytes * call.calls for call in sharded) / (2 * 14e9)  # an all-reduce is both halves
+        # an all-reduce is both halves
+        volume[gathers] = sum(call.bytes * call.calls for call in sharded) / (2 * 14e9)
     assert number == {1: 64, 2: 96}
     assert volume == pytest.approx({1: 1.0, 2: 1.5})
 
@@ -81,12 +101,29 @@ def test_launches_of_a_hundred_layers() -> None:
 
 
 def test_tokens_of_a_mixture_of_experts() -> None:
-    """P5: 512 tokens of 2048 in 16 bits, to one expert of 64 over 8 ranks: 4 KB each, 256 KB a peer, 2 MiB with one's own."""
-    job = load_job({"model": {"layers": 1, "hidden": 2048, "heads": 16, "ffn": 8192, "vocab": 32000,
-                              "moe": {"experts": 64, "top_k": 1, "ffn": 1024}}, "sequence": 512, "batch": {"global": 8},
-                    "layout": {"ep": 8}, "device": "h100", "stack": "megatron"})  # fmt: skip
+    """P5: 512 tokens of 2048 in 16 bits, to one expert of 64 over 8 ranks: 4 KB each, 256 KB a
+    peer, 2 MiB with one's own."""
+    job = load_job(
+        {
+            "model": {
+                "layers": 1,
+                "hidden": 2048,
+                "heads": 16,
+                "ffn": 8192,
+                "vocab": 32000,
+                "moe": {"experts": 64, "top_k": 1, "ffn": 1024},
+            },
+            "sequence": 512,
+            "batch": {"global": 8},
+            "layout": {"ep": 8},
+            "device": "h100",
+            "stack": "megatron",
+        }
+    )
     run = job.setup(8)
-    dispatch = next(call for call in stage_calls(run, pipeline_stages(run)[0]) if call.dimension == "ep")
+    dispatch = next(
+        call for call in stage_calls(run, pipeline_stages(run)[0]) if call.dimension == "ep"
+    )
     assert dispatch.bytes == 2097152
     assert dispatch.bytes / 8 == 262144
     assert dispatch.bytes * 7 / 8 == 1835008
@@ -99,7 +136,9 @@ def test_pipeline_bubble(stages: int, micro_batches: int, expect: float) -> None
     assert bubble_share(stages, micro_batches) == pytest.approx(expect, abs=5e-5)
     one = Pass(1.0, 2.0)
     total = pipeline_s("1f1b", [one] * stages, micro_batches)
-    assert 1 - micro_batches * 3 / total == pytest.approx(expect, abs=5e-5), "the schedule's own idle share"
+    assert 1 - micro_batches * 3 / total == pytest.approx(expect, abs=5e-5), (
+        "the schedule's own idle share"
+    )
 
 
 def test_fewest_micro_batches_below_a_bubble() -> None:
@@ -108,7 +147,13 @@ def test_fewest_micro_batches_below_a_bubble() -> None:
 
 @pytest.mark.parametrize(
     ("schedule", "virtual", "bubble"),
-    [("1f1b", 1, 7 * 3.0), ("gpipe", 1, 7 * 3.0), ("interleaved", 4, 7 * 3.0 / 4), ("zb1p", 1, 7.0), ("zbv", 1, 0.0)],
+    [
+        ("1f1b", 1, 7 * 3.0),
+        ("gpipe", 1, 7 * 3.0),
+        ("interleaved", 4, 7 * 3.0 / 4),
+        ("zb1p", 1, 7.0),
+        ("zbv", 1, 0.0),
+    ],
 )
 def test_bubble_of_each_schedule(schedule: str, virtual: int, bubble: float) -> None:
     stages = [Pass(1.0, 2.0, 1.0)] * 8
@@ -128,7 +173,8 @@ def test_the_slowest_stage_sets_the_pace() -> None:
 
 
 def test_logp() -> None:
-    """T = 2o + max(T_c, L) (P7). The second self-check of the document contradicts its equation, which gives 60 us."""
+    """T = 2o + max(T_c, L) (P7). The second self-check of the document contradicts its equation,
+    which gives 60 us."""
     assert logp_step(500e-6, 100e-6, 50e-6) == pytest.approx(600e-6)
     assert logp(500e-6, 100e-6, 50e-6) == pytest.approx(100e-6)
     assert logp_step(100e-6, 50e-6, 30e-6) == pytest.approx(160e-6)
@@ -143,12 +189,16 @@ def test_layers_behind_each_other() -> None:
     assert in_turn == pytest.approx(1324.8e-3)
     assert 1 - overlapped / in_turn == pytest.approx(0.351, abs=5e-4)
     for collective, exposed in ((26.4e-3, 11.4e-3), (25e-3, 10e-3)):
-        per_layer = behind_layers(32, 15e-3, collective) - behind_layers(31, 15e-3, collective) - 15e-3
+        per_layer = (
+            behind_layers(32, 15e-3, collective) - behind_layers(31, 15e-3, collective) - 15e-3
+        )
         assert per_layer == pytest.approx(exposed)
 
 
 def test_share_of_layers_that_hides() -> None:
-    assert [hidden_share(layers) for layers in (2, 3, 10, 20)] == pytest.approx([0.5, 2 / 3, 0.9, 0.95])
+    assert [hidden_share(layers) for layers in (2, 3, 10, 20)] == pytest.approx(
+        [0.5, 2 / 3, 0.9, 0.95]
+    )
 
 
 def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
@@ -162,7 +212,9 @@ def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
 
 @settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=40), st.floats(0, 100), st.floats(0, 1))
-def test_the_corners_of_a_row_of_buckets_are_its_recursion(takes: list[float], pass_s: float, overhead: float) -> None:
+def test_the_corners_of_a_row_of_buckets_are_its_recursion(
+    takes: list[float], pass_s: float, overhead: float
+) -> None:
     """P8 bucket by bucket: end_k = max(ready_k, end_(k-1)) + t_k."""
     end, whole = 0.0, pass_s + 2 * overhead * len(takes)
     for index, one in enumerate(takes, 1):
@@ -220,10 +272,15 @@ def test_compression_pays() -> None:
     assert pays_s == pytest.approx(35e-3)
     assert short_s == pytest.approx(2.125e-3)
     assert never_s == pytest.approx(0.875e-3), "below the overhead of 2 ms"
-    assert compressed(40e-3, 8, 0.0, fixed_s=20e-3)[0] == pytest.approx(22.5e-3), "latency does not shrink"
+    assert compressed(40e-3, 8, 0.0, fixed_s=20e-3)[0] == pytest.approx(22.5e-3), (
+        "latency does not shrink"
+    )
 
 
-@pytest.mark.parametrize(("comm", "before", "after", "break_even"), [(0.2, 50000, 38500, 0.4286), (0.03, 33000, 33825, 0.0732)])
+@pytest.mark.parametrize(
+    ("comm", "before", "after", "break_even"),
+    [(0.2, 50000, 38500, 0.4286), (0.03, 33000, 33825, 0.0732)],
+)
 def test_time_to_accuracy(comm: float, before: float, after: float, break_even: float) -> None:
     """P11: 100,000 steps of 300 ms, a ratio of 4, 10% more steps."""
     assert time_to_accuracy(100000, 0.3, comm) == pytest.approx(before)
@@ -234,4 +291,9 @@ def test_time_to_accuracy(comm: float, before: float, after: float, break_even: 
 
 
 def test_extra_steps_of_each_scheme() -> None:
-    assert EXTRA_STEPS == {"fp16": (0, 0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
+    assert EXTRA_STEPS == {
+        "fp16": (0, 0),
+        "int8": (0.05, 0.10),
+        "topk": (0.10, 0.20),
+        "1bit": (0.20, 0.30),
+    }

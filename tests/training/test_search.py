@@ -19,19 +19,45 @@ from colltool.training.step_time import step_time
 from colltool.training.strategies import SHARDINGS
 
 RANKS, FEWER = 16, 8
-FABRIC: dict[str, Any] = {"schema": "colltool.fabric/1", "name": "nodes", "tiers": [
-    {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "400GB/s"},
-    {"name": "ib", "topology": "star", "size": 2, "alpha": "5us", "bandwidth": "50GB/s"},
-]}  # fmt: skip
+FABRIC: dict[str, Any] = {
+    "schema": "colltool.fabric/1",
+    "name": "nodes",
+    "tiers": [
+        {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "400GB/s"},
+        {"name": "ib", "topology": "star", "size": 2, "alpha": "5us", "bandwidth": "50GB/s"},
+    ],
+}
 SMALL: dict[str, Any] = {
-    "model": {"layers": 8, "hidden": 4096, "heads": 4, "head_dim": 1024, "ffn": 16384, "vocab": 32000}, "sequence": 8192,
-    "batch": {"global": 48, "micro": 3}, "device": "a100-40gb", "stack": "megatron",
-}  # fmt: skip
+    "model": {
+        "layers": 8,
+        "hidden": 4096,
+        "heads": 4,
+        "head_dim": 1024,
+        "ffn": 16384,
+        "vocab": 32000,
+    },
+    "sequence": 8192,
+    "batch": {"global": 48, "micro": 3},
+    "device": "a100-40gb",
+    "stack": "megatron",
+}
 EXPERTS = SMALL | {
-    "model": {"layers": 6, "hidden": 2048, "heads": 4, "head_dim": 512, "ffn": 4096, "vocab": 32000,
-              "moe": {"experts": 4, "top_k": 2, "ffn": 4096, "shared_ffn": 1024, "dense_layers": 1}}, "batch": {"global": 16},
-}  # fmt: skip
-WITHOUT_FLASH = SMALL | {"stack": "megatron-2021", "sequence": 2048, "shard": {"mode": "hsdp", "group": 2}}
+    "model": {
+        "layers": 6,
+        "hidden": 2048,
+        "heads": 4,
+        "head_dim": 512,
+        "ffn": 4096,
+        "vocab": 32000,
+        "moe": {"experts": 4, "top_k": 2, "ffn": 4096, "shared_ffn": 1024, "dense_layers": 1},
+    },
+    "batch": {"global": 16},
+}
+WITHOUT_FLASH = SMALL | {
+    "stack": "megatron-2021",
+    "sequence": 2048,
+    "shard": {"mode": "hsdp", "group": 2},
+}
 
 
 def searched(job: dict[str, Any], **keys: Any) -> LayoutSearch:
@@ -54,47 +80,71 @@ def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Pa
 
 
 def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
-    """Every combination of sizes as a job file of its own, those left out that the reader refuses; of 8192 tokens cp halves."""
+    """Every combination of sizes as a job file of its own, those left out that the reader refuses;
+    of 8192 tokens cp halves."""
     found = {}
     micros = [size for size in (1, 2, 3, 4, 8, 16) if size != 3 or job["batch"].get("micro") == 3]
     eps = (1, 2, 4) if "moe" in job["model"] else (1, 2)
-    for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 7), micros):
-        if FEWER % (tp * cp * pp) or (pp == 1 and virtual > 2):  # one stage of several chunks is refused once
+    for tp, cp, ep, pp, virtual, micro in product(
+        (1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 7), micros
+    ):
+        # one stage of several chunks is refused once
+        if FEWER % (tp * cp * pp) or (pp == 1 and virtual > 2):
             continue
-        held = [-(-job["model"]["layers"] // pp), (job["model"]["layers"] + 2) / pp]  # of a stage, also with the ends as layers
-        if pp > 1 and all(layers % virtual for layers in held):  # a search tries chunks of as many layers
+        # of a stage, also with the ends as layers
+        held = [-(-job["model"]["layers"] // pp), (job["model"]["layers"] + 2) / pp]
+        # a search tries chunks of as many layers
+        if pp > 1 and all(layers % virtual for layers in held):
             continue
         layout = {"tp": tp, "sp": tp > 1, "cp": cp, "ep": ep, "pp": pp, "virtual": virtual}
         try:
-            setup = colltool.load_job(job | {"layout": layout, "batch": job["batch"] | {"micro": micro}}).setup(FEWER)
+            setup = colltool.load_job(
+                job | {"layout": layout, "batch": job["batch"] | {"micro": micro}}
+            ).setup(FEWER)
         except ColltoolError:
             continue
-        replicas = setup.gradient_ranks > 1 or ("moe" in job["model"] and setup.layout.expert_dp > 1)
-        modes = [row.name for row in SHARDINGS.values() if not row.grouped and (pp == 1 or row.gradients is row.weights)]
+        replicas = setup.gradient_ranks > 1 or (
+            "moe" in job["model"] and setup.layout.expert_dp > 1
+        )
+        modes = [
+            row.name
+            for row in SHARDINGS.values()
+            if not row.grouped and (pp == 1 or row.gradients is row.weights)
+        ]
         for mode, again in product(modes if replicas else ("ddp",), ("none", "full")):
             shard = setup.shard._replace(mode=mode, reshard=pp == 1, gathers=2 if pp == 1 else 1)
-            found[tp, cp, ep, pp, virtual, micro, mode, again] = setup._replace(shard=shard, recompute=again)
+            found[tp, cp, ep, pp, virtual, micro, mode, again] = setup._replace(
+                shard=shard, recompute=again
+            )
     return found
 
 
 @pytest.mark.alike(1)
 @pytest.mark.parametrize("job", [SMALL, EXPERTS], ids=["dense", "experts"])
 def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
-    """Against all combinations written out as files: the same layouts, their steps, and the least of them the best."""
+    """Against all combinations written out as files: the same layouts, their steps, and the least
+    of them the best."""
     setups = written_out(job)
     fit = {key: setup for key, setup in setups.items() if memory(setup).fits}
     found = colltool.search_layouts(job, FABRIC, FEWER, headroom=0)
     assert 100 < found.fit <= found.held == len(setups)
     assert (found.fit < found.held) is (job is SMALL)
-    keys = [(c.tp, c.cp, c.ep, c.pp, c.virtual, c.micro, c.shard, c.recompute) for c in (one.choice for one in found.layouts)]
+    keys = [
+        (c.tp, c.cp, c.ep, c.pp, c.virtual, c.micro, c.shard, c.recompute)
+        for c in (one.choice for one in found.layouts)
+    ]
     assert set(keys) == set(fit)
     assert len(keys) == len(fit) == found.priced
     costs = CollectiveCostCache(colltool.load_fabric(FABRIC))
     for key, one in list(zip(keys, found.layouts, strict=True))[::7]:
         step = step_time(fit[key], costs)
-        assert (one.step_s, one.control_step_s) == pytest.approx((step.step_s, step.control_s), rel=1e-12)
+        assert (one.step_s, one.control_step_s) == pytest.approx(
+            (step.step_s, step.control_s), rel=1e-12
+        )
         assert one.memory_bytes == memory(fit[key]).bytes
-    assert found.best.step_s == pytest.approx(min(step_time(setup, costs).step_s for setup in fit.values()), rel=1e-12)
+    assert found.best.step_s == pytest.approx(
+        min(step_time(setup, costs).step_s for setup in fit.values()), rel=1e-12
+    )
     steps = [(one.step_s, one.memory_bytes) for one in found.layouts]
     assert steps == sorted(steps)
 
@@ -103,15 +153,30 @@ def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
     "job",
     [
         SMALL | {"layout": {"tp": 2, "pp": 2, "dp": 4, "stages": [5, 3]}, "recompute": "full"},
-        SMALL | {"layout": {"tp": 4, "sp": False}, "schedule": "gpipe", "calls": [{"primitive": "ar", "size": "1MB"}]},
-        SMALL | {"layout": {"tp": 2, "sp": True}, "overlap": {"tp": True}, "shard": {"mode": "fsdp", "gathers": 1}},
-        SMALL | {"layout": {"pp": 4, "virtual": 2}, "schedule": "interleaved", "compression": {"on": "pp", "scheme": "fp16"}},
+        SMALL
+        | {
+            "layout": {"tp": 4, "sp": False},
+            "schedule": "gpipe",
+            "calls": [{"primitive": "ar", "size": "1MB"}],
+        },
+        SMALL
+        | {
+            "layout": {"tp": 2, "sp": True},
+            "overlap": {"tp": True},
+            "shard": {"mode": "fsdp", "gathers": 1},
+        },
+        SMALL
+        | {
+            "layout": {"pp": 4, "virtual": 2},
+            "schedule": "interleaved",
+            "compression": {"on": "pp", "scheme": "fp16"},
+        },
         EXPERTS | {"layout": {"tp": 4, "etp": 2, "sp": True, "pp": 2}, "schedule": "dualpipe"},
         EXPERTS | {"layout": {"ep": 2}, "overlap": {"ep": "shared"}, "schedule": "zbv"},
         WITHOUT_FLASH,
     ],
     ids=["stages", "named", "overlapped", "compressed", "dualpipe", "experts", "hsdp"],
-)  # fmt: skip
+)
 def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
     """The file with these values is this setup and no other, whatever the file said."""
     loaded, setups = colltool.load_job(job), every_setup(job)
@@ -128,8 +193,12 @@ def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
 def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
     loaded = colltool.load_job(job, ["batch.global=256"])
     fabric = "dgx-a100" if job == "gpt3-175b" else "dgx-h100"
-    found = colltool.search_layouts(loaded, fabric, 128, {"micro": 1, "cp": 1}, top=1, library="nccl")
-    best = colltool.load_job(job, ["batch.global=256", *(f"{key}={value}" for key, value in found.values)])
+    found = colltool.search_layouts(
+        loaded, fabric, 128, {"micro": 1, "cp": 1}, top=1, library="nccl"
+    )
+    best = colltool.load_job(
+        job, ["batch.global=256", *(f"{key}={value}" for key, value in found.values)]
+    )
     planned = colltool.plan(best, fabric, 128, library="nccl")
     one = found.best
     assert one.step_s == pytest.approx(planned.step_s, rel=1e-9)
@@ -147,11 +216,20 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
 @swept(
     "keys",
     [
-        {}, {"pp": False}, {"dp": False, "overhead": "3us", "sm_share": 0.1}, {"pp": False, "sm_share": 0.1},
+        {},
+        {"pp": False},
+        {"dp": False, "overhead": "3us", "sm_share": 0.1},
+        {"pp": False, "sm_share": 0.1},
     ],
-)  # fmt: skip
-@swept("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}], most=1)
-def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
+)
+@swept(
+    "job",
+    [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}],
+    most=1,
+)
+def test_what_layouts_share_is_what_each_has_alone(
+    job: dict[str, Any], keys: dict[str, Any]
+) -> None:
     """Costs that have seen every other layout give the step that costs of its own give."""
     fabric = colltool.load_fabric(FABRIC)
     shared = CollectiveCostCache(fabric)
@@ -166,7 +244,16 @@ def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: di
 
 @pytest.mark.thorough
 def test_what_is_kept_is_kept(small: LayoutSearch) -> None:
-    keep = {"tp": 2, "sp": False, "cp": 1, "pp": 2, "virtual": 2, "micro": 3, "shard": "zero1", "recompute": "none"}
+    keep = {
+        "tp": 2,
+        "sp": False,
+        "cp": 1,
+        "pp": 2,
+        "virtual": 2,
+        "micro": 3,
+        "shard": "zero1",
+        "recompute": "none",
+    }
     for name, value in keep.items():
         found = searched(SMALL, keep={name: value})
         assert {getattr(one.choice, name) for one in found.layouts} <= {value, False}
@@ -182,7 +269,8 @@ def test_what_is_kept_is_kept(small: LayoutSearch) -> None:
 
 
 def test_what_is_never_tried_may_be_kept() -> None:
-    """A ring of few tokens a rank, a pass that saves nothing, a micro-batch that is no power of two."""
+    """A ring of few tokens a rank, a pass that saves nothing, a micro-batch that is no power of
+    two."""
     assert searched(SMALL, keep={"cp": 4}).best.choice.cp == 4
     assert searched(SMALL, keep={"recompute": "selective"}).best.choice.recompute == "selective"
     assert searched(SMALL | {"batch": {"global": 48}}, keep={"micro": 3}).best.choice.micro == 3
@@ -199,7 +287,11 @@ def test_ties_are_all_within_three_percent(small: LayoutSearch) -> None:
     tied = [one for one in found.layouts if one.step_s <= found.best.step_s * (1 + TIE)]
     assert found.ties.layouts == len(tied) == sum(one.tie for one in found.layouts)
     assert 1 < found.ties.layouts < found.priced
-    differ = {name for name in tied[0].choice._fields if len({getattr(one.choice, name) for one in tied}) > 1}
+    differ = {
+        name
+        for name in tied[0].choice._fields
+        if len({getattr(one.choice, name) for one in tied}) > 1
+    }
     assert set(found.ties.differ) == differ - {"schedule"}
     few = searched(SMALL, top=2)
     assert few.layouts == found.layouts[:2]
@@ -230,15 +322,23 @@ def test_the_jobs_own_layout_stands_beside(small: LayoutSearch) -> None:
 
 
 def test_sequence_parallelism_unless_the_job_says_otherwise() -> None:
-    assert all(one.choice.sp == (one.choice.tp > 1) for one in searched(SMALL | {"layout": {"tp": 4}}).layouts)
-    assert not any(one.choice.sp for one in searched(SMALL | {"layout": {"tp": 4, "sp": False}}).layouts)
+    assert all(
+        one.choice.sp == (one.choice.tp > 1)
+        for one in searched(SMALL | {"layout": {"tp": 4}}).layouts
+    )
+    assert not any(
+        one.choice.sp for one in searched(SMALL | {"layout": {"tp": 4, "sp": False}}).layouts
+    )
 
 
 def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> None:
-    plain = {(one.choice.pp > 1, one.choice.virtual > 1): one.choice.schedule for one in small.layouts}
+    plain = {
+        (one.choice.pp > 1, one.choice.virtual > 1): one.choice.schedule for one in small.layouts
+    }
     assert plain == {(False, False): "1f1b", (True, False): "1f1b", (True, True): "interleaved"}
     named = {
-        (one.choice.pp > 1, one.choice.virtual): one.choice.schedule for one in searched(SMALL | {"schedule": "zb1p"}).layouts
+        (one.choice.pp > 1, one.choice.virtual): one.choice.schedule
+        for one in searched(SMALL | {"schedule": "zb1p"}).layouts
     }
     assert named == {(False, 1): "1f1b", (True, 1): "zb1p"}
 
@@ -262,22 +362,42 @@ def test_divisors() -> None:
 @pytest.mark.parametrize(
     ("keep", "what", "fix"),
     [
-        ({"dp": 8}, "no constraint is called 'dp'", "constraints: tp, sp, cp, ep, etp, pp, virtual, micro, shard, recompute"),
+        (
+            {"dp": 8},
+            "no constraint is called 'dp'",
+            "constraints: tp, sp, cp, ep, etp, pp, virtual, micro, shard, recompute",
+        ),
         ({"shards": "ddp"}, "no constraint is called 'shards'", "did you mean 'shard'?"),
         ({"tp": 0}, "tp is a whole number of at least 1, got 0", 'keep={"tp": 8}'),
         ({"tp": True}, "tp is a whole number", ""),
         (["tp=x"], "got 'x'", ""),
         (["tp"], "'tp' is not NAME=VALUE", 'keep={"tp": 8}'),
-        ({"shard": "zero3"}, "shard cannot be 'zero3'", f"did you mean 'zero2'? one of {', '.join(SHARDINGS)}"),
+        (
+            {"shard": "zero3"},
+            "shard cannot be 'zero3'",
+            f"did you mean 'zero2'? one of {', '.join(SHARDINGS)}",
+        ),
         ({"sp": "yes"}, "sp cannot be 'yes'", "one of true, false"),
         ("tp=8", "expected names with values", ""),
         (3, "expected names with values", ""),
         ({"shard": "hsdp"}, "hsdp needs the size of its shard group", "group: 8"),
-        ({"tp": 3}, "tp x cp x pp = 3 does not divide 16 ranks", "sizes whose product divides them"),
-        ({"tp": 8}, "no layout of job on 16 ranks with tp=8", "for layout.tp: tp 8 does not divide heads 4"),
-        ({"pp": 1, "tp": 1, "shard": "ddp"}, "with tp=1, pp=1, shard=ddp", "headroom: the smallest takes"),
+        (
+            {"tp": 3},
+            "tp x cp x pp = 3 does not divide 16 ranks",
+            "sizes whose product divides them",
+        ),
+        (
+            {"tp": 8},
+            "no layout of job on 16 ranks with tp=8",
+            "for layout.tp: tp 8 does not divide heads 4",
+        ),
+        (
+            {"pp": 1, "tp": 1, "shard": "ddp"},
+            "with tp=1, pp=1, shard=ddp",
+            "headroom: the smallest takes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_kept(keep: Any, what: str, fix: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         searched(SMALL, keep=keep)
@@ -302,12 +422,22 @@ def test_the_smallest_memory_is_the_smallest() -> None:
     ("job", "what"),
     [
         ({"layout": {"dp": 8}, "calls": [{"primitive": "ar", "size": "1MB"}]}, "has no model"),
-        ({"model": {"parameters": 7e9, "layers": 32}, "sequence": 1, "batch": {"global": 16},
-          "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}}, "has no shape"),
-        ({key: value for key, value in SMALL.items() if key not in ("device", "stack")}
-         | {"compute": {"forward": "1s", "backward": "2s"}}, "gives times of one layout only; a search compares others"),
+        (
+            {
+                "model": {"parameters": 7e9, "layers": 32},
+                "sequence": 1,
+                "batch": {"global": 16},
+                "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"},
+            },
+            "has no shape",
+        ),
+        (
+            {key: value for key, value in SMALL.items() if key not in ("device", "stack")}
+            | {"compute": {"forward": "1s", "backward": "2s"}},
+            "gives times of one layout only; a search compares others",
+        ),
     ],
-)  # fmt: skip
+)
 def test_jobs_that_are_not_searched(job: dict[str, Any], what: str) -> None:
     with pytest.raises(ColltoolError, match=what):
         colltool.search_layouts(job, FABRIC)
@@ -330,12 +460,17 @@ def test_layouts_that_do_not_sit_on_the_fabric_are_not_priced() -> None:
     assert 0 < found.priced < found.fit
     with pytest.raises(
         ColltoolError,
-        match=r"layouts fit the memory, none can be placed on the fabric: \w+ \d+: every 4 ranks leaves domains uneven",
+        match=(
+            r"layouts fit the memory, none can be placed on the fabric: \w+ \d+: every 4 ranks"
+            r" leaves domains uneven"
+        ),
     ) as caught:
         colltool.search_layouts(SMALL, sixes, 48, {"tp": 4, "pp": 1})
     assert caught.value.argument == "keep"
 
 
 def test_keeping_reads_texts_and_values_alike() -> None:
-    assert constraints_of(["tp=8", "sp=false", "shard=zero1"]) == constraints_of({"tp": 8, "sp": False, "shard": "zero1"})
+    assert constraints_of(["tp=8", "sp=false", "shard=zero1"]) == constraints_of(
+        {"tp": 8, "sp": False, "shard": "zero1"}
+    )
     assert constraints_of(None) == Constraints()

@@ -9,7 +9,12 @@ import pytest
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.training.calls import Call, Hiding, buckets, copies, stage_calls
 from colltool.training.job import load_job
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, RankGroup, pipeline_stages
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    RankGroup,
+    pipeline_stages,
+)
 
 H, HEADS, KV, D, FFN, VOCAB, LAYERS, SEQ = 1024, 16, 4, 64, 4096, 32000, 8, 2048
 MODEL = {"layers": LAYERS, "hidden": H, "heads": HEADS, "kv_heads": KV, "ffn": FFN, "vocab": VOCAB}
@@ -17,14 +22,25 @@ MOE = MODEL | {"moe": {"experts": 16, "top_k": 2, "ffn": 512}}
 ACTIVATION = SEQ * H * 2  # T h w of one sequence: 4 MiB
 
 
-def setup(ranks: int, model: dict[str, Any] | None = None, batch: int = 0, **keys: Any) -> ParallelConfig:
-    content = {"model": model or MODEL, "sequence": SEQ, "batch": {"global": batch or 2 * ranks}, "device": "h100",
-               "stack": "megatron"} | keys  # fmt: skip
+def setup(
+    ranks: int, model: dict[str, Any] | None = None, batch: int = 0, **keys: Any
+) -> ParallelConfig:
+    content = {
+        "model": model or MODEL,
+        "sequence": SEQ,
+        "batch": {"global": batch or 2 * ranks},
+        "device": "h100",
+        "stack": "megatron",
+    } | keys
     return load_job(content).setup(ranks)
 
 
 def sent(run: ParallelConfig, dimension: str, stage: int = 0) -> list[Call]:
-    return [call for call in stage_calls(run, pipeline_stages(run)[stage]) if call.dimension == dimension]
+    return [
+        call
+        for call in stage_calls(run, pipeline_stages(run)[stage])
+        if call.dimension == dimension
+    ]
 
 
 def step_calls(run: ParallelConfig) -> list[tuple[PipelineStage, tuple[Call, ...]]]:
@@ -39,16 +55,21 @@ def told(calls: list[Call]) -> list[Told]:
     return [(call.primitive, call.phase, call.bytes, call.calls, call.hides) for call in calls]
 
 
-# --- tensor parallelism -------------------------------------------------------------------------------------------------
+# --- tensor parallelism
+# -------------------------------------------------------------------------------------------------
 
 
 def test_tensor_parallelism_is_two_all_reduces_a_layer_each_way() -> None:
-    """4 sequences on one replica: m = 4, 8 layers, an all-reduce behind attention and one behind the FFN."""
+    """4 sequences on one replica: m = 4, 8 layers, an all-reduce behind attention and one behind
+    the FFN."""
     calls = sent(setup(4, layout={"tp": 4}, batch=4), "tp")
     assert {call.group for call in calls} == {RankGroup(((4, 1),))}
     assert {call.primitive for call in calls} == {AR}
     assert {call.bytes for call in calls} == {ACTIVATION}
-    by_phase = {phase: sum(call.calls for call in calls if call.phase == phase) for phase in ("forward", "backward", "again")}
+    by_phase = {
+        phase: sum(call.calls for call in calls if call.phase == phase)
+        for phase in ("forward", "backward", "again")
+    }
     assert by_phase == {"forward": 2 * 8 * 4, "backward": 2 * 8 * 4, "again": 0}
 
 
@@ -72,11 +93,15 @@ def test_sequence_parallelism_gathers_and_scatters() -> None:
 
 
 def test_both_send_the_same_bytes_forward() -> None:
-    """An all-reduce is a reduce-scatter and an all-gather: bytes on the wire are 2 (t-1)/t M for either."""
+    """An all-reduce is a reduce-scatter and an all-gather: bytes on the wire are 2 (t-1)/t M for
+    either."""
     plain, spread = (setup(4, layout={"tp": 4, "sp": sp}, batch=4) for sp in (False, True))
     factor = {AR: 2.0, AG: 1.0, RS: 1.0}
     volumes = [
-        sum(factor[c.primitive] * c.bytes * c.calls for c in sent(run, "tp") if c.phase == "forward") for run in (plain, spread)
+        sum(
+            factor[c.primitive] * c.bytes * c.calls for c in sent(run, "tp") if c.phase == "forward"
+        )
+        for run in (plain, spread)
     ]
     assert volumes[0] == volumes[1]
 
@@ -97,7 +122,8 @@ def test_a_parallel_vocabulary() -> None:
     run = setup(8, layout={"tp": 4, "pp": 2}, batch=4)
     assert told(sent(run, "vocab")) == [(AR, "forward", ACTIVATION, 4, "nothing")]
     assert told(sent(run, "vocab", 1)) == [
-        (AR, "forward", SEQ * 4, 12, "nothing"),  # the maximum, the sum, the target: 4 bytes a token
+        # the maximum, the sum, the target: 4 bytes a token
+        (AR, "forward", SEQ * 4, 12, "nothing"),
         (AR, "backward", ACTIVATION, 4, "nothing"),
     ]
     spread = setup(8, layout={"tp": 4, "sp": True, "pp": 2}, batch=4)
@@ -105,7 +131,8 @@ def test_a_parallel_vocabulary() -> None:
     assert [call.primitive for call in sent(spread, "vocab", 1)] == [AG, AR, RS]
 
 
-# --- context parallelism ------------------------------------------------------------------------------------------------
+# --- context parallelism
+# ------------------------------------------------------------------------------------------------
 
 BLOCK = SEQ / 4 * 2 * KV * D * 2  # keys and values of a quarter of the sequence
 
@@ -132,7 +159,10 @@ def test_ring_attention_with_tensor_parallelism_and_recomputation() -> None:
 def test_all_gather_of_keys_and_values() -> None:
     run = setup(8, layout={"cp": 4, "cp_mode": "all-gather"}, batch=4)
     whole = SEQ * 2 * KV * D * 2
-    assert told(sent(run, "cp")) == [(AG, "forward", whole, 16, "nothing"), (RS, "backward", whole, 16, "nothing")]
+    assert told(sent(run, "cp")) == [
+        (AG, "forward", whole, 16, "nothing"),
+        (RS, "backward", whole, 16, "nothing"),
+    ]
 
 
 def test_ulysses() -> None:
@@ -146,7 +176,8 @@ def test_ulysses() -> None:
     ]
 
 
-# --- experts ------------------------------------------------------------------------------------------------------------
+# --- experts
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_dispatch_and_combine() -> None:
@@ -162,7 +193,7 @@ def test_dispatch_and_combine() -> None:
 def test_tokens_go_once_to_a_rank_with_several_of_their_experts() -> None:
     """k' = e (1 - (1 - 1/e)^k) (e-1)/e leave the rank; the buffer holds those that stay too."""
     run = setup(8, MOE, layout={"ep": 8, "deduplicate": True}, batch=16)
-    (forward, _) = sent(run, "ep")
+    forward, _ = sent(run, "ep")
     assert forward.bytes == pytest.approx(SEQ * H * 2 * (8 * (1 - (7 / 8) ** 2)))
     assert forward.bytes * 7 / 8 == pytest.approx(SEQ * H * 2 * 1.640625)
     assert copies(1, 4, deduplicated=True) == 1
@@ -172,8 +203,10 @@ def test_small_tokens_on_the_way_out_and_whole_ones_back() -> None:
     run = setup(8, MOE, layout={"ep": 8}, batch=16, precision={"dispatch": "fp8"})
     size = SEQ * 2 * H
     assert [(call.phase, call.bytes, call.calls) for call in sent(run, "ep")] == [
-        ("forward", size, 16), ("forward", 2 * size, 16), ("backward", 2 * size, 32),
-    ]  # fmt: skip
+        ("forward", size, 16),
+        ("forward", 2 * size, 16),
+        ("backward", 2 * size, 32),
+    ]
 
 
 def test_sequence_parallelism_divides_the_tokens_and_leaves_experts_out_of_tensor_groups() -> None:
@@ -185,13 +218,19 @@ def test_sequence_parallelism_divides_the_tokens_and_leaves_experts_out_of_tenso
 
 def test_experts_that_are_cut_gather_their_tokens() -> None:
     run = setup(8, MOE, layout={"tp": 2, "sp": True, "ep": 4, "etp": 2}, batch=16)
-    gathers = [call for call in sent(run, "etp") if call.primitive is AG and call.phase == "forward"]
-    assert [(call.group, call.bytes) for call in gathers] == [(RankGroup(((2, 1),)), 2 * SEQ / 2 * 2 * H * 2)]
+    gathers = [
+        call for call in sent(run, "etp") if call.primitive is AG and call.phase == "forward"
+    ]
+    assert [(call.group, call.bytes) for call in gathers] == [
+        (RankGroup(((2, 1),)), 2 * SEQ / 2 * 2 * H * 2)
+    ]
     assert sent(run, "ep")[0].group == RankGroup(((4, 2),))
 
 
 def test_what_all_to_alls_may_hide_under() -> None:
-    shared = MOE | {"moe": {"experts": 16, "top_k": 2, "ffn": 512, "shared_ffn": 512, "imbalance": 1.5}}
+    shared = MOE | {
+        "moe": {"experts": 16, "top_k": 2, "ffn": 512, "shared_ffn": 512, "imbalance": 1.5}
+    }
     run = setup(8, shared, layout={"ep": 8}, batch=16, overlap={"ep": "shared"})
     assert {call.hides for call in sent(run, "ep")} == {"shared expert"}
     assert {call.skew for call in sent(run, "ep")} == {1.5}
@@ -199,7 +238,8 @@ def test_what_all_to_alls_may_hide_under() -> None:
     assert {call.hides for call in sent(two, "ep")} == {"other batch"}
 
 
-# --- pipelines ----------------------------------------------------------------------------------------------------------
+# --- pipelines
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_border_of_two_chunks() -> None:
@@ -211,21 +251,29 @@ def test_every_border_of_two_chunks() -> None:
     twice = setup(4, layout={"pp": 4, "virtual": 2}, batch=8)
     assert {call.calls for call in sent(twice, "pp")} == {16}
     spread = setup(16, layout={"pp": 4, "tp": 4, "sp": True}, batch=8)
-    assert {(call.bytes, call.group) for call in sent(spread, "pp")} == {(ACTIVATION / 4, RankGroup(((4, 4),)))}
+    assert {(call.bytes, call.group) for call in sent(spread, "pp")} == {
+        (ACTIVATION / 4, RankGroup(((4, 4),)))
+    }
 
 
 def test_a_tied_embedding_is_summed_over_both_ends() -> None:
     run = setup(8, MODEL | {"tied": True}, layout={"pp": 4, "tp": 2}, batch=8)
     for stage in (0, 3):
         (call,) = sent(run, "embedding", stage)
-        assert (call.primitive, call.group, call.bytes) == (AR, RankGroup(((2, 6),)), VOCAB * H / 2 * 4)
+        assert (call.primitive, call.group, call.bytes) == (
+            AR,
+            RankGroup(((2, 6),)),
+            VOCAB * H / 2 * 4,
+        )
     assert not sent(run, "embedding", 1)
     assert not sent(setup(8, layout={"pp": 4, "tp": 2}, batch=8), "embedding")
 
 
-# --- gradients ----------------------------------------------------------------------------------------------------------
+# --- gradients
+# ----------------------------------------------------------------------------------------------------------
 
-LAYER = 2 * H * H + 2 * H * KV * D + 3 * H * FFN + 2 * H  # q and out, k and v, three matrices, two norms
+# q and out, k and v, three matrices, two norms
+LAYER = 2 * H * H + 2 * H * KV * D + 3 * H * FFN + 2 * H
 WEIGHTS = LAYERS * LAYER + 2 * VOCAB * H + H
 
 
@@ -271,14 +319,20 @@ def test_fsdp_gathers_a_layer_for_each_pass() -> None:
 
 def test_fsdp_with_one_gather_is_one_all_reduce_in_volume() -> None:
     once = setup(8, batch=8, shard={"mode": "fsdp", "gathers": 1, "grad_bytes": 2})
-    assert sum(call.bytes * call.calls for call in sent(once, "dp")) == pytest.approx(2 * WEIGHTS * 2)
+    assert sum(call.bytes * call.calls for call in sent(once, "dp")) == pytest.approx(
+        2 * WEIGHTS * 2
+    )
     twice = setup(8, batch=8, shard={"mode": "fsdp", "grad_bytes": 2})
-    assert sum(call.bytes * call.calls for call in sent(twice, "dp")) == pytest.approx(3 * WEIGHTS * 2)
+    assert sum(call.bytes * call.calls for call in sent(twice, "dp")) == pytest.approx(
+        3 * WEIGHTS * 2
+    )
 
 
 def test_fsdp_under_a_pipeline_gathers_once_a_step() -> None:
     run = setup(8, layout={"pp": 2}, batch=16, shard={"mode": "fsdp"})
-    forward = [call for call in sent(run, "dp") if call.phase == "forward" and call.bytes == LAYER * 2]
+    forward = [
+        call for call in sent(run, "dp") if call.phase == "forward" and call.bytes == LAYER * 2
+    ]
     assert [(call.calls, call.per) for call in forward] == [(4, "step")]
 
 
@@ -312,10 +366,16 @@ def test_the_norm_of_gradients_goes_over_all_ranks() -> None:
     run = setup(16, layout={"tp": 2, "pp": 2}, batch=16)
     for stage in (0, 1):
         (call,) = sent(run, "norm", stage)
-        assert (call.primitive, call.group, call.bytes, call.calls) == (AR, RankGroup(((16, 1),)), 4.0, 1)
+        assert (call.primitive, call.group, call.bytes, call.calls) == (
+            AR,
+            RankGroup(((16, 1),)),
+            4.0,
+            1,
+        )
 
 
-# --- all of them --------------------------------------------------------------------------------------------------------
+# --- all of them
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_one_rank_sends_nothing() -> None:
@@ -323,9 +383,15 @@ def test_one_rank_sends_nothing() -> None:
 
 
 def test_a_model_without_a_shape_shares_its_gradients() -> None:
-    job = load_job({"model": {"parameters": 7.0e9, "layers": 32}, "sequence": 1, "batch": {"global": 8},
-                    "shard": {"mode": "ddp", "bucket": "100GB", "grad_bytes": 2},
-                    "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"}})  # fmt: skip
+    job = load_job(
+        {
+            "model": {"parameters": 7.0e9, "layers": 32},
+            "sequence": 1,
+            "batch": {"global": 8},
+            "shard": {"mode": "ddp", "bucket": "100GB", "grad_bytes": 2},
+            "compute": {"forward_per_layer": "7ms", "backward_per_layer": "15ms"},
+        }
+    )
     calls = step_calls(job.setup(8))[0][1]
     assert [(call.dimension, call.bytes) for call in calls] == [("dp", 14e9), ("norm", 4.0)]
 
@@ -358,9 +424,19 @@ def test_layers_of_a_folded_pipeline_stand_at_both_ends() -> None:
 def test_dense_layers_come_first() -> None:
     deep = MOE | {"layers": 8, "moe": {"experts": 16, "top_k": 2, "ffn": 512, "dense_layers": 3}}
     run = setup(4, deep, layout={"pp": 4}, batch=8)
-    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [(2, 0), (1, 1), (0, 2), (0, 2)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [
+        (2, 0),
+        (1, 1),
+        (0, 2),
+        (0, 2),
+    ]
     interleaved = setup(4, deep, layout={"pp": 4, "virtual": 2}, batch=8)
-    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(interleaved)] == [(1, 1), (1, 1), (1, 1), (0, 2)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(interleaved)] == [
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        (0, 2),
+    ]
 
 
 def test_buckets_hold_everything() -> None:

@@ -1,4 +1,5 @@
-"""Which layers stand on which pipeline stage: equal parts, the embedding and the head as layers, or as listed."""
+"""Which layers stand on which pipeline stage: equal parts, the embedding and the head as layers, or
+as listed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ SMALL = {"layers": 14, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024}
 
 
 def setup(ranks: int, model: Any = "llama3-405b", **keys: Any) -> ParallelConfig:
-    content = {"model": model, "sequence": 1024, "batch": {"global": 64}, "device": "h100", "stack": "megatron"} | keys
+    content = {
+        "model": model,
+        "sequence": 1024,
+        "batch": {"global": 64},
+        "device": "h100",
+        "stack": "megatron",
+    } | keys
     return load_job(content).setup(ranks)
 
 
@@ -43,10 +50,14 @@ def test_what_is_listed_is_taken() -> None:
 
 
 def test_the_first_chunk_of_all_is_the_short_one() -> None:
-    """14 layers, 2 stages of 4 chunks of 2: the first 3 layers are the first chunk, of 1, and the second stage's, of 2."""
+    """14 layers, 2 stages of 4 chunks of 2: the first 3 layers are the first chunk, of 1, and the
+    second stage's, of 2."""
     moe = {"moe": {"experts": 4, "top_k": 1, "ffn": 512, "dense_layers": 3}}
     run = setup(2, model=SMALL | moe, layout={"pp": 2, "virtual": 4})
-    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [(1, 6), (2, 5)]
+    assert [(stage.dense_layers, stage.moe_layers) for stage in pipeline_stages(run)] == [
+        (1, 6),
+        (2, 5),
+    ]
 
 
 @pytest.mark.parametrize(("pp", "said"), [(4, True), (2, False)])

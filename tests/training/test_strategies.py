@@ -1,4 +1,5 @@
-"""Schedules, shardings and recomputation are rows: a name of the schema without one fails, a row is all that one takes."""
+"""Schedules, shardings and recomputation are rows: a name of the schema without one fails, a row is
+all that one takes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from colltool.training.strategies import SCHEDULES, Pass, pipeline_s
 
 
 @pytest.mark.parametrize("names", ["Schedule", "ShardMode", "Recomputed"])
-def test_a_name_of_the_schema_alone_fails_at_import(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_of_the_schema_alone_fails_at_import(
+    names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schema, names, Literal[(*get_args(getattr(schema, names)), "wave")])
     source = Path(strategies.__file__).read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="wave: named in the schema or in the rows alone"):
@@ -23,10 +26,17 @@ def test_a_name_of_the_schema_alone_fails_at_import(names: str, monkeypatch: pyt
 
 
 def test_a_row_is_what_a_schedule_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schedule with no bubble that keeps two micro-batches: its step and its memory follow, and nothing of 1F1B."""
+    """A schedule with no bubble that keeps two micro-batches: its step and its memory follow, and
+    nothing of 1F1B."""
     row = SCHEDULES["1f1b"]._replace(bubble_s=lambda *_: 0.0, in_flight=lambda at: min(at.m, 2))
-    content = {"model": "llama3-8b", "sequence": 4096, "batch": {"global": 64}, "layout": {"pp": 8}, "stack": "megatron",
-               "device": "h100"}  # fmt: skip
+    content = {
+        "model": "llama3-8b",
+        "sequence": 4096,
+        "batch": {"global": 64},
+        "layout": {"pp": 8},
+        "stack": "megatron",
+        "device": "h100",
+    }
     config = load_job(content).setup(8)
 
     def kept() -> list[float]:

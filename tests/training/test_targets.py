@@ -1,4 +1,5 @@
-"""The least network for a target: bisection against trying every value, and the overrides that make it."""
+"""The least network for a target: bisection against trying every value, and the overrides that make
+it."""
 
 from __future__ import annotations
 
@@ -30,16 +31,29 @@ def needed(found: Plan, what: str) -> Needed:
 
 
 @settings(max_examples=examples(8), deadline=None)
-@given(st.sampled_from([1, 2, 4]), st.sampled_from(["zero1", "fsdp"]), st.floats(0.002, 0.5), st.sampled_from([8, 64]))
-def test_bisection_finds_what_trying_every_rate_finds(tp: int, mode: str, over: float, batch: int) -> None:
-    job = dense(layout={"tp": tp, "sp": tp > 1}, shard={"mode": mode}, batch={"global": 64 * batch // 8, "micro": 1})
+@given(
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from(["zero1", "fsdp"]),
+    st.floats(0.002, 0.5),
+    st.sampled_from([8, 64]),
+)
+def test_bisection_finds_what_trying_every_rate_finds(
+    tp: int, mode: str, over: float, batch: int
+) -> None:
+    job = dense(
+        layout={"tp": tp, "sp": tp > 1},
+        shard={"mode": mode},
+        batch={"global": 64 * batch // 8, "micro": 1},
+    )
     found = asked(two_tiers(), f"step={over}", job)
     assert found.targeted is not None
     limit = found.targeted.limit_s
     assert limit == pytest.approx((1 + over) * found.control_step_s)
     one = needed(found, "slowest ib")
     tried = [SLOWEST * (FASTEST / SLOWEST) ** (step / 40) for step in range(0, 41, 4)]
-    fabrics = (colltool.load_fabric(two_tiers(), [f"ib.bandwidth={50 * share}GB/s"]) for share in tried)
+    fabrics = (
+        colltool.load_fabric(two_tiers(), [f"ib.bandwidth={50 * share}GB/s"]) for share in tried
+    )
     steps = [step_time(found.setup, CollectiveCostCache(fabric)).step_s for fabric in fabrics]
     enough = [share for share, step_s in zip(tried, steps, strict=True) if step_s <= limit]
     if one.value is None:

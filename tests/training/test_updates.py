@@ -1,4 +1,5 @@
-"""What a step trains and updates: optimizers, states and activations on the host, LoRA, states shared by part of the replicas."""
+"""What a step trains and updates: optimizers, states and activations on the host, LoRA, states
+shared by part of the replicas."""
 
 from __future__ import annotations
 
@@ -40,21 +41,35 @@ def test_states_of_a_parameter(kind: str, each: int) -> None:
 
 def test_muon_keeps_one_momentum_of_matrices_and_two_of_the_ends() -> None:
     config = setup(optimizer="muon")
-    held, ends = stage_parameters(config, pipeline_stages(config)[0]).total, 2 * 128256 * 4096 + 4096
+    held, ends = (
+        stage_parameters(config, pipeline_stages(config)[0]).total,
+        2 * 128256 * 4096 + 4096,
+    )
     assert kept(config, "optimizer") == pytest.approx(8 * held + 4 * ends)
 
 
 def test_muon_orthogonalizes_in_five_iterations() -> None:
-    """Of a matrix of 4096 x 14336: 5 (4 m m n + 2 m m m), and of all of them on each replica under DDP."""
-    plain, muon = (optimizer_s(one, pipeline_stages(one)[0]) for one in (setup(optimizer="adam-bf16"), setup(optimizer="muon")))
-    flops = sum(5 * (4 * m * m * n + 2 * m**3) for m, n in ((4096, 6144), (4096, 4096), (4096, 28672), (4096, 14336)))
+    """Of a matrix of 4096 x 14336: 5 (4 m m n + 2 m m m), and of all of them on each replica under
+    DDP."""
+    plain, muon = (
+        optimizer_s(one, pipeline_stages(one)[0])
+        for one in (setup(optimizer="adam-bf16"), setup(optimizer="muon"))
+    )
+    flops = sum(
+        5 * (4 * m * m * n + 2 * m**3)
+        for m, n in ((4096, 6144), (4096, 4096), (4096, 28672), (4096, 14336))
+    )
     assert muon - plain == pytest.approx(32 * flops / (0.66 * 989.4e12))
 
 
 def test_muon_gathers_whole_matrices_where_states_are_sharded() -> None:
     job = dense(optimizer="muon", layout={})
     muon, adam = (colltool.plan(one, two_tiers(), RANKS) for one in (job, dense(layout={})))
-    gathered = [one.sent.call for one in muon.collectives if one.sent.call.primitive is AG and one.sent.call.phase == "update"]
+    gathered = [
+        one.sent.call
+        for one in muon.collectives
+        if one.sent.call.primitive is AG and one.sent.call.phase == "update"
+    ]
     assert sum(one.bytes * one.calls for one in gathered) == pytest.approx(2 * 8.03e9, rel=1e-3)
     assert muon.step_s > adam.step_s
     adds_up(muon)
@@ -72,7 +87,9 @@ def test_states_on_the_host_leave_the_device() -> None:
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_more_on_the_host_is_less_on_the_device_and_no_faster(one: float, other: float) -> None:
     less, more = sorted((one, other))
-    fewer, full = (setup(offload={"optimizer": share, "activations": share}) for share in (less, more))
+    fewer, full = (
+        setup(offload={"optimizer": share, "activations": share}) for share in (less, more)
+    )
     assert memory(full).bytes <= memory(fewer).bytes * (1 + 1e-12)
     stages = pipeline_stages(fewer)[0], pipeline_stages(full)[0]
     assert optimizer_s(full, stages[1]) >= optimizer_s(fewer, stages[0]) * (1 - 1e-12)
@@ -80,11 +97,24 @@ def test_more_on_the_host_is_less_on_the_device_and_no_faster(one: float, other:
 
 def test_activations_hide_under_compute_or_wait_for_the_link() -> None:
     job = dense(**ONE)
-    whole, hidden = (colltool.plan(one, two_tiers(), RANKS) for one in (job, job | {"offload": {"activations": 0.2}}))
-    assert hidden.step_s == pytest.approx(whole.step_s), "a fifth goes over PCIe while the layer computes"
-    slow = {"generation": "hopper", "peak": {"bf16": "989.4TFLOP/s"}, "memory": "80GiB", "bandwidth": "3.35TB/s", "units": 132,
-            "host": "1GB/s"}  # fmt: skip
-    waits = colltool.plan(job | {"offload": {"activations": 1.0}, "device": slow}, two_tiers(), RANKS)
+    whole, hidden = (
+        colltool.plan(one, two_tiers(), RANKS)
+        for one in (job, job | {"offload": {"activations": 0.2}})
+    )
+    assert hidden.step_s == pytest.approx(whole.step_s), (
+        "a fifth goes over PCIe while the layer computes"
+    )
+    slow = {
+        "generation": "hopper",
+        "peak": {"bf16": "989.4TFLOP/s"},
+        "memory": "80GiB",
+        "bandwidth": "3.35TB/s",
+        "units": 132,
+        "host": "1GB/s",
+    }
+    waits = colltool.plan(
+        job | {"offload": {"activations": 1.0}, "device": slow}, two_tiers(), RANKS
+    )
     assert waits.step_s > 2 * whole.step_s
     adds_up(waits)
     assert waits.memory_bytes is not None
@@ -93,7 +123,12 @@ def test_activations_hide_under_compute_or_wait_for_the_link() -> None:
 
 
 def test_offload_needs_the_rate_of_the_link() -> None:
-    device = {"generation": "hopper", "peak": {"bf16": "989TFLOP/s"}, "memory": "80GiB", "bandwidth": "3.35TB/s"}
+    device = {
+        "generation": "hopper",
+        "peak": {"bf16": "989TFLOP/s"},
+        "memory": "80GiB",
+        "bandwidth": "3.35TB/s",
+    }
     with pytest.raises(ColltoolError, match="gives no rate to the memory of its host"):
         load_job(dense(device=device, offload={"optimizer": 1}, layout={}))
 
@@ -106,7 +141,9 @@ def test_lora_trains_what_peft_counts() -> None:
 
 def test_lora_leaves_out_weight_gradients() -> None:
     job = dense(**ONE)
-    full, lora = (colltool.plan(one, two_tiers(), RANKS) for one in (job, job | {"lora": {"rank": 16}}))
+    full, lora = (
+        colltool.plan(one, two_tiers(), RANKS) for one in (job, job | {"lora": {"rank": 16}})
+    )
     assert 0.6 < lora.control_step_s / full.control_step_s < 0.85
     assert model_flops(lora.setup) == pytest.approx(2 / 3 * model_flops(full.setup))
     assert kept(lora.setup, "gradients") == 4 * 41_943_040
@@ -118,22 +155,39 @@ def test_lora_leaves_out_weight_gradients() -> None:
 
 
 def test_lora_under_fsdp_gathers_weights_and_sums_adapters() -> None:
-    found = colltool.plan(dense(**ONE | {"shard": {"mode": "fsdp"}, "lora": {"rank": 16}}), two_tiers(), RANKS)
-    sent = {kind: sum(one.sent.call.bytes * one.sent.call.calls for one in found.collectives if one.sent.call.primitive is kind)
-            for kind in (AG, RS)}  # fmt: skip
+    found = colltool.plan(
+        dense(**ONE | {"shard": {"mode": "fsdp"}, "lora": {"rank": 16}}), two_tiers(), RANKS
+    )
+    sent = {
+        kind: sum(
+            one.sent.call.bytes * one.sent.call.calls
+            for one in found.collectives
+            if one.sent.call.primitive is kind
+        )
+        for kind in (AG, RS)
+    }
     assert sent[AG] == pytest.approx(2 * 2 * 8.03e9, rel=1e-3)
     assert sent[RS] == pytest.approx(4 * 41_943_040)
 
 
 def test_zero1_in_groups_sums_shards_across_them() -> None:
-    """Megatron-Core's instances of the distributed optimizer: states of an eighth on each, and gradients over all."""
+    """Megatron-Core's instances of the distributed optimizer: states of an eighth on each, and
+    gradients over all."""
     job = dense(layout={"tp": 1}, batch={"global": 64, "micro": 1})
-    whole, groups = (colltool.plan(job | {"shard": {"mode": "zero1"} | more}, two_tiers(), RANKS) for more in ({}, {"group": 8}))
+    whole, groups = (
+        colltool.plan(job | {"shard": {"mode": "zero1"} | more}, two_tiers(), RANKS)
+        for more in ({}, {"group": 8})
+    )
     calls = [one.sent.call for one in groups.collectives if one.sent.call.dimension == "dp"]
-    sent = {kind: sum(call.bytes * call.calls for call in calls if call.primitive is kind) for kind in (RS, AR, AG)}
+    sent = {
+        kind: sum(call.bytes * call.calls for call in calls if call.primitive is kind)
+        for kind in (RS, AR, AG)
+    }
     held = stage_parameters(groups.setup, pipeline_stages(groups.setup)[0]).total
     assert sent == pytest.approx({RS: 4 * held, AR: 4 * held / 8, AG: 2 * held})
     assert kept(groups.setup, "optimizer") == pytest.approx(12 * held / 8)
     assert kept(whole.setup, "optimizer") == pytest.approx(12 * held / 64)
-    assert part(groups, "optimizer").exposed_s == pytest.approx(8 * part(whole, "optimizer").exposed_s)
+    assert part(groups, "optimizer").exposed_s == pytest.approx(
+        8 * part(whole, "optimizer").exposed_s
+    )
     adds_up(groups)

@@ -1,4 +1,5 @@
-"""``verify`` in seconds over several tiers: loads of ports, links and uplinks against what prices charge for them."""
+"""``verify`` in seconds over several tiers: loads of ports, links and uplinks against what prices
+charge for them."""
 
 from __future__ import annotations
 
@@ -27,23 +28,37 @@ NESTED = {
 
 @pytest.mark.parametrize("tiers", NESTED.values(), ids=NESTED)
 def test_a_price_is_what_the_messages_take(tiers: list[Tier]) -> None:
-    """To the digit where all steps are alike; elsewhere never less than the busiest port, link or uplink."""
+    """To the digit where all steps are alike; elsewhere never less than the busiest port, link or
+    uplink."""
     result = colltool.verify(fabric(*tiers), size=1e9)
     assert result.holds
     for one in result.results:
         assert one.time_s is not None, one
-        if one.algorithm in ("ring", "one-shot", "two-shot", "direct", "recursive-doubling", "rabenseifner"):
-            assert one.time_s[1] == pytest.approx(one.time_s[0], rel=1e-9), (one.primitive, one.algorithm)
+        if one.algorithm in (
+            "ring",
+            "one-shot",
+            "two-shot",
+            "direct",
+            "recursive-doubling",
+            "rabenseifner",
+        ):
+            assert one.time_s[1] == pytest.approx(one.time_s[0], rel=1e-9), (
+                one.primitive,
+                one.algorithm,
+            )
 
 
 def test_all_peers_at_once_over_nested_meshes() -> None:
     """Four ranks behind each of a rank's three links out: 4 x 4 MB over 50 GB/s."""
-    (one,) = colltool.verify(fabric(*NESTED["meshes"]), "a2a", size=64e6, algorithms="direct").results
+    (one,) = colltool.verify(
+        fabric(*NESTED["meshes"]), "a2a", size=64e6, algorithms="direct"
+    ).results
     assert one.time_s == pytest.approx((321e-6, 321e-6))
 
 
 def test_a_price_below_its_messages_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds charged to the class of their farthest pairs alone, though others wait inside: right counts, a wrong price."""
+    """Rounds charged to the class of their farthest pairs alone, though others wait inside: right
+    counts, a wrong price."""
     right = charge._slowest
     monkeypatch.setattr(charge, "_slowest", lambda met, *rest: right(met[:1], *rest))
     result = colltool.verify(fabric(*NESTED["slow inside"]), "a2a", size=1e9, algorithms="bruck")
@@ -79,13 +94,19 @@ def test_generated_fabrics(start: int) -> None:
                 result = verify(where, list(Primitive), 1e9, who)
             except ColltoolError:
                 continue
-            assert result.holds, [(seed, who, one) for one in result.results if one.verdict == "mismatch"]
+            assert result.holds, [
+                (seed, who, one) for one in result.results if one.verdict == "mismatch"
+            ]
             for one in result.results:
-                bound = float(cut_bound_of(place(where, who), one.primitive, Readings()).seconds(1e9))
+                bound = float(
+                    cut_bound_of(place(where, who), one.primitive, Readings()).seconds(1e9)
+                )
                 assert one.time_s is None or one.time_s[1] >= bound * (1 - 1e-9), (seed, who, one)
 
 
-def test_direct_over_nested_meshes_counts_its_busiest_link_in_price_and_its_rank_in_verify() -> None:
+def test_direct_over_nested_meshes_counts_its_busiest_link_in_price_and_its_rank_in_verify() -> (
+    None
+):
     """What the guide says; the seconds are one."""
     nested = fabric(full_mesh(4), full_mesh(4))
     priced = colltool.price(nested, "rs", size="16MB", algorithms="direct").best

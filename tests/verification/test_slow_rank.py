@@ -1,4 +1,5 @@
-"""One slow rank: by hand, against a walk of its own through every schedule's messages, and as bounds."""
+"""One slow rank: by hand, against a walk of its own through every schedule's messages, and as
+bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ FABRICS = {
 }
 
 
-def rows(where: Any, primitive: str = "ar", share: float = 0.8, **more: Any) -> dict[str, AlgorithmEstimate]:
+def rows(
+    where: Any, primitive: str = "ar", share: float = 0.8, **more: Any
+) -> dict[str, AlgorithmEstimate]:
     found = colltool.price(where, primitive, size=SIZE, slow_rank=share, **more)
     return {row.spec: row for row in found.results}
 
@@ -63,12 +66,16 @@ def test_uplinks_hide_a_slow_port_until_it_is_slower_than_they_are(name: str) ->
     crossing = 6 / 8 * SIZE / (50e9 / 4)
     inside = 1 / 8 * SIZE / 50e9
     alpha = float(half.alpha_s)
-    whole = {"direct": (crossing, 7 / 8 * SIZE / 5e9), "pairwise": (inside / 0.5 + crossing, 7 / 8 * SIZE / 5e9)}[name]
+    whole = {
+        "direct": (crossing, 7 / 8 * SIZE / 5e9),
+        "pairwise": (inside / 0.5 + crossing, 7 / 8 * SIZE / 5e9),
+    }[name]
     assert (slow_of(half) - alpha, slow_of(tenth) - alpha) == pytest.approx(whole)
 
 
 def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> list[float]:
-    """The same by single messages: each rank's port out and in, a step at a time; ranks one after the other as the slow one."""
+    """The same by single messages: each rank's port out and in, a step at a time; ranks one after
+    the other as the slow one."""
     make = maker(row.primitive, row.name)
     assert make is not None
     program = make(group, slow_rank.SEGMENTS)
@@ -89,7 +96,10 @@ def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> lis
     healthy = sum(max(step.values()) for step in steps)
 
     def with_slow(rank: int) -> float:
-        return sum(max(load / (share if port == rank else 1) for (port, _), load in step.items()) for step in steps)
+        return sum(
+            max(load / (share if port == rank else 1) for (port, _), load in step.items())
+            for step in steps
+        )
 
     return [with_slow(rank) / healthy for rank in range(group.ranks)]
 
@@ -97,7 +107,8 @@ def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> lis
 ON_PORTS = [
     row
     for row in every_algorithm()
-    if maker(row.primitive, row.name) and row.why_not(Group(8, "star", switch=frozenset(CAN))) is None
+    if maker(row.primitive, row.name)
+    and row.why_not(Group(8, "star", switch=frozenset(CAN))) is None
 ]
 
 
@@ -116,14 +127,20 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
 
 
 def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
-    """Of 8 ranks the root of a binomial broadcast sends in all three rounds, the last ones that it reaches take part in one."""
+    """Of 8 ranks the root of a binomial broadcast sends in all three rounds, the last ones that it
+    reaches take part in one."""
     found = slow_rank._executed(find(BC, "binomial"), Group(8, "star"), 0.5, streamed=False)
     assert found[0] == 2
     assert min(found) == pytest.approx(1 + 1 / 3)
 
 
 @pytest.mark.parametrize(
-    "axes", [(Axis(4, True), Axis(3, True)), (Axis(3, False), Axis(4, False)), (Axis(2, True), Axis(5, True))]
+    "axes",
+    [
+        (Axis(4, True), Axis(3, True)),
+        (Axis(3, False), Axis(4, False)),
+        (Axis(2, True), Axis(5, True)),
+    ],
 )
 def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
     """Every link by one message over it alone: it belongs to its two ends."""
@@ -142,8 +159,13 @@ def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
 
 @pytest.mark.parametrize("name", FABRICS)
 @settings(max_examples=examples(15), deadline=None)
-@given(primitive=st.sampled_from(["ar", "ag", "rs", "a2a", "bc", "reduce"]), shares=st.tuples(*[st.floats(0.05, 1)] * 2))
-def test_slower_by_no_more_than_the_share_and_never_faster(name: str, primitive: str, shares: tuple[float, float]) -> None:
+@given(
+    primitive=st.sampled_from(["ar", "ag", "rs", "a2a", "bc", "reduce"]),
+    shares=st.tuples(*[st.floats(0.05, 1)] * 2),
+)
+def test_slower_by_no_more_than_the_share_and_never_faster(
+    name: str, primitive: str, shares: tuple[float, float]
+) -> None:
     less, more = sorted(shares)
     slow, slower = rows(FABRICS[name], primitive, more), rows(FABRICS[name], primitive, less)
     for spec, row in slow.items():
@@ -175,7 +197,9 @@ def test_a_leader_costs_most_where_leaders_carry_all() -> None:
 def test_phases_that_stream_wait_for_their_busiest_tier() -> None:
     """Slower inside by a quarter is not felt while the outer tier takes longer."""
     where = fabric(star(4, bw=4000, in_network=CAN), star(4, bw=10, in_network=CAN))
-    row = rows(where, algorithms=["hierarchical:in-network/in-network"])["hierarchical:in-network/in-network"]
+    row = rows(where, algorithms=["hierarchical:in-network/in-network"])[
+        "hierarchical:in-network/in-network"
+    ]
     outer = next(float(one.bandwidth_s) for one in row.phases if one.tier == "t2")
     assert slow_of(row) - float(row.alpha_s) - float(row.overhead_s) == pytest.approx(outer / 0.8)
 

@@ -38,7 +38,11 @@ def star(size: int) -> Fabric:
 
 
 def lattice(topology: str, *shape: int) -> Fabric:
-    text = STAR.split("  - ")[0] + f"  - {{name: l, topology: {topology}, shape: {list(shape)}, alpha: 1us, bandwidth: 50GB/s}}\n"
+    text = (
+        STAR.split("  - ")[0]
+        + f"  - {{name: l, topology: {topology}, shape: {list(shape)}, alpha: 1us, bandwidth:"
+        " 50GB/s}\n"
+    )
     return read_fabric(text, "lattice.yaml")
 
 
@@ -47,7 +51,9 @@ def test_every_algorithm_on_a_star(n: int) -> None:
     result = colltool.verify(star(n))
     assert result.holds
     assert all(one.post_condition for one in result.results)
-    assert {one.algorithm for one in result.results if one.verdict == "idealised"} <= IDEALISED_ON_A_STAR
+    assert {
+        one.algorithm for one in result.results if one.verdict == "idealised"
+    } <= IDEALISED_ON_A_STAR
     assert {one.primitive for one in result.results} == set(Primitive)
 
 
@@ -57,24 +63,39 @@ def test_every_algorithm_on_a_lattice(topology: str, shape: tuple[int, ...]) -> 
     result = colltool.verify(lattice(topology, *shape))
     assert result.holds
     ideal = {one.algorithm for one in result.results if one.verdict == "idealised"}
-    assert ideal <= {"dim-rabenseifner", "send", "multi-ring"}, "ties of a send are split; parts of unequal axes wait by phase"
+    assert ideal <= {
+        "dim-rabenseifner",
+        "send",
+        "multi-ring",
+    }, "ties of a send are split; parts of unequal axes wait by phase"
 
 
 @pytest.mark.alike(1)
-@pytest.mark.parametrize(("fabric", "ranks"), [("dgx-h100", 64), ("nvl72", 144), ("mi300x", 8), ("clos-4to1", 128)])
+@pytest.mark.parametrize(
+    ("fabric", "ranks"), [("dgx-h100", 64), ("nvl72", 144), ("mi300x", 8), ("clos-4to1", 128)]
+)
 def test_shipped_fabrics_with_their_compositions(fabric: str, ranks: int) -> None:
     result = colltool.verify(fabric, ranks=ranks)
     assert result.holds
     composed = [one for one in result.results if " (" in one.algorithm]
     assert bool(composed) == (fabric != "mi300x")
     across_leaves = fabric == "clos-4to1"  # there steps of one phase meet in leaves and across them
-    waits = {one.algorithm for one in composed if one.verdict == "idealised" and "waiting for its slowest pair" in one.note}
-    assert all(one.verdict == "proved" or (across_leaves and one.algorithm in waits) for one in composed)
+    waits = {
+        one.algorithm
+        for one in composed
+        if one.verdict == "idealised" and "waiting for its slowest pair" in one.note
+    }
+    assert all(
+        one.verdict == "proved" or (across_leaves and one.algorithm in waits) for one in composed
+    )
 
 
 def test_a_clos_with_uplinks_costs_what_is_priced() -> None:
-    """Lock step on real uplinks against the flow rule: rings and shift rounds to the digit, XOR rounds too."""
-    result = colltool.verify(read_fabric(CLOS, "clos.yaml"), "ag", algorithms=["ring", "recursive-doubling", "pat"])
+    """Lock step on real uplinks against the flow rule: rings and shift rounds to the digit, XOR
+    rounds too."""
+    result = colltool.verify(
+        read_fabric(CLOS, "clos.yaml"), "ag", algorithms=["ring", "recursive-doubling", "pat"]
+    )
     for one in result.results:
         assert one.verdict == "proved"
         assert one.time_s is not None
@@ -83,7 +104,8 @@ def test_a_clos_with_uplinks_costs_what_is_priced() -> None:
 
 @pytest.mark.parametrize("ranks", [3, 6, 7, 9, 12, 20, 24, 31])
 def test_folded_schedules_cost_at_most_what_is_priced(ranks: int) -> None:
-    """Inside a leaf to the digit. Across leaves folding shifts the pairs, and the price takes the most that may leave a leaf."""
+    """Inside a leaf to the digit. Across leaves folding shifts the pairs, and the price takes the
+    most that may leave a leaf."""
     results = colltool.verify(read_fabric(CLOS, "clos.yaml"), ranks=ranks).results
     folded = [one for one in results if one.algorithm.endswith("-fold")]
     assert len(folded) == 4
@@ -95,12 +117,15 @@ def test_folded_schedules_cost_at_most_what_is_priced(ranks: int) -> None:
 
 
 def test_padding_takes_ports_beside_the_group() -> None:
-    (one,) = colltool.verify(read_fabric(CLOS, "clos.yaml"), "ar", ranks=9, algorithms="rabenseifner-padded").results
+    (one,) = colltool.verify(
+        read_fabric(CLOS, "clos.yaml"), "ar", ranks=9, algorithms="rabenseifner-padded"
+    ).results
     assert (one.verdict, one.n_alpha, one.n_beta) == ("proved", (8, 8), (1.875, 1.875))
 
 
 def test_pairwise_in_lock_step_is_no_sum_over_a_ranks_own_messages() -> None:
-    """All steps but few wait for a pair across the spine, but only some of a leaf's ranks send across at once."""
+    """All steps but few wait for a pair across the spine, but only some of a leaf's ranks send
+    across at once."""
     (one,) = colltool.verify(read_fabric(CLOS, "clos.yaml"), "a2a", algorithms="pairwise").results
     assert one.time_s is not None
     assert one.time_s[1] / one.time_s[0] == pytest.approx(1, abs=0.1)
@@ -108,7 +133,9 @@ def test_pairwise_in_lock_step_is_no_sum_over_a_ranks_own_messages() -> None:
 
 
 @pytest.mark.parametrize(("n_alpha", "n_beta"), [(13, 1.75), (14, 1.5), (14, 1.76)])
-def test_a_wrong_formula_is_a_mismatch_or_a_bound(monkeypatch: pytest.MonkeyPatch, n_alpha: float, n_beta: float) -> None:
+def test_a_wrong_formula_is_a_mismatch_or_a_bound(
+    monkeypatch: pytest.MonkeyPatch, n_alpha: float, n_beta: float
+) -> None:
     row = registry.find(AR, "ring")
     wrong = row._replace(formula=lambda group: Terms(n_alpha, n_beta, Ring()))
     monkeypatch.setitem(registry._ROWS, (AR, "ring"), wrong)
@@ -135,7 +162,9 @@ def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None
     assert "does not end with the right chunk" in one.note
 
 
-def test_an_algorithm_without_a_schedule_is_told_from_a_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_algorithm_without_a_schedule_is_told_from_a_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from colltool.schedules import program as makers
 
     monkeypatch.delitem(makers._MAKERS, (AR, "tree"))
@@ -173,7 +202,12 @@ def test_nothing_of_that_name() -> None:
 
 
 def test_what_was_asked_for_and_not_executed_is_named() -> None:
-    result = colltool.verify("dgx-h100", "ar", ranks=64, algorithms=["ring", "multi-rail-ring", "hierarchical:in-network/ring"])
+    result = colltool.verify(
+        "dgx-h100",
+        "ar",
+        ranks=64,
+        algorithms=["ring", "multi-rail-ring", "hierarchical:in-network/ring"],
+    )
     assert [one.algorithm for one in result.results] == ["ring"]
     reasons = {one.algorithm: one.reason for one in result.skipped}
     assert "baseline" in reasons["multi-rail-ring (all-reduce)"]
@@ -181,14 +215,22 @@ def test_what_was_asked_for_and_not_executed_is_named() -> None:
 
 
 def test_a_composition_of_ones_choice() -> None:
-    (one,) = colltool.verify("dgx-h100", "ar", ranks=64, algorithms="hierarchical:recursive-halving/rabenseifner").results
-    assert (one.algorithm, one.verdict) == ("hierarchical (recursive-halving / rabenseifner)", "proved")
+    (one,) = colltool.verify(
+        "dgx-h100", "ar", ranks=64, algorithms="hierarchical:recursive-halving/rabenseifner"
+    ).results
+    assert (one.algorithm, one.verdict) == (
+        "hierarchical (recursive-halving / rabenseifner)",
+        "proved",
+    )
 
 
 def test_too_many_ranks_are_not_executed() -> None:
     with pytest.raises(ColltoolError, match="nothing to execute on 4096 ranks") as refused:
         colltool.verify("tpu-v5p", "a2a", ranks=4096)
-    assert ("take ranks=512" in str(refused.value), "take -n 512" in refused.value.spelled("shell")) == (True, True)
+    assert (
+        "take ranks=512" in str(refused.value),
+        "take -n 512" in refused.value.spelled("shell"),
+    ) == (True, True)
 
 
 def test_too_many_segments_are_refused_before_they_are_laid_out() -> None:

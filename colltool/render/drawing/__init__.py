@@ -1,4 +1,5 @@
-"""The drawing of a fabric: a card per tier, outermost first, each zooming into an endpoint of the one above."""
+"""The drawing of a fabric: a card per tier, outermost first, each zooming into an endpoint of the
+one above."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import described, on_fabric
-from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
+from colltool.render.drawing.diagram import (
+    TierDiagram,
+    alternative_text,
+    diagrams,
+    fact_texts,
+    kind_text,
+    most_text,
+    place_text,
+)
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
 from colltool.render.drawing.tiers import DRAWN, zoom
 
@@ -22,18 +31,27 @@ _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
     """A fabric as one ``<svg>`` element; the same fabric gives the same text.
 
-    ``prefix``: of all ids, so that several drawings can stand on one page. ``page``: for an HTML page: no namespace, background
-    or style. The page may colour its classes, see :func:`rules`.
+    ``prefix``: of all ids, so that several drawings can stand on one page. ``page``: for an HTML
+    page: no namespace, background or style. The page may colour its classes, see :func:`rules`.
     """
-    root = ET.Element("svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
+    root = ET.Element(
+        "svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"}
+    )
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("font-family", "system-ui, sans-serif")
-    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {on_fabric(fabric.name, fabric.overrides)}")
+    ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(
+        f"Fabric {on_fabric(fabric.name, fabric.overrides)}"
+    )
     ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = printable(alternative_text(fabric))
     if not page:
-        style = f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }} {rules(DARK)} }}"
+        style = (
+            f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }}"
+            f" {rules(DARK)} }}"
+        )
         ET.SubElement(root, "style").text = style
-        sheet = ET.SubElement(root, "rect", {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]})
+        sheet = ET.SubElement(
+            root, "rect", {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]}
+        )
     canvas, focus = Canvas(root), None
     bottom = _head(canvas, fabric)
     for diagram in reversed(diagrams(fabric)):
@@ -41,7 +59,11 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
     height = f"{bottom + _MARGIN:.0f}"
     if not page:
         sheet.set("height", height)
-    for key, value in (("width", f"{WIDTH:.0f}"), ("height", height), ("viewBox", f"0 0 {WIDTH:.0f} {height}")):
+    for key, value in (
+        ("width", f"{WIDTH:.0f}"),
+        ("height", height),
+        ("viewBox", f"0 0 {WIDTH:.0f} {height}"),
+    ):
         root.set(key, value)
     return ET.tostring(root, encoding="unicode")
 
@@ -57,14 +79,18 @@ def _head(canvas: Canvas, fabric: Fabric) -> float:
     if fabric.overrides:
         overrides = ", ".join(f"{key}={value}" for key, value in fabric.overrides)
         y = canvas.paragraph(area._replace(top=y), f"with {overrides}", most=3)
-    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
+    overhead = (
+        f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
+    )
     y = canvas.paragraph(area._replace(top=y), f"{counted(fabric.ranks, 'rank')}{overhead}")
     if fabric.description:
         y = canvas.paragraph(area._replace(top=y), described(fabric), tone="ct-soft", most=4)
     return y + 12 - _BETWEEN
 
 
-def _card(canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | None) -> tuple[float, Focus]:
+def _card(
+    canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | None
+) -> tuple[float, Focus]:
     frame = Area(_MARGIN, above + _BETWEEN, WIDTH - 2 * _MARGIN)
     box = canvas.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
     inside = Area(frame.left + _PADDING, frame.top + _PADDING, frame.width - 2 * _PADDING)
@@ -73,13 +99,19 @@ def _card(canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | Non
     words = inside._replace(width=_WORDS)
     canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
     place = place_text(diagram)
-    y = canvas.paragraph(inside._replace(top=inside.top + 24), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
+    y = canvas.paragraph(
+        inside._replace(top=inside.top + 24),
+        kind_text(diagram) + (f"; {place}" if place else ""),
+        most=4,
+    )
     y = canvas.paragraphs(inside._replace(top=y), filter(None, [most_text(diagram)])) + 8
     for name, text in fact_texts(diagram):
         canvas.text(words.left, y + 14, name, words.width, tone="ct-soft")
         y = canvas.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
+    bottom, focus = DRAWN[diagram.kind.joined_by][0](
+        canvas, diagram, words._replace(top=y), _beside(inside, y)
+    )
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
 

@@ -1,4 +1,5 @@
-"""The content of a fabric drawing: its tiers, their levels of switches, and the texts beside them."""
+"""The content of a fabric drawing: its tiers, their levels of switches, and the texts beside
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.fabric_parts import alpha_text, in_network_text, planes_lines, spoken_topology, switches_text
+from colltool.render.views.fabric_parts import (
+    alpha_text,
+    in_network_text,
+    planes_lines,
+    spoken_topology,
+    switches_text,
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +28,8 @@ class LevelDiagram:
     pairs: DistanceClass
     groups: int  # in one domain of the tier
     last: int  # endpoints under the last of the groups
-    uplinks: float = 1.0  # oversubscription at this level's own boundary; ``pairs`` has the total down to the endpoints
+    # oversubscription at this level's own boundary; ``pairs`` has the total down to the endpoints
+    uplinks: float = 1.0
     switches: int | None = None  # on all rails; None where the fabric file does not give enough
     rails: int = 1
     reached: bool = True  # False if no two endpoints need this level to meet
@@ -42,7 +50,8 @@ class TierDiagram:
 
     @property
     def ports(self) -> int:
-        """Ports of an endpoint, of all its ranks together, or parallel links between two endpoints."""
+        """Ports of an endpoint, of all its ranks together, or parallel links between two
+        endpoints."""
         return self.facts.planes * self.tier.ports
 
     @property
@@ -51,7 +60,9 @@ class TierDiagram:
         kind, facts, plan = self.kind, self.facts, self.facts.sizing
         found = []
         for index, one in enumerate(kind.classes if kind.joined_by == "switches" else ()):
-            stage = plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
+            stage = (
+                plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
+            )
             whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
             groups = ceil(facts.endpoints / one.group)
             level = LevelDiagram(
@@ -77,7 +88,10 @@ def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
 
 def kind_text(diagram: TierDiagram) -> str:
     """Such as ``Clos of 32 nvlink domains``."""
-    of = f"{diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
+    of = (
+        f"{diagram.kind.extent.replace('x', ' x ')}"
+        f" {endpoint_text(diagram, diagram.facts.endpoints)}"
+    )
     return f"{spoken_topology(diagram.tier)} of {of}"
 
 
@@ -104,7 +118,9 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
     facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
     facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
-    names = list(dict.fromkeys(row.name for row in (tier.library.protocols if tier.library else ())))
+    names = list(
+        dict.fromkeys(row.name for row in (tier.library.protocols if tier.library else ()))
+    )
     return facts + ([("protocols", ", ".join(names))] if names else [])
 
 
@@ -125,9 +141,12 @@ def most_text(diagram: TierDiagram) -> str:
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     per = level.pairs.group
     if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
-        return [f"{level.groups} of them"]  # where its trunk leaves an endpoint: no pair meets there
+        # where its trunk leaves an endpoint: no pair meets there
+        return [f"{level.groups} of them"]
     if level.groups > 1:
-        groups = f"{level.groups} groups of {per}" + (f", the last of {level.last}" if level.last < per else "")
+        groups = f"{level.groups} groups of {per}" + (
+            f", the last of {level.last}" if level.last < per else ""
+        )
     else:
         beyond = diagram.kind.levels and per > level.last
         groups = f"joins all {level.last}" + (f", up to {per}" if beyond else "")
@@ -152,7 +171,9 @@ def uplink_texts(level: LevelDiagram) -> list[str]:
 
 
 def alternative_text(fabric: Fabric) -> str:
-    parts = [f"{counted(fabric.ranks, 'rank')} in {counted(len(fabric.tiers), 'tier')}, innermost first."]
+    parts = [
+        f"{counted(fabric.ranks, 'rank')} in {counted(len(fabric.tiers), 'tier')}, innermost first."
+    ]
     for diagram in diagrams(fabric):
         told = [kind_text(diagram), place_text(diagram), most_text(diagram), ports_text(diagram)]
         told += [f"{name} {text}" for name, text in fact_texts(diagram)]

@@ -1,4 +1,5 @@
-"""Drawings of dragonflies: groups on a circle with their switches, and a line for every two groups that cables join."""
+"""Drawings of dragonflies: groups on a circle with their switches, and a line for every two groups
+that cables join."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ _SIDE = 8.0
 _RADIUS = 84.0
 
 
-def draw_dragonfly(canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_dragonfly(
+    canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, words: Area, room: Area
+) -> tuple[float, Focus]:
     """Groups with their switches, spines towards the middle; of many the first."""
     x, y = room.left + room.width / 2, room.top + _RADIUS + 2 * _SIDE
     drawn = min(wires.groups, MOST_GROUPS)
@@ -32,10 +35,19 @@ def draw_dragonfly(canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, 
             few = min(count, _MOST_SWITCHES)
             for place in range(few):
                 at = left + (place - (few - 1) / 2) * 1.5 * _SIDE
-                canvas.box(at - _SIDE / 2, top - tall / 2 + row * 1.5 * _SIDE + 2, _SIDE, _SIDE, "ct-switch", round_=1)
+                canvas.box(
+                    at - _SIDE / 2,
+                    top - tall / 2 + row * 1.5 * _SIDE + 2,
+                    _SIDE,
+                    _SIDE,
+                    "ct-switch",
+                    round_=1,
+                )
     left, top = spots[0]
     focus = draw_endpoint(canvas, left, top + tall / 2 + 3)
-    low = canvas.paragraph(words, f"{wires.endpoints} {endpoint_text(diagram, wires.endpoints)}", most=3, bold=True)
+    low = canvas.paragraph(
+        words, f"{wires.endpoints} {endpoint_text(diagram, wires.endpoints)}", most=3, bold=True
+    )
     low = canvas.paragraphs(words._replace(top=low), list(_told(wires, drawn)))
     return max(low, focus.y), focus
 
@@ -48,9 +60,19 @@ def draw_endpoint(canvas: Canvas, x: float, top: float) -> Focus:
 
 
 def _told(wires: DragonflyWires, drawn: int) -> list[str]:
-    kinds = f"{wires.switches} leaves, {counted(wires.spines, 'spine')}" if wires.spines else switches_text(wires.switches)
-    told = [f"{counted(wires.groups, 'group')} of {kinds}", f"{wires.hosts} a {'leaf' if wires.spines else 'switch'}"]
+    kinds = (
+        f"{wires.switches} leaves, {counted(wires.spines, 'spine')}"
+        if wires.spines
+        else switches_text(wires.switches)
+    )
+    told = [
+        f"{counted(wires.groups, 'group')} of {kinds}",
+        f"{wires.hosts} a {'leaf' if wires.spines else 'switch'}",
+    ]
     if wires.groups > 1:
-        told.append(f"{counted(wires.cables, 'cable')} of {format_rate(wires.global_Bps)} between two groups")
+        told.append(
+            f"{counted(wires.cables, 'cable')} of {format_rate(wires.global_Bps)} between two"
+            " groups"
+        )
     told += [f"{drawn} groups drawn"] if drawn < wires.groups else []
     return [*told, f"{wires.routing} routing"]

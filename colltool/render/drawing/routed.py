@@ -1,4 +1,5 @@
-"""Drawings of tiers that are routed link by link: a graph on a circle, its switches on one inside; a HyperX as a grid."""
+"""Drawings of tiers that are routed link by link: a graph on a circle, its switches on one inside;
+a HyperX as a grid."""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ MOST_NODES = 32  # ranks, and switches, that are drawn
 MOST_PLACES = 5  # of an axis; two axes are drawn
 _SIDE = 14.0
 _RADII = (84.0, 42.0)  # of ranks and of switches
-_STEP, _BOW = 36.0, 0.22  # between places of a grid; how far a longer link of one bows, in its length
+# between places of a grid; how far a longer link of one bows, in its length
+_STEP, _BOW = 36.0, 0.22
 
 Spots = Mapping[int, tuple[float, float]]
 
 
 class Sketch(NamedTuple):
-    """Nodes by number where they are drawn, the links between them, which are switches, and what is said of them."""
+    """Nodes by number where they are drawn, the links between them, which are switches, and what is
+    said of them."""
 
     spots: Spots
     links: list[tuple[int, int]]
@@ -45,7 +48,9 @@ def drawn_ranks(diagram: TierDiagram) -> int:
             assert_never(wires)
 
 
-def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_routed(
+    canvas: Canvas, diagram: TierDiagram, words: Area, room: Area
+) -> tuple[float, Focus]:
     """The network itself; of many nodes the first."""
     wires = _wires(diagram)
     if isinstance(wires, DragonflyWires):
@@ -55,7 +60,15 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -
         _link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
     for node, (x, y) in sketch.spots.items():
         switch = node in sketch.switches
-        canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-switch" if switch else "ct-soft", round_=2, outlined=switch)
+        canvas.box(
+            x - _SIDE / 2,
+            y - _SIDE / 2,
+            _SIDE,
+            _SIDE,
+            "ct-switch" if switch else "ct-soft",
+            round_=2,
+            outlined=switch,
+        )
     y = canvas.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     drawn = drawn_ranks(diagram)
     told = [f"{drawn} of them drawn"] if drawn < count else []
@@ -66,7 +79,11 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -
     ]
     y = canvas.paragraphs(words._replace(top=y), told)
     x, low = sketch.spots[0]
-    focus = draw_endpoint(canvas, x, low + _SIDE / 2) if 0 in sketch.switches else Focus(x, low + _SIDE / 2, _SIDE / 2)
+    focus = (
+        draw_endpoint(canvas, x, low + _SIDE / 2)
+        if 0 in sketch.switches
+        else Focus(x, low + _SIDE / 2, _SIDE / 2)
+    )
     return max(y, focus.y, *(at[1] + _SIDE for at in sketch.spots.values())), focus
 
 
@@ -126,5 +143,9 @@ def _grid(wires: HyperXWires, room: Area) -> Sketch:
     rows = [[column + wires.shape[0] * row for column in range(wide)] for row in range(high)]
     lines = [*rows, *(list(column) for column in zip(*rows, strict=True))]
     links = [(a, b) for line in lines for a in line for b in line if a < b]
-    told = [switches_text(prod(wires.shape)), f"{counted(wires.hosts, 'port')} each"] if wires.hosts else []
+    told = (
+        [switches_text(prod(wires.shape)), f"{counted(wires.hosts, 'port')} each"]
+        if wires.hosts
+        else []
+    )
     return Sketch(spots, links, frozenset(spots) if wires.hosts else frozenset(), told, bows=True)

@@ -1,7 +1,7 @@
 """The drawing primitives: clipped text, boxes and lines in SVG.
 
-A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules (of a page, or for a dark
-scheme) take precedence.
+A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules
+(of a page, or for a dark scheme) take precedence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tu
 
 
 class Focus(NamedTuple):
-    """The endpoint that the next card zooms into: the middle of its bottom edge, and half its width."""
+    """The endpoint that the next card zooms into: the middle of its bottom edge, and half its
+    width."""
 
     x: float
     y: float
@@ -63,7 +64,10 @@ class Focus(NamedTuple):
 
 
 def rules(colours: dict[Tone, str]) -> str:
-    return " ".join(f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}" for tone, code in colours.items())
+    return " ".join(
+        f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}"
+        for tone, code in colours.items()
+    )
 
 
 class Canvas:
@@ -74,14 +78,36 @@ class Canvas:
         """A canvas that draws over what is there and under what comes later."""
         return Canvas(ET.SubElement(self.parent, "g"))
 
-    def text(self, x: float, y: float, text: str, room: float, *, tone: Tone = "ct-ink", size: float = TEXT,
-             bold: bool = False, anchor: str = "start") -> None:  # fmt: skip
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        room: float,
+        *,
+        tone: Tone = "ct-ink",
+        size: float = TEXT,
+        bold: bool = False,
+        anchor: str = "start",
+    ) -> None:
         """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
         whole = printable(text)
-        self._text(x, y, clipped_to(whole, room, size, bold=bold), whole, tone=tone, size=size, bold=bold, anchor=anchor)
+        self._text(
+            x,
+            y,
+            clipped_to(whole, room, size, bold=bold),
+            whole,
+            tone=tone,
+            size=size,
+            bold=bold,
+            anchor=anchor,
+        )
 
-    def paragraph(self, area: Area, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> float:
-        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped; returns where it ends."""
+    def paragraph(
+        self, area: Area, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False
+    ) -> float:
+        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped; returns where
+        it ends."""
         whole = printable(" ".join(text.split()))
         lines = lines_of(whole, area.width / (BOLD if bold else 1), TEXT, most)
         for number, line in enumerate(lines):
@@ -89,17 +115,40 @@ class Canvas:
             self._text(area.left, area.top + LINE * number + TEXT, line, said, tone=tone, bold=bold)
         return area.top + LINE * len(lines)
 
-    def paragraphs(self, area: Area, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6) -> float:
+    def paragraphs(
+        self, area: Area, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6
+    ) -> float:
         """Several of them, one below the other."""
         top = area.top
         for text in texts:
             top = self.paragraph(area._replace(top=top), text, tone=tone, most=most)
         return top
 
-    def box(self, x: float, y: float, width: float, height: float, tone: Tone, *, round_: float = 4, dashed: bool = False,
-            outlined: bool = True) -> ET.Element:  # fmt: skip
-        given = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height), "rx": _n(round_), "fill": LIGHT[tone]}
-        given |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]} if outlined else {"class": tone}
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        tone: Tone,
+        *,
+        round_: float = 4,
+        dashed: bool = False,
+        outlined: bool = True,
+    ) -> ET.Element:
+        given = {
+            "x": _n(x),
+            "y": _n(y),
+            "width": _n(width),
+            "height": _n(height),
+            "rx": _n(round_),
+            "fill": LIGHT[tone],
+        }
+        given |= (
+            {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
+            if outlined
+            else {"class": tone}
+        )
         return ET.SubElement(self.parent, "rect", given | (_DASHED if dashed else {}))
 
     def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
@@ -107,11 +156,23 @@ class Canvas:
         self.path(f"M{first}" + "".join(f" L{one}" for one in others), dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
-        given = {"d": steps, "fill": "none", "class": "ct-line", "stroke": LIGHT["ct-line"], "stroke-width": "1"}
+        given = {
+            "d": steps,
+            "fill": "none",
+            "class": "ct-line",
+            "stroke": LIGHT["ct-line"],
+            "stroke-width": "1",
+        }
         ET.SubElement(self.parent, "path", given | (_DASHED if dashed else {}))
 
     def dot(self, x: float, y: float, radius: float) -> None:
-        given = {"cx": _n(x), "cy": _n(y), "r": _n(radius), "fill": LIGHT["ct-soft"], "class": "ct-soft"}
+        given = {
+            "cx": _n(x),
+            "cy": _n(y),
+            "r": _n(radius),
+            "fill": LIGHT["ct-soft"],
+            "class": "ct-soft",
+        }
         ET.SubElement(self.parent, "circle", given)
 
     def gap(self, x: float, y: float, width: float) -> None:
@@ -120,8 +181,18 @@ class Canvas:
         for number in (-1, 0, 1):
             self.dot(x + number * step, y, min(1.4, step / 3))
 
-    def _text(self, x: float, y: float, line: str, whole: str, *, tone: Tone, size: float = TEXT, bold: bool = False,
-              anchor: str = "start") -> None:  # fmt: skip
+    def _text(
+        self,
+        x: float,
+        y: float,
+        line: str,
+        whole: str,
+        *,
+        tone: Tone,
+        size: float = TEXT,
+        bold: bool = False,
+        anchor: str = "start",
+    ) -> None:
         given = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
         given |= {"font-weight": "bold"} if bold else {}
         given |= {"text-anchor": anchor} if anchor != "start" else {}

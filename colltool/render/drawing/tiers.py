@@ -1,5 +1,6 @@
-"""Drawings of one tier. Direct links: a torus or mesh as blocks of up to three axes (their visible faces), all-to-all as a
-circle. Switches (star, Clos): a row per level, endpoints at the bottom; the band of links between two rows is as wide as its
+"""Drawings of one tier. Direct links: a torus or mesh as blocks of up to three axes (their visible
+faces), all-to-all as a circle. Switches (star, Clos): a row per level, endpoints at the bottom; the
+band of links between two rows is as wide as its
 bandwidth: at 4:1 oversubscription it has a quarter of the full width."""
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import NamedTuple
 
 from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
-from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, endpoint_text, level_texts, ports_text, uplink_texts
+from colltool.render.drawing.diagram import (
+    LevelDiagram,
+    TierDiagram,
+    endpoint_text,
+    level_texts,
+    ports_text,
+    uplink_texts,
+)
 from colltool.render.drawing.routed import draw_routed, drawn_ranks
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone, on_circle
 
@@ -20,10 +28,12 @@ AXES = 3  # of a block
 MOST = 8  # places of an axis that are all drawn; of more, the first and last few
 _HEAD, _TAIL = 4, 2
 # pixels
-_ARC, _RIM, _MARGIN = 16.0, 8.0, 34.0  # from a line to its wraparound, to the axis number without one, room for both
+# from a line to its wraparound, to the axis number without one, room for both
+_ARC, _RIM, _MARGIN = 16.0, 8.0, 34.0
 _BETWEEN, _STEP = 40.0, 30.0  # between blocks; between places at most
 _DEPTH = (0.52, -0.42)  # x and y of a step along the third axis, in steps along the others
-# the side of a block where the number and wraparound of each axis are drawn: x, y, how far below, anchor of the text
+# the side of a block where the number and wraparound of each axis are drawn: x, y, how far below,
+# anchor of the text
 _SIDES = ((0.0, -1.0, 0.0, "middle"), (-1.0, 0.0, 5.0, "end"), (0.8, 0.6, 8.0, "start"))
 
 Point = tuple[float, float]
@@ -41,7 +51,9 @@ def places(axis: Axis) -> list[Place]:
     if axis.size <= MOST:
         return [Place(number, number) for number in range(axis.size)]
     first = [Place(number, number) for number in range(_HEAD)]
-    return first + [Place(axis.size - _TAIL + number, _HEAD + 1 + number) for number in range(_TAIL)]
+    return first + [
+        Place(axis.size - _TAIL + number, _HEAD + 1 + number) for number in range(_TAIL)
+    ]
 
 
 def blocks_of(axes: Sequence[Axis]) -> list[tuple[Axis, ...]]:
@@ -53,7 +65,11 @@ def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
     """The visible places of a block: on its front, top and right side."""
     lines = [places(axis) for axis in axes]
     sides = list(zip(range(AXES), (-1, -1, 0), lines, strict=False))
-    return [at for at in product(*lines) if len(at) < AXES or any(at[axis] == line[side] for axis, side, line in sides)]
+    return [
+        at
+        for at in product(*lines)
+        if len(at) < AXES or any(at[axis] == line[side] for axis, side, line in sides)
+    ]
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
@@ -66,22 +82,35 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
         return f"axis {number}: lines of {axis.size}, closed half way round {along} (dashed)"
     shape = "ring" if axis.is_ring else "pair" if axis.size == 2 else "line"
     alone = prod(other.size for other in axes) == axis.size
-    return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (f" of {axis.size}" if axis.size > 2 else "")
+    return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (
+        f" of {axis.size}" if axis.size > 2 else ""
+    )
 
 
-def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_lattice(
+    canvas: Canvas, diagram: TierDiagram, words: Area, room: Area
+) -> tuple[float, Focus]:
     blocks = blocks_of(diagram.kind.axes)
     top, focus = room.top, None
     for index, axes in reversed(list(enumerate(blocks))):
         block = _LatticeBlock(canvas, axes, room._replace(top=top), index * AXES + 1)
         if focus is not None:
             back = [line[-1] for line in block.lines]
-            zoom(canvas, focus, top - _BETWEEN, block.at([block.lines[0][0], *back[1:2]]), block.at(back))
+            zoom(
+                canvas,
+                focus,
+                top - _BETWEEN,
+                block.at([block.lines[0][0], *back[1:2]]),
+                block.at(back),
+            )
         focus = block.draw(6.0 if index else 3.2)
         count = prod(axis.size for axis in axes)
         below = "x".join(str(axis.size) for inner in blocks[:index] for axis in inner)
         what = f"block{'s' * (count != 1)} of {below}" if index else endpoint_text(diagram, count)
-        told = [axis_text(index * AXES + number, diagram.kind.axes) for number in range(1, 1 + len(axes))]
+        told = [
+            axis_text(index * AXES + number, diagram.kind.axes)
+            for number in range(1, 1 + len(axes))
+        ]
         if len(axes) == AXES and min(axis.size for axis in axes) > 1:
             told.append("the faces in sight are drawn")
         if any(axis.size > MOST for axis in axes):
@@ -95,7 +124,8 @@ def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) 
 
 
 def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -> None:
-    """Dashed lines from an endpoint straight down past the texts, then out to both corners of what it is made of."""
+    """Dashed lines from an endpoint straight down past the texts, then out to both corners of what
+    it is made of."""
     for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
         canvas.line([(x, focus.y), (x, down), corner], dashed=True)
 
@@ -115,13 +145,20 @@ class _LatticeBlock:
 
     def at(self, place: Sequence[Place]) -> Point:
         right, up, deep = self._slots(place)
-        return self.left + (right + _DEPTH[0] * deep) * self.step, self.bottom + (_DEPTH[1] * deep - up) * self.step
+        return (
+            self.left + (right + _DEPTH[0] * deep) * self.step,
+            self.bottom + (_DEPTH[1] * deep - up) * self.step,
+        )
 
     def draw(self, radius: float) -> Focus:
         seen = faces(self.axes)
         pairs = list(self._neighbours(seen))
         for dashed in (False, True):
-            steps = [f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" for (x, y), (u, v), jumps in pairs if jumps is dashed]
+            steps = [
+                f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
+                for (x, y), (u, v), jumps in pairs
+                if jumps is dashed
+            ]
             if steps:
                 self.canvas.path("".join(steps), dashed=dashed)
         for place in seen:
@@ -137,8 +174,15 @@ class _LatticeBlock:
         for place in seen:
             for index, line in enumerate(self.lines):
                 after = line.index(place[index]) + 1
-                if after < len(line) and (other := (*place[:index], line[after], *place[index + 1 :])) in there:
-                    yield self.at(place), self.at(other), line[after].number - place[index].number > 1
+                if (
+                    after < len(line)
+                    and (other := (*place[:index], line[after], *place[index + 1 :])) in there
+                ):
+                    yield (
+                        self.at(place),
+                        self.at(other),
+                        line[after].number - place[index].number > 1,
+                    )
 
     def _name(self, index: int, axis: Axis) -> None:
         rim, line = [one[0] for one in self.lines], self.lines[index]
@@ -146,15 +190,22 @@ class _LatticeBlock:
             rim[1:] = [one[-1] for one in self.lines[1:]]
         if index == AXES - 1:
             rim[0] = self.lines[0][-1]
-        (x, y), (u, v) = (self.at([*rim[:index], end, *rim[index + 1 :]]) for end in (line[0], line[-1]))
+        (x, y), (u, v) = (
+            self.at([*rim[:index], end, *rim[index + 1 :]]) for end in (line[0], line[-1])
+        )
         across, down, below, anchor = _SIDES[index]
         dx, dy = across * _ARC, down * _ARC
         if axis.closed:
-            arc = f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}"
+            arc = (
+                f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f}"
+                f" {v:.1f}"
+            )
             self.canvas.path(arc, dashed=bool(axis.twist))
         far = _ARC if axis.closed else _RIM
         middle, low = (x + u) / 2 + across * far, (y + v) / 2 + down * far + below
-        self.canvas.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=anchor)
+        self.canvas.text(
+            middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=anchor
+        )
 
 
 MOST_PAIRS = 12  # endpoints that are all drawn; of more, only eight
@@ -167,7 +218,9 @@ def _drawn_pairs(diagram: TierDiagram) -> int:
     return count if count <= MOST_PAIRS else 8
 
 
-def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_pairs(
+    canvas: Canvas, diagram: TierDiagram, words: Area, room: Area
+) -> tuple[float, Focus]:
     count, drawn = diagram.facts.endpoints, _drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
     middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)
@@ -186,21 +239,33 @@ def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) ->
 
 
 # pixels
-SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0  # height of a switch, widest endpoint slot, between texts, shortest link
-_CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0  # between port lines, thinnest band, how far other rails show from behind
+# height of a switch, widest endpoint slot, between texts, shortest link
+SWITCH, WIDEST, SPACE, LONG = 22.0, 30.0, 12.0, 44.0
+# between port lines, thinnest band, how far other rails show from behind
+_CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0
 _BAND = 0.7  # width of a band without oversubscription, as a share of the switch's
 
 
-def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
+def draw_switches(
+    canvas: Canvas, diagram: TierDiagram, words: Area, room: Area
+) -> tuple[float, Focus]:
     links, boxes = canvas.group(), canvas.group()
     tree = _switch_tree_of(diagram)
     slot = min(WIDEST, room.width / tree.slots)
     side = min(0.72 * slot, 22.0)
     port_lines = diagram.ports if side >= _CLOSEST * diagram.ports else 1
-    tops, end = _switch_texts(canvas, diagram, words, ", one line for all" if port_lines < diagram.ports else "", tree.endpoints)
+    tops, end = _switch_texts(
+        canvas,
+        diagram,
+        words,
+        ", one line for all" if port_lines < diagram.ports else "",
+        tree.endpoints,
+    )
     levels = diagram.levels
     left = room.left + (room.width - slot * tree.slots) / 2
-    _SwitchDrawing(links, boxes, levels, slot, side=side, port_lines=port_lines, tops=tops).draw(tree, left)
+    _SwitchDrawing(links, boxes, levels, slot, side=side, port_lines=port_lines, tops=tops).draw(
+        tree, left
+    )
     middle, wide = left + slot * tree.slots / 2, slot * tree.slots - 4
     for index, level in enumerate(levels):
         if index and not level.reached:
@@ -209,7 +274,9 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area)
     return max(end, tops[-1] + side), Focus(left + slot / 2, tops[-1] + side, side / 2)
 
 
-def _switch_texts(canvas: Canvas, diagram: TierDiagram, words: Area, lines: str, drawn: int) -> tuple[dict[int, float], float]:
+def _switch_texts(
+    canvas: Canvas, diagram: TierDiagram, words: Area, lines: str, drawn: int
+) -> tuple[dict[int, float], float]:
     """The top of each level and, at -1, of the endpoints; and where the texts end."""
     tops, top = {}, words.top
     for index, level in reversed(list(enumerate(diagram.levels))):
@@ -219,11 +286,17 @@ def _switch_texts(canvas: Canvas, diagram: TierDiagram, words: Area, lines: str,
         y = canvas.paragraphs(words._replace(top=y), level_texts(diagram, level), most=3) + SPACE
         tight = level.reached and level.pairs.oversubscription > 1
         told = uplink_texts(level) if index else [ports_text(diagram) + lines]
-        y = canvas.paragraphs(words._replace(top=y), told, tone="ct-accent" if tight else "ct-soft", most=3)
+        y = canvas.paragraphs(
+            words._replace(top=y), told, tone="ct-accent" if tight else "ct-soft", most=3
+        )
         top = max(y + SPACE, top + SWITCH + LONG)
     count = diagram.facts.endpoints
-    y = canvas.paragraph(words._replace(top=top), f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
-    return tops | {-1: top}, canvas.paragraphs(words._replace(top=y), [f"{drawn} of them drawn"] if drawn < count else [])
+    y = canvas.paragraph(
+        words._replace(top=top), f"{count} {endpoint_text(diagram, count)}", most=3, bold=True
+    )
+    return tops | {-1: top}, canvas.paragraphs(
+        words._replace(top=y), [f"{drawn} of them drawn"] if drawn < count else []
+    )
 
 
 @dataclass
@@ -239,7 +312,15 @@ class _SwitchDrawing:
     def draw(self, tree: SwitchTree, left: float) -> None:
         top, width = self.tops[tree.level], tree.slots * self.slot
         if tree.level < 0:
-            self.boxes.box(left + (self.slot - self.side) / 2, top, self.side, self.side, "ct-soft", round_=2, outlined=False)
+            self.boxes.box(
+                left + (self.slot - self.side) / 2,
+                top,
+                self.side,
+                self.side,
+                "ct-soft",
+                round_=2,
+                outlined=False,
+            )
             return
         most = _BEHIND if self.levels[tree.level].rails > 1 else 0.0
         for behind in (most, 0.0) if most else (0.0,):
@@ -249,7 +330,9 @@ class _SwitchDrawing:
         for one in tree.below:
             if one is None:
                 high = SWITCH if tree.level else self.side
-                self.boxes.gap(left + self.slot / 2, self.tops[tree.level - 1] + high / 2, self.slot)
+                self.boxes.gap(
+                    left + self.slot / 2, self.tops[tree.level - 1] + high / 2, self.slot
+                )
             else:
                 self._link(one, left + one.slots * self.slot / 2, top + SWITCH)
                 self.draw(one, left)
@@ -269,7 +352,8 @@ class _SwitchDrawing:
 
 
 MOST_SLOTS = 27
-_MOST_OF_ONE = {1: 9, 2: 4}  # slots of a group, by the number of levels; 3 (first, gap, last) from three levels on
+# slots of a group, by the number of levels; 3 (first, gap, last) from three levels on
+_MOST_OF_ONE = {1: 9, 2: 4}
 
 
 @dataclass(frozen=True)
@@ -277,7 +361,8 @@ class SwitchTree:
     """A switch, or at level -1 an endpoint, and what is drawn below it."""
 
     level: int
-    below: tuple[SwitchTree | None, ...] = ()  # None is a gap for those left out; a switch may have nothing drawn below it
+    # None is a gap for those left out; a switch may have nothing drawn below it
+    below: tuple[SwitchTree | None, ...] = ()
 
     @property
     def slots(self) -> int:
@@ -290,7 +375,8 @@ class SwitchTree:
 
 
 def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
-    """What is drawn of a tier, given the group sizes of its levels bottom up; the top level joins all endpoints.
+    """What is drawn of a tier, given the group sizes of its levels bottom up; the top level joins
+    all endpoints.
 
     >>> tree = switch_tree([4, 32], 32)
     >>> [one and one.endpoints for one in tree.below], tree.endpoints
@@ -318,11 +404,14 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
 
 
 def _switch_tree_of(diagram: TierDiagram) -> SwitchTree:
-    return switch_tree([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
+    return switch_tree(
+        [level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints
+    )
 
 
 Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
-"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""
+"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the
+endpoint to zoom into."""
 
 DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
     "switches": (draw_switches, lambda diagram: _switch_tree_of(diagram).endpoints),

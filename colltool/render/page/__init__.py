@@ -1,4 +1,5 @@
-"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come already escaped.
+"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come
+already escaped.
 
 Two pages decide: answer, picture, cost, risk, date. The exhibits are an appendix that folds.
 """
@@ -32,7 +33,9 @@ from colltool.render.views.sweep import changes
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
 
-WIDTH = 132  # characters of a table on A4 in small print; the least needed columns give way, as on a narrow terminal
+# characters of a table on A4 in small print; the least needed columns give way, as on a narrow
+# terminal
+WIDTH = 132
 EXTRA = "report"
 _TALL = 1.4  # times its width: such a picture gets a printed page to itself
 _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
@@ -53,19 +56,34 @@ def report_page(report: Report) -> str:
 
     folder = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        keep_trailing_newline=True,
+    )
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
     letters = Letters()
-    parts = [{"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))} for part in report.sections]
+    parts = [
+        {"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))}
+        for part in report.sections
+    ]
     fabric, decision = report.fabrics[0], _decision(report, letters)
     names = dict.fromkeys(one.name for one in report.fabrics)
     return environment.get_template("page.html.jinja").render(
-        title=report_title(report), names=names, description=described(fabric), style=style,
+        title=report_title(report),
+        names=names,
+        description=described(fabric),
+        style=style,
         sets=[f"{key}={value}" for key, value in report.overrides],
-        letters=_markup(letters.svg), sections=parts, version=__version__, decision=decision, date=_today(),
-    )  # fmt: skip
+        letters=_markup(letters.svg),
+        sections=parts,
+        version=__version__,
+        decision=decision,
+        date=_today(),
+    )
 
 
 def _decision(report: Report, letters: Letters) -> dict[str, Any]:
@@ -73,7 +91,10 @@ def _decision(report: Report, letters: Letters) -> dict[str, Any]:
     return {
         "answer": first,
         "others": others,
-        "chart": chart and {"title": chart.title, "picture": _markup(_picture(chart, "decision", letters))},
+        "chart": (
+            chart
+            and {"title": chart.title, "picture": _markup(_picture(chart, "decision", letters))}
+        ),
         "cost": _markup(bare([fitting(cost_table(report), WIDTH)[0]])),
         "unpriced": unpriced(report),
         "risks": list(risks(report)),
@@ -94,11 +115,18 @@ def _markup(text: str) -> Any:
 
 
 def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, Any]]:
-    # "plotted" is the view for the --plot option of the exhibit's command, None if it has no picture or several commands
+    # "plotted" is the view for the --plot option of the exhibit's command, None if it has no
+    # picture or several commands
     for at, one in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
         if isinstance(one.result, Diagnosis) and one.result.ok:  # nothing to look into
-            yield {"key": key, "title": one.title, "healthy": diagnosed(one.result), "commands": one.commands, "plotted": None}
+            yield {
+                "key": key,
+                "title": one.title,
+                "healthy": diagnosed(one.result),
+                "commands": one.commands,
+                "plotted": None,
+            }
             continue
         parts: list[Block] = []
         dropped: dict[str, None] = {}

@@ -1,4 +1,5 @@
-"""Results as PNG, SVG or PDF pictures, and as inline ``<svg>`` elements of a page. Needs matplotlib, an optional extra.
+"""Results as PNG, SVG or PDF pictures, and as inline ``<svg>`` elements of a page. Needs
+matplotlib, an optional extra.
 
 No pyplot, no display, no matplotlibrc of the user: the same result always gives the same bytes.
 """
@@ -62,11 +63,18 @@ _METADATA: dict[str, dict[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-PAGE_COLOURS = {INK: "--ct-ink", SOFT: "--ct-soft", LINE: "--ct-line", GRID: "--ct-grid", PAPER: "--ct-paper"}
+PAGE_COLOURS = {
+    INK: "--ct-ink",
+    SOFT: "--ct-soft",
+    LINE: "--ct-line",
+    GRID: "--ct-grid",
+    PAPER: "--ct-paper",
+}
 """The CSS custom properties that a dark page sets; the colours of data stay."""
 
 _OF_LETTERS = "scale(0.015625)"  # matplotlib gives this transform to glyph outlines only
-_PIXELS_A_POINT = 1.25 * 96 / 72  # enlarged, as 8 points stand beside a page's text of 14 or 16 pixels
+# enlarged, as 8 points stand beside a page's text of 14 or 16 pixels
+_PIXELS_A_POINT = 1.25 * 96 / 72
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _LINK = re.compile(r"url\(#([^)]+)\)")
@@ -75,13 +83,16 @@ _ACROSS = re.compile(r"translate\((\S+) 0\)")
 
 
 def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
-    """The chart of a result; raises a ColltoolError for one that has no plot, no such view, or nothing to draw."""
+    """The chart of a result; raises a ColltoolError for one that has no plot, no such view, or
+    nothing to draw."""
     views = VIEWS.get(type(result))
     if views is None:
         fix = f"take its tables: {either(shell='--format html', python='to_html()')}"
         raise ColltoolError(f"{type(result).__name__} has no picture", argument="plot", fix=fix)
     if view and view not in views:
-        raise ColltoolError(f"a plot cannot show '{view}'", argument="plot_what", fix=f"write {' or '.join(views)}")
+        raise ColltoolError(
+            f"a plot cannot show '{view}'", argument="plot_what", fix=f"write {' or '.join(views)}"
+        )
     return views[view or next(iter(views))](result, paged)
 
 
@@ -95,7 +106,8 @@ def picture(result: Any, suffix: str, view: str = "") -> bytes:
 
 @contextmanager
 def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figure]:
-    """A result as a figure; save it inside the ``with``, where the style is set. On a page its text is drawn as outlines."""
+    """A result as a figure; save it inside the ``with``, where the style is set. On a page its text
+    is drawn as outlines."""
     need_matplotlib("a plot")
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -112,16 +124,27 @@ def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figur
 
 
 def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> None:
-    """Raise a ColltoolError if matplotlib is missing or does not load: ``what`` needs it, ``extra`` brings it."""
+    """Raise a ColltoolError if matplotlib is missing or does not load: ``what`` needs it, ``extra``
+    brings it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise needs_extra(extra, what, "matplotlib", argument=argument) from error
     except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
         backend = os.environ.get("MPLBACKEND")
-        cause = f"MPLBACKEND={clipped(backend)} names none of its backends" if backend else clipped(str(error), 200)
-        hint = "leave it out of the environment: unset MPLBACKEND" if backend else "mend its settings: matplotlibrc"
-        raise ColltoolError(f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint) from error
+        cause = (
+            f"MPLBACKEND={clipped(backend)} names none of its backends"
+            if backend
+            else clipped(str(error), 200)
+        )
+        hint = (
+            "leave it out of the environment: unset MPLBACKEND"
+            if backend
+            else "mend its settings: matplotlibrc"
+        )
+        raise ColltoolError(
+            f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint
+        ) from error
 
 
 def check_plot(path: Path) -> None:
@@ -129,17 +152,30 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in _METADATA:
         found = f"'{path.suffix}'" if path.suffix else "no suffix"
         hint = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
-        raise ColltoolError(f"{path} has {found}, which is no format of a plot", argument="plot", fix=hint)
+        raise ColltoolError(
+            f"{path} has {found}, which is no format of a plot", argument="plot", fix=hint
+        )
     need_matplotlib("a plot")
     folder = path.parent
     if not os.path.isdir(folder):
-        raise ColltoolError(f"cannot write {path}: no such folder", argument="plot", fix=f"create it: mkdir -p {folder}")
-    if os.path.isdir(path) or not all(os.access(one, os.W_OK) for one in (folder, path) if os.path.exists(one)):
-        raise ColltoolError(f"cannot write {path}", argument="plot", fix="name a file in a folder that you can write to")
+        raise ColltoolError(
+            f"cannot write {path}: no such folder",
+            argument="plot",
+            fix=f"create it: mkdir -p {folder}",
+        )
+    if os.path.isdir(path) or not all(
+        os.access(one, os.W_OK) for one in (folder, path) if os.path.exists(one)
+    ):
+        raise ColltoolError(
+            f"cannot write {path}",
+            argument="plot",
+            fix="name a file in a folder that you can write to",
+        )
 
 
 class Letters:
-    """Glyph outlines shared by the plots of a page, each once in :attr:`svg`, which the page puts before them."""
+    """Glyph outlines shared by the plots of a page, each once in :attr:`svg`, which the page puts
+    before them."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -150,25 +186,43 @@ class Letters:
         for defs in root.iter("defs"):
             for outline in [one for one in defs if one.get("transform") == _OF_LETTERS]:
                 drawn = outline.get("d", "")
-                names[f"#{outline.get('id')}"] = "#" + self._names.setdefault(drawn, f"letter-{len(self._names)}")
+                names[f"#{outline.get('id')}"] = "#" + self._names.setdefault(
+                    drawn, f"letter-{len(self._names)}"
+                )
                 defs.remove(outline)
         for one in root.iter("use"):
             one.set("href", names.get(one.attrib["href"], one.attrib["href"]))
 
     @property
     def svg(self) -> str:
-        root = ElementTree.Element("svg", {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"})
+        root = ElementTree.Element(
+            "svg",
+            {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"},
+        )
         defs = ElementTree.SubElement(root, "defs")
         for drawn, name in self._names.items():
-            ElementTree.SubElement(defs, "path", {"id": name, "transform": _OF_LETTERS} | ({"d": drawn} if drawn else {}))
+            ElementTree.SubElement(
+                defs,
+                "path",
+                {"id": name, "transform": _OF_LETTERS} | ({"d": drawn} if drawn else {}),
+            )
         return ElementTree.tostring(root, encoding="unicode")
 
 
-def page_svg(result: Any, view: str = "", prefix: str = "fig", *, extra: str = "plot", letters: Letters | None = None) -> str:
-    """The plot of a result as one ``<svg>`` element for an HTML page: no background or title, panels in one column.
+def page_svg(
+    result: Any,
+    view: str = "",
+    prefix: str = "fig",
+    *,
+    extra: str = "plot",
+    letters: Letters | None = None,
+) -> str:
+    """The plot of a result as one ``<svg>`` element for an HTML page: no background or title,
+    panels in one column.
 
-    Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) that default to light ones. ``prefix``: of
-    all ids; each plot of a page needs its own. ``extra``: which the error says to install when matplotlib is missing.
+    Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) that default
+    to light ones. ``prefix``: of all ids; each plot of a page needs its own. ``extra``: which the
+    error says to install when matplotlib is missing.
     ``letters``: the outlines that the plots of a page share; without it a plot has its own.
     """
     need_matplotlib("a picture", extra)
@@ -183,7 +237,10 @@ def page_svg(result: Any, view: str = "", prefix: str = "fig", *, extra: str = "
     _flatten(root)
     for element in root.iter():
         _restyle(element)
-    width, height = (float(root.attrib[side].removesuffix("pt")) * _PIXELS_A_POINT for side in ("width", "height"))
+    width, height = (
+        float(root.attrib[side].removesuffix("pt")) * _PIXELS_A_POINT
+        for side in ("width", "height")
+    )
     root.attrib = {
         "xmlns": "http://www.w3.org/2000/svg",
         "role": "img",
@@ -191,7 +248,8 @@ def page_svg(result: Any, view: str = "", prefix: str = "fig", *, extra: str = "
         "width": f"{width:.0f}",
         "height": f"{height:.0f}",
         "viewBox": root.attrib["viewBox"],
-        "style": "stroke-linejoin: round; stroke-linecap: butt",  # as in matplotlib's own style sheet, which was stripped
+        # as in matplotlib's own style sheet, which was stripped
+        "style": "stroke-linejoin: round; stroke-linecap: butt",
     }
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -208,7 +266,11 @@ def _strip(root: ElementTree.Element) -> None:
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
     values = [pair for element in root.iter() for pair in element.items()]
-    referred = [name for key, value in values for name in ([value[1:]] if key == "href" else _LINK.findall(value))]
+    referred = [
+        name
+        for key, value in values
+        for name in ([value[1:]] if key == "href" else _LINK.findall(value))
+    ]
     names = {name: f"{prefix}-{at}" for at, name in enumerate(dict.fromkeys(referred))}
     for element in root.iter():
         if (name := element.attrib.pop("id", None)) in names:
@@ -227,7 +289,13 @@ def _flatten(parent: ElementTree.Element) -> None:
         found += list(child) if child.tag == "g" and not child.attrib else [child]
     parent[:] = found
     styles = {child.get("style") for child in parent}
-    if parent.tag == "g" and len(parent) > 1 and len(styles) == 1 and None not in styles and "style" not in parent.attrib:
+    if (
+        parent.tag == "g"
+        and len(parent) > 1
+        and len(styles) == 1
+        and None not in styles
+        and "style" not in parent.attrib
+    ):
         parent.set("style", styles.pop() or "")  # as of the marks of a line
         for child in parent:
             del child.attrib["style"]

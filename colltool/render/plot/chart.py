@@ -1,4 +1,5 @@
-"""The look of every plot (colours, ticks, wrapped text), and charts as data: panels, legend, alt text; drawn on a figure."""
+"""The look of every plot (colours, ticks, wrapped text), and charts as data: panels, legend, alt
+text; drawn on a figure."""
 
 from __future__ import annotations
 
@@ -15,16 +16,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
-"""Text and marks; secondary text; axes; their grid; the background. A page replaces these five by its own colours."""
+"""Text and marks; secondary text; axes; their grid; the background. A page replaces these five by
+its own colours."""
 
 Dash = str | tuple[int, tuple[int, ...]]
 # For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
-# For thin lines: the same hues, darker where needed for a contrast of 3:1 with white and with a dark page (WCAG 2.2, 1.4.11).
+# For thin lines: the same hues, darker where needed for a contrast of 3:1 with white and with a
+# dark page (WCAG 2.2, 1.4.11).
 PENS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#3A8FC4", "#8F6BC0", "#808080")
-DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
+DASHES: tuple[Dash, ...] = (
+    "-",
+    "--",
+    ":",
+    "-.",
+    (0, (5, 1, 1, 1, 1, 1)),
+    (0, (8, 2)),
+    (0, (3, 1)),
+    (0, (1, 1)),
+)
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++")  # lines only: dots are a thousand curves in an SVG
+# lines only: dots are a thousand curves in an SVG
+HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++")
 DARK_TEXT, LIGHT_TEXT = "#111111", "#fefefe"  # on a colour, on any page
 
 STYLE: dict[Any, Any] = {
@@ -57,7 +70,8 @@ NAMES_WIDE = 0.24  # share of the width for the names of rows
 GREY = "#b3b3b3"  # baselines and overheads
 ACROSS = "////"
 PAGED = 9.4
-"""Inches of a picture on a page: its text is then as large as the page's on a screen of 1280 pixels."""
+"""Inches of a picture on a page: its text is then as large as the page's on a screen of 1280
+pixels."""
 _MARK = 1.6  # line width in points
 _SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_LINES = 12  # of a name or a title
@@ -105,7 +119,8 @@ def pen_of(at: int) -> Pen:
 
 
 def decade_ticks(low: float, high: float, steps: Iterable[Iterable[float]]) -> list[float]:
-    """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that give three."""
+    """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that
+    give three."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     choices = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in steps)
     return first_of_three([tick for tick in ticks if low <= tick <= high] for ticks in choices)
@@ -136,7 +151,9 @@ def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list
     return kept
 
 
-def log_scale(axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]) -> None:
+def log_scale(
+    axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]
+) -> None:
     """Ticks at decades, else 1-2-5, else every digit."""
     ticks = thinned(decade_ticks(*ends, ((1,), (1, 2, 5), range(1, 10))))
     axes.minorticks_off()
@@ -176,13 +193,18 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
     """Draw on an empty figure; a paged one is as wide as the page."""
     columns, panels = chart.columns, chart.panels
     width = chart.inches or (PAGED if paged else 6.8 if columns == 1 else 4.4 * columns)
-    tall = [max(panel.inches for panel in panels[at : at + columns]) for at in range(0, len(panels), columns)]
+    tall = [
+        max(panel.inches for panel in panels[at : at + columns])
+        for at in range(0, len(panels), columns)
+    ]
     grid = figure.add_gridspec(len(tall), columns, height_ratios=tall)
     for at, panel in enumerate(panels):
         axes = figure.add_subplot(grid[divmod(at, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
-            axes.set_title(wrapped(panel.title, 0.65 * width / columns, 9), loc="left", fontweight="bold")
+            axes.set_title(
+                wrapped(panel.title, 0.65 * width / columns, 9), loc="left", fontweight="bold"
+            )
     found: dict[str, Any] = {}
     for label, colour, hatch in chart.keys:
         first = figure.axes[0]
@@ -199,7 +221,9 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
     longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
     across = max(1, min(len(labels), letters(width) // (longest + 9)))
     if labels:
-        figure.legend(list(found.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2)
+        figure.legend(
+            list(found.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2
+        )
     if not paged:
         figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
     under = sum(1 + label.count("\n") for label in labels[::across])
@@ -220,7 +244,8 @@ class BarPiece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A stacked bar: ``behind`` is the text after its end, ``mark`` where a line is drawn across it."""
+    """A stacked bar: ``behind`` is the text after its end, ``mark`` where a line is drawn across
+    it."""
 
     name: str
     pieces: tuple[BarPiece, ...]
@@ -228,14 +253,31 @@ class Bar(NamedTuple):
     mark: float | None = None
 
 
-def bars_panel(bars: Sequence[Bar], show: Callable[[float], str], title: str = "", most: float = 0.0, along: str = "") -> Panel:
-    """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar), longer bars get an arrow."""
+def bars_panel(
+    bars: Sequence[Bar],
+    show: Callable[[float], str],
+    title: str = "",
+    most: float = 0.0,
+    along: str = "",
+) -> Panel:
+    """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar),
+    longer bars get an arrow."""
     return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
 
 
-def _bars(bars: Sequence[Bar], show: Callable[[float], str], most: float, along: str, axes: Axes, inches: float) -> None:
+def _bars(
+    bars: Sequence[Bar],
+    show: Callable[[float], str],
+    most: float,
+    along: str,
+    axes: Axes,
+    inches: float,
+) -> None:
     lengths = [sum(piece.amount for piece in bar.pieces) for bar in bars]
-    longest = max((max(length, bar.mark or 0.0) for length, bar in zip(lengths, bars, strict=True)), default=0.0)
+    longest = max(
+        (max(length, bar.mark or 0.0) for length, bar in zip(lengths, bars, strict=True)),
+        default=0.0,
+    )
     end = min(most or longest, longest) or 1.0
     behind = max((len(bar.behind) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
@@ -248,9 +290,28 @@ def _bars(bars: Sequence[Bar], show: Callable[[float], str], most: float, along:
                 axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
                 # the whole text, just its letter, or nothing
                 fits = letters(room * abs(shown) / scale) - 1
-                if text := next((text for text in (piece.text, piece.text.partition(" ")[0]) if len(text) <= fits), ""):
-                    box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
-                    axes.text(left + shown / 2, row, text, ha="center", va="center", color=text_on(piece.colour), bbox=box)
+                if text := next(
+                    (
+                        text
+                        for text in (piece.text, piece.text.partition(" ")[0])
+                        if len(text) <= fits
+                    ),
+                    "",
+                ):
+                    box = (
+                        {"facecolor": piece.colour, "edgecolor": "none", "pad": 1}
+                        if piece.hatch
+                        else None
+                    )
+                    axes.text(
+                        left + shown / 2,
+                        row,
+                        text,
+                        ha="center",
+                        va="center",
+                        color=text_on(piece.colour),
+                        bbox=box,
+                    )
             left += shown
         arrow = "> " if length > end * (1 + 1e-9) else ""
         if bar.mark is not None:

@@ -50,7 +50,9 @@ _LETTER_WIDE = 0.17  # inches of the narrowest cell with a letter
 def _pivot(result: Sweep) -> Pivot:
     # the axes of its own table, or by default sizes across and the first other axis down
     if not result.varied:
-        raise ColltoolError("one value on every axis makes no map", argument="plot", fix="several sizes or ranks")
+        raise ColltoolError(
+            "one value on every axis makes no map", argument="plot", fix="several sizes or ranks"
+        )
     pivot = result.pivot or result.pivoted("algorithm").pivot
     assert pivot is not None
     return pivot
@@ -59,7 +61,11 @@ def _pivot(result: Sweep) -> Pivot:
 def _room(panels: int, paged: bool) -> tuple[int, int, str]:
     """How many panels are drawn, in how many columns, and what the title says of the others."""
     most = 3 if paged else 6
-    return most, 1 if paged else min(2, panels), f" ({most} of {panels} tables)" if panels > most else ""
+    return (
+        most,
+        1 if paged else min(2, panels),
+        f" ({most} of {panels} tables)" if panels > most else "",
+    )
 
 
 def _winners(result: Sweep) -> list[str]:
@@ -76,20 +82,33 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     lettered = (width - 1.2) / across > _LETTER_WIDE
     height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
     panels = tuple(
-        Panel(partial(_map, result, pivot, cells, names, lettered), height, pivot_title(result, fixed))
+        Panel(
+            partial(_map, result, pivot, cells, names, lettered), height, pivot_title(result, fixed)
+        )
         for fixed, cells in tables[:most]
     )
     won = [cell.algorithm for cell in result.cells if cell.algorithm]
     often = sorted(names, key=lambda name: -won.count(name))
-    counts = ", ".join(f"{name} in {won.count(name)}" for name in often[:6]) + (" and others" if len(often) > 6 else "")
+    counts = ", ".join(f"{name} in {won.count(name)}" for name in often[:6]) + (
+        " and others" if len(often) > 6 else ""
+    )
     axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
-    alt = f"Map of the fastest schedule, {axes}: {sweep_title(result)}. Of {len(result.cells)} cells {counts}."
+    alt = (
+        f"Map of the fastest schedule, {axes}: {sweep_title(result)}. Of {len(result.cells)} cells"
+        f" {counts}."
+    )
     keys = [Key(f"{letter(at)}  {name}", colour_of(at)) for at, name in enumerate(names)]
     return Chart(f"fastest: {sweep_title(result)}{fewer}", alt, panels, keys, columns, width)
 
 
 def _map(
-    result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str], lettered: bool, axes: Axes, _inches: float
+    result: Sweep,
+    pivot: Pivot,
+    cells: list[list[Cell]],
+    names: list[str],
+    lettered: bool,
+    axes: Axes,
+    _inches: float,
 ) -> None:
     for row, line in enumerate(cells):
         for name, same in groupby(range(len(line)), key=lambda column: line[column].algorithm):
@@ -99,13 +118,25 @@ def _map(
                 ends = [run[0] - 0.5, run[-1] + 0.5]
                 axes.fill_between(ends, row - 0.5, row + 0.5, color=colour, linewidth=0)
                 for column in run if lettered else [sum(ends) / 2]:
-                    axes.text(column, row, letter(names.index(name)), ha="center", va="center", color=text_on(colour))
+                    axes.text(
+                        column,
+                        row,
+                        letter(names.index(name)),
+                        ha="center",
+                        va="center",
+                        color=text_on(colour),
+                    )
     across, down = (
-        [size_text(float(value)) if key == "bytes" else shown(key, value) for value in axis_values(result, key)]
+        [
+            size_text(float(value)) if key == "bytes" else shown(key, value)
+            for value in axis_values(result, key)
+        ]
         for key in (pivot.cols, pivot.rows)
     )
     places = thinned(range(len(across)), 14)
-    axes.set_xticks(places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0)
+    axes.set_xticks(
+        places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0
+    )
     places = thinned(range(len(down)), 20)
     axes.set_yticks(places, [wrapped(down[place], 1.6) for place in places])
     axes.set(xlabel=axis_title(pivot.cols), xlim=(-0.5, len(across) - 0.5))
@@ -114,7 +145,8 @@ def _map(
 
 
 def lines_chart(result: Sweep, paged: bool) -> Chart:
-    """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the fastest one changes."""
+    """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the
+    fastest one changes."""
     pivot = _pivot(result)
     if pivot.rows == "bytes":
         pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
@@ -127,11 +159,24 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
         title = ", ".join(filter(None, (pivot_title(result, fixed), left)))
         panels.append(Panel(partial(_lines, result, pivot, cells, at % columns == 0), 2.9, title))
     rates = [cell.busbw_Bps for cell in result.cells if cell.busbw_Bps]
-    per = f", a line for each of {axis_title(pivot.rows)}" if len(axis_values(result, pivot.rows)) > 1 else ""
-    reached = f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}" if rates else "Nothing runs"
+    per = (
+        f", a line for each of {axis_title(pivot.rows)}"
+        if len(axis_values(result, pivot.rows)) > 1
+        else ""
+    )
+    reached = (
+        f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}"
+        if rates
+        else "Nothing runs"
+    )
     fastest = ", ".join(_winners(result)[:6])
-    alt = f"Bus bandwidth over {axis_title(pivot.cols)}{per}: {sweep_title(result)}. {reached}; fastest: {fastest}."
-    return Chart(f"busbw of the fastest: {sweep_title(result)}{fewer}", alt, tuple(panels), columns=columns)
+    alt = (
+        f"Bus bandwidth over {axis_title(pivot.cols)}{per}: {sweep_title(result)}. {reached};"
+        f" fastest: {fastest}."
+    )
+    return Chart(
+        f"busbw of the fastest: {sweep_title(result)}{fewer}", alt, tuple(panels), columns=columns
+    )
 
 
 def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
@@ -139,25 +184,50 @@ def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
     priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
     if len(priced) <= _MOST_LINES:
         return priced
-    return [priced[round(step * (len(priced) - 1) / (_MOST_LINES - 1))] for step in range(_MOST_LINES)]
+    return [
+        priced[round(step * (len(priced) - 1) / (_MOST_LINES - 1))] for step in range(_MOST_LINES)
+    ]
 
 
-def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, axes: Axes, inches: float) -> None:
+def _lines(
+    result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, axes: Axes, inches: float
+) -> None:
     over, down = axis_values(result, pivot.cols), axis_values(result, pivot.rows)
-    numbers = pivot.cols in ("bytes", "ranks") and all(isinstance(value, int | float) for value in over)
+    numbers = pivot.cols in ("bytes", "ranks") and all(
+        isinstance(value, int | float) for value in over
+    )
     places = [float(value) if numbers else float(place + 1) for place, value in enumerate(over)]
     every: list[float] = []
     for pen, row in enumerate(_drawn_rows(cells)):
-        rates = [cell.busbw_Bps or nan for cell in cells[row]]  # NaN leaves a gap where nothing can be priced
+        # NaN leaves a gap where nothing can be priced
+        rates = [cell.busbw_Bps or nan for cell in cells[row]]
         name = f"{axis_title(pivot.rows)} {shown(pivot.rows, down[row])}"
         _pen_line(axes, places, rates, pen, name if len(down) > 1 else None)
         for at, (one, other) in enumerate(pairwise(cells[row])):
             if _changed(one, other) and one.busbw_Bps and other.busbw_Bps:
-                middle = ([sqrt(places[at] * places[at + 1])], [sqrt(one.busbw_Bps * other.busbw_Bps)])
-                axes.plot(*middle, "o", color=pen_of(pen).colour, markerfacecolor=PAPER, markersize=7, zorder=4)
+                middle = (
+                    [sqrt(places[at] * places[at + 1])],
+                    [sqrt(one.busbw_Bps * other.busbw_Bps)],
+                )
+                axes.plot(
+                    *middle,
+                    "o",
+                    color=pen_of(pen).colour,
+                    markerfacecolor=PAPER,
+                    markersize=7,
+                    zorder=4,
+                )
         every += [rate for rate in rates if rate == rate]
     if any(_changed(one, other) for line in cells for one, other in pairwise(line)):
-        axes.plot([], [], "o", color=INK, markerfacecolor=PAPER, markersize=7, label="the fastest schedule changes")
+        axes.plot(
+            [],
+            [],
+            "o",
+            color=INK,
+            markerfacecolor=PAPER,
+            markersize=7,
+            label="the fastest schedule changes",
+        )
     _over_size(axes, places, every, inches - 1, first=first)
     if pivot.cols != "bytes":
         logs = pivot.cols == "ranks" and len(set(places)) == len(over) > 1
@@ -169,48 +239,81 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, ax
         axes.set_xlabel(axis_title(pivot.cols))
 
 
-def _pen_line(axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None) -> None:
+def _pen_line(
+    axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None
+) -> None:
     colour, dash, mark = pen_of(pen)
     every = max(1, len(places) // _MOST_MARKS)
-    axes.plot(places, rates, color=colour, linestyle=dash, marker=mark, markersize=4, markevery=every, label=name)
+    axes.plot(
+        places,
+        rates,
+        color=colour,
+        linestyle=dash,
+        marker=mark,
+        markersize=4,
+        markevery=every,
+        label=name,
+    )
 
 
 def _changed(one: Cell, other: Cell) -> bool:
     return bool(one.algorithm and other.algorithm and one.algorithm != other.algorithm)
 
 
-def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float, *, first: bool) -> None:
+def _over_size(
+    axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float, *, first: bool
+) -> None:
     if rates:
-        log_scale(axes, "y", (min(rates) / 1.4, max(rates) * 1.4), lambda rate: format_rate(rate, 3))
+        log_scale(
+            axes, "y", (min(rates) / 1.4, max(rates) * 1.4), lambda rate: format_rate(rate, 3)
+        )
     axes.set_xscale("log")
     ticks = sorted(sizes)
     ticks = [ticks[at] for at in apart(ticks, inches, logs=True)]
-    axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
+    axes.set_xticks(
+        ticks, [size_text(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0
+    )
     axes.set_xticks([], minor=True)
     axes.set(xlabel="message size", ylabel="busbw" if first else "")
 
 
 def comparison_chart(result: Comparison, paged: bool) -> Chart:
-    """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band reaches to no contention."""
+    """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band
+    reaches to no contention."""
     every = list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))
     most, columns, fewer = _room(len(every), paged)
     panels = []
     for at, (primitive, ranks) in enumerate(every[:most]):
-        lines = [line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)]
-        panels.append(Panel(partial(_compared, result, lines, at % columns == 0), 2.9, f"{primitive.spoken}, {ranks} ranks"))
+        lines = [
+            line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)
+        ]
+        panels.append(
+            Panel(
+                partial(_compared, result, lines, at % columns == 0),
+                2.9,
+                f"{primitive.spoken}, {ranks} ranks",
+            )
+        )
     names = ", ".join(one.name for one in result.columns)
     where = ", ".join(f"{primitive.spoken} on {ranks} ranks" for primitive, ranks in every)
     said = "; ".join(compared(result)[:3])
     alt = f"Bus bandwidth over message size of {names}: {where}. {said}."
-    return Chart(f"{said} (bands: up to no contention){fewer}", alt, tuple(panels), columns=columns, points=9)
+    return Chart(
+        f"{said} (bands: up to no contention){fewer}", alt, tuple(panels), columns=columns, points=9
+    )
 
 
-def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: Axes, inches: float) -> None:
+def _compared(
+    result: Comparison, lines: list[CompareLine], first: bool, axes: Axes, inches: float
+) -> None:
     rates: list[float] = []
     for column, one in enumerate(result.columns):
         cells = [(line.bytes, line.cells[column]) for line in lines]
-        points = [(size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)
-                  for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
+        points = [
+            (size, cell.busbw_Bps, cell.busbw_Bps * cell.total_s / cell.ideal_s)
+            for size, cell in cells
+            if cell.busbw_Bps and cell.total_s and cell.ideal_s
+        ]
         sizes, own, quiet = ([point[part] for point in points] for part in range(3))
         _pen_line(axes, sizes, own, column, one.name)
         axes.fill_between(sizes, own, quiet, color=pen_of(column).colour, alpha=0.15, linewidth=0)
@@ -219,11 +322,20 @@ def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: A
 
 
 def sensitivity_chart(result: Sensitivity, _paged: bool) -> Chart:
-    """The spread of each algorithm's time over all samples, and a tornado chart of the numbers that move the winner."""
+    """The spread of each algorithm's time over all samples, and a tornado chart of the numbers that
+    move the winner."""
     moved = [one for one in result.moves if one.low_s != one.high_s]
     rows, moves = result.rows[:_MOST_BARS], moved[:_MOST_BARS]
-    above = Panel(partial(_spreads, result, rows), 0.32 * len(rows) + 1, "5th to 95th percentile and median over all samples")
-    below = Panel(partial(_tornado, result, moves), 0.32 * len(moves) + 1, f"{result.winner} with one number changed")
+    above = Panel(
+        partial(_spreads, result, rows),
+        0.32 * len(rows) + 1,
+        "5th to 95th percentile and median over all samples",
+    )
+    below = Panel(
+        partial(_tornado, result, moves),
+        0.32 * len(moves) + 1,
+        f"{result.winner} with one number changed",
+    )
     often = ", ".join(f"{row.algorithm} {percent(row.wins)}" for row in result.rows[:3])
     most = f" {moved[0].key} moves it most." if moved else ""
     title = sensitivity_title(result)
@@ -234,7 +346,14 @@ def sensitivity_chart(result: Sensitivity, _paged: bool) -> Chart:
 def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: float) -> None:
     for at, row in enumerate(rows):
         colour = COLOURS[6] if row.algorithm == result.winner else COLOURS[7]
-        axes.plot([row.p5_s, row.p95_s], [at, at], color=colour, linewidth=7, solid_capstyle="butt", alpha=0.5)
+        axes.plot(
+            [row.p5_s, row.p95_s],
+            [at, at],
+            color=colour,
+            linewidth=7,
+            solid_capstyle="butt",
+            alpha=0.5,
+        )
         axes.plot([row.p50_s], [at], "|", color=INK, markersize=9)
         axes.text(row.p95_s, at, f"  wins {percent(row.wins)}", va="center")
     _time_rows(axes, [row.algorithm for row in rows], inches)
@@ -243,7 +362,10 @@ def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: fl
 def _tornado(result: Sensitivity, moves: Sequence[Any], axes: Axes, inches: float) -> None:
     today = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
     for at, one in enumerate(moves):
-        for end, value, colour in ((one.low_s, one.low, COLOURS[0]), (one.high_s, one.high, COLOURS[1])):
+        for end, value, colour in (
+            (one.low_s, one.low, COLOURS[0]),
+            (one.high_s, one.high, COLOURS[1]),
+        ):
             axes.barh(at, end - today, left=today, color=colour, height=0.6)
             side = "left" if end > today else "right"
             axes.text(end, at, f" {quantity(one.key, value)} ", va="center", ha=side, fontsize=7)

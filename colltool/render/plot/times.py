@@ -1,4 +1,5 @@
-"""Stacked bars of time (the phases of a collective, a training step and its memory, the calls of a trace), and the crossover
+"""Stacked bars of time (the phases of a collective, a training step and its memory, the calls of a
+trace), and the crossover
 chart: which algorithm is fastest at which size, as ribbons over sizes."""
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.analysis.jobs import Plans
-from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text, title_size
+from colltool.base.formatting import (
+    format_bytes,
+    format_factor,
+    format_time,
+    percent,
+    size_text,
+    title_size,
+)
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
 from colltool.render.dispatch import on_fabric
@@ -65,23 +73,45 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
         bandwidth = BarPiece(float(phase.bandwidth_s), letter(at), colour_of(at))
         bars.append(Bar(f"{letter(at)}, streamed", (latency, bandwidth), _short(phase.total_s)))
     for one in result.baselines:
-        parts = ((one.steps_s, ACROSS), (one.moved_s, ""), (one.overhead_s, "xx"), (max(0.0, one.rest_s), _SOFTWARE))
+        parts = (
+            (one.steps_s, ACROSS),
+            (one.moved_s, ""),
+            (one.overhead_s, "xx"),
+            (max(0.0, one.rest_s), _SOFTWARE),
+        )
         pieces = tuple(BarPiece(float(amount), "", GREY, hatch) for amount, hatch in parts)
-        bars.append(Bar(one.title, pieces, f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}"))
-    keys = [Key(f"{letter(at)}  {_phase(phase)}", colour_of(at)) for at, phase in enumerate(row.phases)]
+        bars.append(
+            Bar(
+                one.title,
+                pieces,
+                f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}",
+            )
+        )
+    keys = [
+        Key(f"{letter(at)}  {_phase(phase)}", colour_of(at)) for at, phase in enumerate(row.phases)
+    ]
     keys += [Key(f"launch overhead {_short(row.overhead_s)}", GREY, "xx")] if row.overhead_s else []
     keys += [Key(f"software {_short(row.rest_s)}", GREY, _SOFTWARE)] if row.rest_s > 0 else []
     keys += [Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
     title = f"{row.title}: {heading(result.price)}"
-    phases = "; ".join(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})" for phase in row.phases)
+    phases = "; ".join(
+        f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})" for phase in row.phases
+    )
     beside = ", ".join(f"{one.title} {_short(one.total_s)}" for one in result.baselines)
-    alt = f"{title}, {_short(row.total_s)} in all. {phases}." + (f" Flat baselines: {beside}." if beside else "")
-    return Chart(title, alt, (bars_panel(bars, _short, "", _MOST_TIMES * float(row.total_s), "time"),), keys)
+    alt = f"{title}, {_short(row.total_s)} in all. {phases}." + (
+        f" Flat baselines: {beside}." if beside else ""
+    )
+    return Chart(
+        title, alt, (bars_panel(bars, _short, "", _MOST_TIMES * float(row.total_s), "time"),), keys
+    )
 
 
 def _phase(phase: PhaseCost) -> str:
     where = " ".join(dict.fromkeys(filter(None, (phase.tier, phase.level))))
-    return f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} + {_short(phase.bandwidth_s)}"
+    return (
+        f"{where}: {phase.primitive.spoken}, {phase.algorithm} {_short(phase.alpha_s)} +"
+        f" {_short(phase.bandwidth_s)}"
+    )
 
 
 def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
@@ -90,7 +120,13 @@ def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
     for at, phase in enumerate(row.phases):
         pieces.append(BarPiece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
         if not row.streams:
-            pieces.append(BarPiece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
+            pieces.append(
+                BarPiece(
+                    float(phase.bandwidth_s),
+                    f"{letter(at)} {_short(phase.bandwidth_s)}",
+                    colour_of(at),
+                )
+            )
     if row.streams:
         pieces.append(BarPiece(float(row.moved_s), "at once", GREY))
     rest = BarPiece(max(0.0, float(row.rest_s)), "", GREY, _SOFTWARE)
@@ -100,38 +136,74 @@ def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
 def plan_chart(result: Plan, _paged: bool) -> Chart:
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
-    free = Bar("free network", (BarPiece(result.control_step_s, "", GREY),), _short(result.control_step_s))
+    free = Bar(
+        "free network", (BarPiece(result.control_step_s, "", GREY),), _short(result.control_step_s)
+    )
     panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
     keys, bars = [], []
     sent = {one.sent.call.dimension for one in result.collectives if one.paces}
     for at, part in enumerate(result.parts):
         share = f" ({percent(part.exposed_s / result.step_s)})" if result.step_s else ""
-        keys.append(Key(f"{letter(at)}  {part.name} {_short(part.exposed_s)}{share}", colour_of(at), hatch_of(at)))
+        keys.append(
+            Key(
+                f"{letter(at)}  {part.name} {_short(part.exposed_s)}{share}",
+                colour_of(at),
+                hatch_of(at),
+            )
+        )
         if part.name in sent:
             ways = ((part.hidden_s, "hidden", ACROSS), (part.exposed_s, "exposed", ""))
-            pieces = tuple(BarPiece(seconds, how, colour_of(at), hatch) for seconds, how, hatch in ways)
+            pieces = tuple(
+                BarPiece(seconds, how, colour_of(at), hatch) for seconds, how, hatch in ways
+            )
             said = ", ".join(f"{_short(seconds)} {how}" for seconds, how, _ in ways if seconds)
             bars.append(Bar(f"{letter(at)}  {part.name}", pieces, said))
     if bars:
-        panels.append(bars_panel(bars, _short, "communication: hidden under compute (hatched), exposed (plain)"))
+        panels.append(
+            bars_panel(
+                bars, _short, "communication: hidden under compute (hatched), exposed (plain)"
+            )
+        )
     memory = result.memory
     if memory is not None and (kept := _kept(memory)):
-        looks = [(part, size, letter(at), colour_of(at), hatch_of(at)) for at, (part, size) in enumerate(kept, len(names))]
-        pieces = tuple(BarPiece(size, f"{name} {format_bytes(size, 2)}", *colours) for _, size, name, *colours in looks)
+        looks = [
+            (part, size, letter(at), colour_of(at), hatch_of(at))
+            for at, (part, size) in enumerate(kept, len(names))
+        ]
+        pieces = tuple(
+            BarPiece(size, f"{name} {format_bytes(size, 2)}", *colours)
+            for _, size, name, *colours in looks
+        )
         bar = Bar(f"stage {memory.worst_stage}", pieces, mark=memory.capacity_bytes)
-        panels.append(bars_panel([bar], lambda size: format_bytes(size, 3), f"memory of the worst stage: {_room(memory)}"))
-        keys += [Key(f"{name}  {part} {format_bytes(size, 3)}", *colours) for part, size, name, *colours in looks]
+        panels.append(
+            bars_panel(
+                [bar],
+                lambda size: format_bytes(size, 3),
+                f"memory of the worst stage: {_room(memory)}",
+            )
+        )
+        keys += [
+            Key(f"{name}  {part} {format_bytes(size, 3)}", *colours)
+            for part, size, name, *colours in looks
+        ]
         keys += [Key("memory of the device")] if memory.capacity_bytes else []
     most = sorted(result.parts, key=lambda part: -part.exposed_s)[:4]
     parts = ", ".join(f"{part.name} {_short(part.exposed_s)}" for part in most)
-    steps = f"a step of {_short(result.step_s)}, {_short(result.control_step_s)} with a free network"
-    alt = f"{plan_title(result)}: {steps}. Most of it: {parts}." + (f" Memory {_room(memory)}." if memory else "")
+    steps = (
+        f"a step of {_short(result.step_s)}, {_short(result.control_step_s)} with a free network"
+    )
+    alt = f"{plan_title(result)}: {steps}. Most of it: {parts}." + (
+        f" Memory {_room(memory)}." if memory else ""
+    )
     return Chart(plan_title(result), alt, tuple(panels), keys)
 
 
 def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> tuple[BarPiece, ...]:
     placed = ((names.index(part.name), part.exposed_s) for part in parts)
-    return tuple(BarPiece(exposed, f"{letter(at)} {_short(exposed)}", colour_of(at), hatch_of(at)) for at, exposed in placed)
+    return tuple(
+        BarPiece(exposed, f"{letter(at)} {_short(exposed)}", colour_of(at), hatch_of(at))
+        for at, exposed in placed
+    )
 
 
 def _kept(memory: Memory) -> list[tuple[str, float]]:
@@ -144,7 +216,11 @@ def _kept(memory: Memory) -> list[tuple[str, float]]:
 
 def _room(memory: Memory) -> str:
     room = f" of {format_bytes(memory.capacity_bytes, 3)}" if memory.capacity_bytes else ""
-    return format_bytes(memory.bytes, 3) + room + {True: ": fits", False: ": DOES NOT FIT", None: ""}[memory.fits]
+    return (
+        format_bytes(memory.bytes, 3)
+        + room
+        + {True: ": fits", False: ": DOES NOT FIT", None: ""}[memory.fits]
+    )
 
 
 def plans_chart(result: Plans, _paged: bool) -> Chart:
@@ -153,24 +229,49 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
     for at, plan in enumerate(result.plans):
         took = _short(plan.step_s) + (f", {format_factor(result.ratio(at), 3)}" if at else "")
         bars.append(Bar(result.titles[at], _pieces(plan.parts, names), took, plan.control_step_s))
-    keys = [Key(f"{letter(at)}  {name}", colour_of(at), hatch_of(at)) for at, name in enumerate(names)]
+    keys = [
+        Key(f"{letter(at)}  {name}", colour_of(at), hatch_of(at)) for at, name in enumerate(names)
+    ]
     first = result.plans[0]
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
-    alt = f"A step of {first.job.name} on {first.ranks} ranks: {', '.join(f'{bar.name} {bar.behind}' for bar in bars)}."
-    return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), (*keys, Key("the end with a free network")))
+    alt = (
+        f"A step of {first.job.name} on {first.ranks} ranks:"
+        f" {', '.join(f'{bar.name} {bar.behind}' for bar in bars)}."
+    )
+    return Chart(
+        title,
+        alt,
+        (bars_panel(bars, _short, along="time of a step"),),
+        (*keys, Key("the end with a free network")),
+    )
 
 
 def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
     totals = longest(result)
-    rest = f" (the {len(totals)} of {len(result.totals)} that took most)" if len(totals) < len(result.totals) else ""
+    rest = (
+        f" (the {len(totals)} of {len(result.totals)} that took most)"
+        if len(totals) < len(result.totals)
+        else ""
+    )
     bars = []
     for one in totals:
         calls = f"{one.calls} x " if one.calls > 1 else ""
-        took = _short(one.total_s) + ("" if one.of_expected is None else f", {percent(one.of_expected, 0)} of expected")
-        pieces = (BarPiece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS), BarPiece(one.exposed_s, "exposed", _CALL))
+        took = _short(one.total_s) + (
+            "" if one.of_expected is None else f", {percent(one.of_expected, 0)} of expected"
+        )
+        pieces = (
+            BarPiece(one.total_s - one.exposed_s, "hidden", _CALL, ACROSS),
+            BarPiece(one.exposed_s, "exposed", _CALL),
+        )
         name = f"{calls}{one.primitive.spoken} {size_text(one.bytes)}, {one.group_size} ranks"
-        bars.append(Bar(name, pieces, took, None if one.expected_s is None else one.expected_s * one.calls))
-    keys = (Key("hatched: hidden under compute", _CALL, ACROSS), Key("plain: exposed", _CALL), Key("expected of the fabric"))
+        bars.append(
+            Bar(name, pieces, took, None if one.expected_s is None else one.expected_s * one.calls)
+        )
+    keys = (
+        Key("hatched: hidden under compute", _CALL, ACROSS),
+        Key("plain: exposed", _CALL),
+        Key("expected of the fabric"),
+    )
     title, most = trace_title(result), "; ".join(f"{bar.name}: {bar.behind}" for bar in bars[:3])
     panel = bars_panel(bars, _short, along="time of all calls, on all ranks with a trace")
     alt = f"{title}: {judged(result)}. Longest: {most}."
@@ -188,7 +289,8 @@ _TALL = 0.27  # half the height of a ribbon, as a share of its row
 
 
 class Stretch(NamedTuple):
-    """The algorithm that wins from one size to another (None: without end), with its protocol where known."""
+    """The algorithm that wins from one size to another (None: without end), with its protocol where
+    known."""
 
     from_bytes: float
     to_bytes: float | None
@@ -203,9 +305,23 @@ class Ribbon(NamedTuple):
 
 def ribbons_of(result: Crossover) -> list[Ribbon]:
     """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
-    found = [Ribbon(f"{pair.a} or {pair.b}", tuple(_of_pair(pair))) for pair in result.pairs[:_MOST_PAIRS]]
-    for title, winners in (("fastest of all", result.winners), (f"what {library_title(result)} picks", result.picks)):
-        found.append(Ribbon(title, tuple(Stretch(one.from_bytes, one.to_bytes, one.algorithm, one.protocol) for one in winners)))
+    found = [
+        Ribbon(f"{pair.a} or {pair.b}", tuple(_of_pair(pair)))
+        for pair in result.pairs[:_MOST_PAIRS]
+    ]
+    for title, winners in (
+        ("fastest of all", result.winners),
+        (f"what {library_title(result)} picks", result.picks),
+    ):
+        found.append(
+            Ribbon(
+                title,
+                tuple(
+                    Stretch(one.from_bytes, one.to_bytes, one.algorithm, one.protocol)
+                    for one in winners
+                ),
+            )
+        )
     return [one for one in found if one.stretches]
 
 
@@ -223,9 +339,14 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
     ribbons = ribbons_of(result)
     names = list(dict.fromkeys(one.name for ribbon in ribbons for one in ribbon.stretches))
     keys = [Key(f"{letter(at)}  {name}", colour_of(at)) for at, name in enumerate(names)]
-    steps = ", ".join(f"{one.algorithm} from {format_bytes(one.from_bytes, 3)}" for one in result.winners)
+    steps = ", ".join(
+        f"{one.algorithm} from {format_bytes(one.from_bytes, 3)}" for one in result.winners
+    )
     pairs = "; ".join(f"{pair.a} or {pair.b}: {_said(pair)}" for pair in result.pairs[:_MOST_PAIRS])
-    alt = f"Who is fastest over message size: {crossover_title(result)}. Of all: {steps}.{f' {pairs}.' if pairs else ''}"
+    alt = (
+        f"Who is fastest over message size: {crossover_title(result)}. Of all:"
+        f" {steps}.{f' {pairs}.' if pairs else ''}"
+    )
     panel = Panel(partial(_ribbons, ribbons, names), 0.62 * len(ribbons) + 0.5)
     return Chart(crossover_title(result), alt, (panel,), keys)
 
@@ -233,7 +354,9 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
 def _said(pair: AlgorithmPair) -> str:
     if not pair.crossings:
         return f"always {pair.dominates}" if pair.dominates else "the same"
-    return ", ".join(f"{one.faster_above} from {format_bytes(one.bytes, 3)}" for one in pair.crossings)
+    return ", ".join(
+        f"{one.faster_above} from {format_bytes(one.bytes, 3)}" for one in pair.crossings
+    )
 
 
 def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
@@ -247,10 +370,22 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
             if start < end:
                 at = names.index(one.name)
                 colour = colour_of(at)
-                axes.fill_between((start, end), row - _TALL, row + _TALL, facecolor=colour, edgecolor=DARK_TEXT, linewidth=0.4)
-                fits, full = letters(a_step * log(end / start)), " ".join(filter(None, (letter(at), one.protocol)))
+                axes.fill_between(
+                    (start, end),
+                    row - _TALL,
+                    row + _TALL,
+                    facecolor=colour,
+                    edgecolor=DARK_TEXT,
+                    linewidth=0.4,
+                )
+                fits, full = (
+                    letters(a_step * log(end / start)),
+                    " ".join(filter(None, (letter(at), one.protocol))),
+                )
                 text = next((text for text in (full, letter(at)) if len(text) <= fits), "")
-                axes.text((start * end) ** 0.5, row, text, ha="center", va="center", color=text_on(colour))
+                axes.text(
+                    (start * end) ** 0.5, row, text, ha="center", va="center", color=text_on(colour)
+                )
         free = low
         for size in changes[row]:  # one too close to the last is left out: the table has it
             text = format_bytes(size, 3)
@@ -259,6 +394,8 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
                 free = size
     log_scale(axes, "x", (low, high), title_size)
     axes.set_xlabel("message size")
-    axes.set_yticks(range(len(ribbons)), [wrapped(ribbon.title, NAMES_WIDE * inches) for ribbon in ribbons])
+    axes.set_yticks(
+        range(len(ribbons)), [wrapped(ribbon.title, NAMES_WIDE * inches) for ribbon in ribbons]
+    )
     axes.set_ylim(len(ribbons) - 0.5, -0.6)
     axes.grid(visible=False, axis="y")

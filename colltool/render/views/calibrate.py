@@ -1,4 +1,5 @@
-"""``calibrate`` and ``validate``: fitted protocols and how well each series fits; measured times against predicted ones."""
+"""``calibrate`` and ``validate``: fitted protocols and how well each series fits; measured times
+against predicted ones."""
 
 from __future__ import annotations
 
@@ -23,7 +24,18 @@ from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.spread import law
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    gathered,
+    label,
+    later,
+    number,
+)
 from colltool.render.dispatch import (
     Document,
     View,
@@ -68,13 +80,24 @@ def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Co
 _PROTOCOLS: tuple[Column, ...] = (
     label("collective", "collective", get=lambda one: one.collectives),
     label("protocol", "protocol", get=lambda one: one.fit.name),
-    number("launch_overhead_s", "launch overhead", format_time, get=lambda one: one.fit.launch_overhead_s),
+    number(
+        "launch_overhead_s",
+        "launch overhead",
+        format_time,
+        get=lambda one: one.fit.launch_overhead_s,
+    ),
     _interval("launch_overhead_s", "overhead 95%", format_time, 4),
     number("alpha_s", "alpha", format_time, get=lambda one: one.fit.alpha_s),
     _interval("alpha_s", "alpha 95%", format_time, 5),
     number("bandwidth_Bps", "bandwidth", format_rate, get=lambda one: one.fit.bandwidth_Bps),
     _interval("bandwidth_Bps", "bandwidth 95%", format_rate, 3),
-    number("eta_beta", "eta_b", lambda share: format_count(share, 3), 1, get=lambda one: one.fit.eta_beta),
+    number(
+        "eta_beta",
+        "eta_b",
+        lambda share: format_count(share, 3),
+        1,
+        get=lambda one: one.fit.eta_beta,
+    ),
     number("local_copy_Bps", "local copy", format_rate, 2, get=lambda one: one.fit.copy_Bps),
 )
 
@@ -98,12 +121,21 @@ _RESIDUALS = (
 
 
 def _residuals(result: Calibration) -> Table:
-    records = tuple(_FittedPoint(one, residual) for one in result.series for residual in one.residuals)
-    return Table((label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records)
+    records = tuple(
+        _FittedPoint(one, residual) for one in result.series for residual in one.residuals
+    )
+    return Table(
+        (label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records
+    )
 
 
 _OWN: tuple[Column, ...] = (
-    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda of: of.series.primitive),
+    label(
+        "collective",
+        "collective",
+        lambda primitive: primitive.spoken,
+        get=lambda of: of.series.primitive,
+    ),
     number("ranks", "ranks", get=lambda of: of.series.ranks),
     label("scope", "measured", get=lambda of: of.scope),
     number("rows", "rows", get=lambda of: len(of.rows)),
@@ -118,7 +150,12 @@ def _own_blocks(result: Calibration) -> list[Block]:
     table = Table(_OWN, own.series, None, "rows by series")
     table = table if any(any(series.forced) for series in own.series) else table.without("forced")
     skipped = [f"{left.rows}: {left.reason} (first at {left.where})" for left in result.skipped]
-    return [Headline(_own(result)), *_next_lines(result), table, *map(later, listed("rows skipped", skipped))]
+    return [
+        Headline(_own(result)),
+        *_next_lines(result),
+        table,
+        *map(later, listed("rows skipped", skipped)),
+    ]
 
 
 def _own(result: Calibration) -> str:
@@ -126,17 +163,32 @@ def _own(result: Calibration) -> str:
     assert own is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
     off = sum(abs(row.r) for row in own.file.rows) / own.total
-    keep = said(either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"))
+    keep = said(
+        either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
+    )
     kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
-    return f"{where}: {counted(own.total, 'row')} of this machine, {percent(off)} off the price without them on average. {kept}"
+    return (
+        f"{where}: {counted(own.total, 'row')} of this machine, {percent(off)} off the price"
+        f" without them on average. {kept}"
+    )
 
 
 def _next_lines(result: Calibration) -> list[Block]:
     row = result.next
     if row is None:
-        return [Lines("next: no further row would narrow these prices by more than a hundredth", ())]
-    narrows = f"next, what narrows its prices most: {row.primitive.spoken} of {size_text(row.bytes)} on {row.ranks} ranks"
-    return [Lines(f"{narrows}, half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}", (row.command,))]
+        return [
+            Lines("next: no further row would narrow these prices by more than a hundredth", ())
+        ]
+    narrows = (
+        f"next, what narrows its prices most: {row.primitive.spoken} of {size_text(row.bytes)} on"
+        f" {row.ranks} ranks"
+    )
+    return [
+        Lines(
+            f"{narrows}, half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}",
+            (row.command,),
+        )
+    ]
 
 
 def _half_width(sigma: float) -> str:
@@ -147,13 +199,24 @@ def _half_width(sigma: float) -> str:
 def _fitted_blocks(result: Calibration) -> list[Block]:
     if not result.series:
         return _own_blocks(result)
-    left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)
-    skipped = {used: [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used]
-               for used in (False, True)}  # fmt: skip
+    left = gathered(
+        (left.reason, one.series.title) for one in result.series for left in one.left_out
+    )
+    skipped = {
+        used: [
+            f"{one.rows}: {one.reason} (first at {one.where})"
+            for one in result.skipped
+            if one.used is used
+        ]
+        for used in (False, True)
+    }
     detail = [
         Table(_FITTED, result.series, None, "series"),
         *listed("notes", result.notes),
-        *listed("off the curve, not in the fit", (f"{', '.join(titles)}: {reason}" for reason, titles in left.items())),
+        *listed(
+            "off the curve, not in the fit",
+            (f"{', '.join(titles)}: {reason}" for reason, titles in left.items()),
+        ),
         *listed("rows skipped", skipped[False]),
         *listed("rows used with a reservation", skipped[True]),
     ]
@@ -173,7 +236,10 @@ def _fitted(result: Calibration) -> str:
     worst = max(result.series, key=lambda one: one.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
     unseen = "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
-    where = f"{on_fabric(result.fabric.name, result.overrides)}: {result.tier} fitted to {len(result.series)} series"
+    where = (
+        f"{on_fabric(result.fabric.name, result.overrides)}: {result.tier} fitted to"
+        f" {len(result.series)} series"
+    )
     keep = said(either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file"))
     kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
     return f"{where}: mean error {percent(worst.mape)}{whose}{unseen}. {kept}"
@@ -187,24 +253,43 @@ def _protocols(result: Calibration) -> Table:
             shared.append((one.protocols, names := []))
         if one.series.primitive.spoken not in names:
             names.append(one.series.primitive.spoken)
-    records = tuple(_Shared(", ".join(names), fit) for protocols, names in shared for fit in protocols)
+    records = tuple(
+        _Shared(", ".join(names), fit) for protocols, names in shared for fit in protocols
+    )
     table = Table(_PROTOCOLS, records, None, "protocols, the fastest of which holds at each size")
-    return table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
+    return (
+        table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
+    )
 
 
 def _fitted_document(result: Calibration) -> Document:
     series = [
-        {"collective": str(one.series.primitive), "ranks": one.series.ranks, "algorithm": ",".join(one.algorithms)}
+        {
+            "collective": str(one.series.primitive),
+            "ranks": one.series.ranks,
+            "algorithm": ",".join(one.algorithms),
+        }
         | {"protocols": [_protocol(protocol) for protocol in one.protocols]}
-        | {"points": sum(residual.used for residual in one.residuals), **fields(one, "mape worst cv_mape")}
+        | {
+            "points": sum(residual.used for residual in one.residuals),
+            **fields(one, "mape worst cv_mape"),
+        }
         | {"skipped": plain(one.left_out), "nodes": one.series.nodes, "confidence": one.confidence}
-        | {"candidates": [{"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates]}
+        | {
+            "candidates": [
+                {"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates
+            ]
+        }
         | {"residuals": plain(one.residuals)}
         for one in result.series
     ]
     tail = {"tier": result.tier, "notes": list(result.notes), "rows_skipped": plain(result.skipped)}
     own = {"rows": 0 if result.own is None else result.own.total, "next": _next_document(result)}
-    written = {"fabric": result.path or None} if result.series else {"fabric": None, "machine_file": result.path or None}
+    written = (
+        {"fabric": result.path or None}
+        if result.series
+        else {"fabric": None, "machine_file": result.path or None}
+    )
     return {"series": series} | written | set_field(tuple(result.overrides)) | tail | own
 
 
@@ -217,22 +302,37 @@ def _next_document(result: Calibration) -> Document | None:
 
 def _protocol(one: FittedProtocol) -> Document:
     head = fields(one, "name launch_overhead_s alpha_s bandwidth_Bps")
-    bounds = {"ci95": {name: list(bounds) for name, bounds in one.ci95.items()}, "tied": list(one.tied)}
+    bounds = {
+        "ci95": {name: list(bounds) for name, bounds in one.ci95.items()},
+        "tied": list(one.tied),
+    }
     return head | bounds | {"local_copy_Bps": one.copy_Bps, "eta_beta": one.eta_beta}
 
 
 def _regime(regime: Regime) -> str:
-    return f"{regime.bound} ({range_text(regime.from_bytes, regime.to_bytes)}) {percent(regime.mape)}"
+    return (
+        f"{regime.bound} ({range_text(regime.from_bytes, regime.to_bytes)}) {percent(regime.mape)}"
+    )
 
 
 _SERIES = (
-    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda one: one.series.primitive),
+    label(
+        "collective",
+        "collective",
+        lambda primitive: primitive.spoken,
+        get=lambda one: one.series.primitive,
+    ),
     number("ranks", "ranks", get=lambda one: one.series.ranks),
     number("nodes", "nodes", drop=4, get=lambda one: one.series.nodes),
     number("sizes", "sizes", drop=3, get=lambda one: len(one.points)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent),
-    label("regimes", "mean error by what bounds the price", drop=2, get=lambda one: ", ".join(map(_regime, one.regimes))),
+    label(
+        "regimes",
+        "mean error by what bounds the price",
+        drop=2,
+        get=lambda one: ", ".join(map(_regime, one.regimes)),
+    ),
 )
 _MOST_ROWS = 12
 
@@ -253,11 +353,22 @@ _POINTS = (
     number("of_expected", "of expected", reached_percent, 1, get=lambda of: of.point.of_expected),
     label("algorithm", "algorithm", drop=5, get=lambda of: of.point.algorithm),
     label("protocol", "protocol", drop=6, get=lambda of: of.point.protocol),
-    number("busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps),
-    number("busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps),
+    number(
+        "busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps
+    ),
+    number(
+        "busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps
+    ),
     label("bound", "bound by", drop=7, get=lambda of: of.point.bound),
     label("nearest", "nearest", drop=8, get=lambda of: of.point.nearest, hidden=True),
-    number("nearest_error", "its error", signed_percent, 9, get=lambda of: of.point.nearest_error, hidden=True),
+    number(
+        "nearest_error",
+        "its error",
+        signed_percent,
+        9,
+        get=lambda of: of.point.nearest_error,
+        hidden=True,
+    ),
 )
 
 
@@ -272,19 +383,39 @@ def _blocks(result: Validation) -> list[Block]:
     where, several = on_fabric(result.fabric, result.overrides), len(result.series) > 1
     out: list[Block] = [Headline(_answer(result))]
     if several:
-        out.append(Table(_SERIES, result.series, None, f"measured against {where}: {len(result.series)} series", _MOST_ROWS))
+        out.append(
+            Table(
+                _SERIES,
+                result.series,
+                None,
+                f"measured against {where}: {len(result.series)} series",
+                _MOST_ROWS,
+            )
+        )
     for one in result.series:
-        more = ", ".join(filter(None, (f"{one.series.library} {one.series.version}".strip(), one.series.dtype)))
+        more = ", ".join(
+            filter(None, (f"{one.series.library} {one.series.version}".strip(), one.series.dtype))
+        )
         name = f"{one.series.title} ({more})" if more else one.series.title
-        title = f"{name} on {where}: {percent(one.mape)} off on average, worst {signed_percent(one.worst)}"
+        title = (
+            f"{name} on {where}: {percent(one.mape)} off on average, worst"
+            f" {signed_percent(one.worst)}"
+        )
         out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
         if len(one.regimes) > 1:
             out += listed("mean error by what bounds the price", map(_regime, one.regimes), first=0)
         out += listed("findings", one.findings, first=0)
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
         skipped = (one for one in result.skipped if one.used is used)
-        out += listed(heading, (f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in skipped), first=0)
-    return [*out, *([Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else [])]
+        out += listed(
+            heading,
+            (f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in skipped),
+            first=0,
+        )
+    return [
+        *out,
+        *([Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []),
+    ]
 
 
 def _answer(result: Validation) -> str:
@@ -296,13 +427,23 @@ def _answer(result: Validation) -> str:
 
 def _document(result: Validation) -> Document:
     series = [
-        {"collective": str(one.series.primitive), "ranks": one.series.ranks, **fields(one, "mape worst")}
+        {
+            "collective": str(one.series.primitive),
+            "ranks": one.series.ranks,
+            **fields(one, "mape worst"),
+        }
         | {"points": [_checked(point) for point in one.points], "findings": list(one.findings)}
-        | {"regimes": [_bounds(regime) for regime in one.regimes], **fields(one.series, "nodes library version dtype files")}
+        | {
+            "regimes": [_bounds(regime) for regime in one.regimes],
+            **fields(one.series, "nodes library version dtype files"),
+        }
         for one in result.series
     ]
     head = {"fabric": result.fabric, **set_field(result.overrides), "series": series}
-    model = {"mode": "ideal" if result.readings.ideal else "realistic", **model_field(result.readings)}
+    model = {
+        "mode": "ideal" if result.readings.ideal else "realistic",
+        **model_field(result.readings),
+    }
     return head | model | fields(result, "mape verdict max_mape holds skipped")
 
 
@@ -311,10 +452,15 @@ def _checked(point: ValidatedPoint) -> Document:
 
 
 def _bounds(one: Regime) -> Document:
-    return one._asdict() | {"from_bytes": whole_bytes(one.from_bytes), "to_bytes": whole_bytes(one.to_bytes)}
+    return one._asdict() | {
+        "from_bytes": whole_bytes(one.from_bytes),
+        "to_bytes": whole_bytes(one.to_bytes),
+    }
 
 
 VIEWS = {
     Calibration: View("calibrate", _fitted_blocks, _fitted_document, _residuals, _fitted),
-    Validation: View("validate", _blocks, _document, lambda result: _points(result, result.series), _answer),
+    Validation: View(
+        "validate", _blocks, _document, lambda result: _points(result, result.series), _answer
+    ),
 }

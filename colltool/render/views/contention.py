@@ -1,4 +1,5 @@
-"""``contention``: slowdown by group, the hottest links, a heat map of all links; or the eta to paste."""
+"""``contention``: slowdown by group, the hottest links, a heat map of all links; or the eta to
+paste."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from colltool.base.formatting import (
 )
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta
 from colltool.congestion.loads import LinkLoad
-from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Headline,
+    Lines,
+    Strip,
+    Strips,
+    Table,
+    label,
+    number,
+)
 from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
@@ -44,7 +55,9 @@ def _blocks(result: Contention) -> list[Block]:
     groups = result.groups
     if len(groups) > _MOST_GROUPS:
         groups = nsmallest(_MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
-    out: list[Block] = [_link_table(result.links, result, "every loaded link")] if result.links else []
+    out: list[Block] = (
+        [_link_table(result.links, result, "every loaded link")] if result.links else []
+    )
     out.append(_group_table(groups, result)._replace(first=8))
     if left := len(result.groups) - len(groups):
         everywhere = said(either(shell="--format csv and json have all", python="groups has all"))
@@ -58,9 +71,14 @@ def _blocks(result: Contention) -> list[Block]:
 
 def _answer(result: Contention) -> str:
     worst = max(result.groups, key=lambda group: group.slowdown)
-    slow = f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
+    slow = (
+        f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
+    )
     told = sentence(slow) if worst.slowdown > 1.0005 else "No group is slowed down"
-    asked = f"{counted(len(result.groups), 'group')} at once: {result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    asked = (
+        f"{counted(len(result.groups), 'group')} at once: {result.layout} on"
+        f" {on_fabric(result.fabric, result.overrides)}"
+    )
     shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
     return f"{told}. {sentence(asked)}. {sentence(shared)}."
 
@@ -78,7 +96,11 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
     unit = result.unit
     columns = (
         label("link", "link"),
-        number("load", "load", lambda load: format_bytes(load) if unit == "bytes" else f"{format_count(load, 5)} M"),
+        number(
+            "load",
+            "load",
+            lambda load: format_bytes(load) if unit == "bytes" else f"{format_count(load, 5)} M",
+        ),
         number("over_ideal", "over ideal", format_factor),
         number("groups", "groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
@@ -87,18 +109,35 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
 
 
 def _table(result: Contention) -> Table:
-    return _link_table(result.links, result) if result.links else _group_table(result.groups, result)
+    return (
+        _link_table(result.links, result) if result.links else _group_table(result.groups, result)
+    )
 
 
 def _document(result: Contention) -> Document:
     groups = [
-        fields(group, "name ranks slowdown interference extra_hops eta_alpha eta_beta primitive algorithm")
-        | {"bytes": whole_bytes(group.bytes), **fields(group, "tail_over_mean busiest ideal_s together_s")}
+        fields(
+            group,
+            "name ranks slowdown interference extra_hops eta_alpha eta_beta primitive algorithm",
+        )
+        | {
+            "bytes": whole_bytes(group.bytes),
+            **fields(group, "tail_over_mean busiest ideal_s together_s"),
+        }
         for group in result.groups
     ]
     return (
-        {"fabric": result.fabric, **set_field(result.overrides), "layout": result.layout, "unit": result.unit}
-        | {"groups": groups, "slowdown": result.slowdown, "hottest": [fields(link, _OF_LINK) for link in result.hottest]}
+        {
+            "fabric": result.fabric,
+            **set_field(result.overrides),
+            "layout": result.layout,
+            "unit": result.unit,
+        }
+        | {
+            "groups": groups,
+            "slowdown": result.slowdown,
+            "hottest": [fields(link, _OF_LINK) for link in result.hottest],
+        }
         | {"lines": [fields(line, "line links loaded busiest mean") for line in result.lines]}
         | {"links_loaded": result.loaded, "links_shared": result.shared}
         | {"eta": [fields(one, _OF_TIER) for one in result.etas], "notes": list(result.notes)}
@@ -111,8 +150,13 @@ _OF_LINK = "link load over_ideal line capacity_Bps groups"
 
 
 def _summary(result: Contention) -> str:
-    together = f"{counted(len(result.groups), 'group')} at once, slowdown {format_factor(result.slowdown)}"
-    return f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}, hottest {result.hottest[0].link}"
+    together = (
+        f"{counted(len(result.groups), 'group')} at once, slowdown {format_factor(result.slowdown)}"
+    )
+    return (
+        f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}, hottest"
+        f" {result.hottest[0].link}"
+    )
 
 
 def _file(value: float) -> str:
@@ -126,13 +170,13 @@ _ETA = (
     number("group", "from"),
 )
 _MEANING = (
-    "in place of the fabric's own eta: what this layout alone costs the worst group, for a price of packed groups; "
-    "a tier without beta bounds no group, keep its own"
+    "in place of the fabric's own eta: what this layout alone costs the worst group, for a price of"
+    " packed groups; a tier without beta bounds no group, keep its own"
 )
 _AGREEMENT = (
-    "price adds the distance classes of an all-to-all up one after the other, contention takes the busiest port or uplink of "
-    "the whole: over several levels their ratios differ; beta is the share of one port, which price takes for "
-    "oversubscription and contention together"
+    "price adds the distance classes of an all-to-all up one after the other, contention takes the"
+    " busiest port or uplink of the whole: over several levels their ratios differ; beta is the"
+    " share of one port, which price takes for oversubscription and contention together"
 )
 
 
@@ -147,12 +191,20 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
         yaml.append(f"eta: {{alpha: {_file(one.alpha)}{beta}}}  # tier {one.tier}")
         options.append(f"{one.tier}.eta.alpha={_file(one.alpha)}")
         options += [] if one.beta is None else [f"{one.tier}.eta.beta={_file(one.beta)}"]
-    pasted = said(either(shell=" ".join(f"--set {option}" for option in options), python=f"overrides={options!r}"))
+    pasted = said(
+        either(
+            shell=" ".join(f"--set {option}" for option in options), python=f"overrides={options!r}"
+        )
+    )
     return [
         Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
         _etas(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
-        Lines(said(either(shell="on the command line", python="as an argument")), (pasted,), verbatim=True),
+        Lines(
+            said(either(shell="on the command line", python="as an argument")),
+            (pasted,),
+            verbatim=True,
+        ),
         Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]
 
@@ -163,8 +215,14 @@ def _eta_document(result: LayoutEta) -> Document:
 
 
 def _eta_summary(result: LayoutEta) -> str:
-    tiers = (f"{one.tier} {_file(one.alpha)}/{'-' if one.beta is None else _file(one.beta)}" for one in result.etas)
-    return f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}: {', '.join(tiers)}"
+    tiers = (
+        f"{one.tier} {_file(one.alpha)}/{'-' if one.beta is None else _file(one.beta)}"
+        for one in result.etas
+    )
+    return (
+        f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}:"
+        f" {', '.join(tiers)}"
+    )
 
 
 VIEWS = {

@@ -1,4 +1,5 @@
-"""``fabric size`` of a dragonfly, a dragonfly+ or a HyperX: cables of each kind, the keys of a file, and a Clos beside it."""
+"""``fabric size`` of a dragonfly, a dragonfly+ or a HyperX: cables of each kind, the keys of a
+file, and a Clos beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from colltool.base.formatting import counted, format_money, shape_text, whole_pe
 from colltool.fabric.direct_sized import DirectSized
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
-from colltool.render.views.fabric_parts import bill_blocks, bill_document, failure_blocks, optics_of, switches_text
+from colltool.render.views.fabric_parts import (
+    bill_blocks,
+    bill_document,
+    failure_blocks,
+    optics_of,
+    switches_text,
+)
 from colltool.sizing.size_direct import DirectPlan
 
 _COLUMNS = (
@@ -25,9 +32,17 @@ _COLUMNS = (
 
 def _table(result: DirectSized) -> Table:
     plan, optics = result.plan, optics_of(result.bill)
-    columns = (*_COLUMNS, number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)))
+    columns = (
+        *_COLUMNS,
+        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
+    )
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
-    return Table(columns, plan.levels, None, f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports")
+    return Table(
+        columns,
+        plan.levels,
+        None,
+        f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports",
+    )
 
 
 def _blocks(result: DirectSized) -> list[Block]:
@@ -45,17 +60,33 @@ def _blocks(result: DirectSized) -> list[Block]:
 
 def _totals(result: DirectSized) -> Iterator[str]:
     plan = result.plan
-    yield f"{switches_text(plan.switches)}, {plan.cables} cables between them and {counted(plan.ports, 'cable')} to endpoints"
+    yield (
+        f"{switches_text(plan.switches)}, {plan.cables} cables between them and"
+        f" {counted(plan.ports, 'cable')} to endpoints"
+    )
     if plan.switches > plan.rails:
-        yield f"all send alike to all on minimal routes: {whole_percent(plan.oversubscription)} of its rate on the busiest cable"
-        yield f"the bisection carries at least {whole_percent(plan.bisection)} of what half of the endpoints inject"
+        yield (
+            f"all send alike to all on minimal routes: {whole_percent(plan.oversubscription)} of"
+            " its rate on the busiest cable"
+        )
+        yield (
+            f"the bisection carries at least {whole_percent(plan.bisection)} of what half of the"
+            " endpoints inject"
+        )
     yield f"at most {plan.diameter} links from endpoint to endpoint, their own included"
     if plan.spare_ports:
         yield f"room for {counted(plan.spare_ports, 'more port')}"
     if (clos := result.clos) is not None:
         cost = result.clos_bill.cost if result.clos_bill else None
-        money = f", parts {format_money(cost.parts, cost.currency)}" if cost and cost.parts is not None else ""
-        bare = f"{switches_text(clos.switches)} and {clos.cables} cables between them in {counted(len(clos.levels), 'level')}"
+        money = (
+            f", parts {format_money(cost.parts, cost.currency)}"
+            if cost and cost.parts is not None
+            else ""
+        )
+        bare = (
+            f"{switches_text(clos.switches)} and {clos.cables} cables between them in"
+            f" {counted(len(clos.levels), 'level')}"
+        )
         yield f"a Clos at {clos.oversubscription:.4g}:1 takes {bare}{money}"
     else:
         yield f"a Clos of three levels of {plan.radix}-port switches does not join so many"
@@ -64,7 +95,8 @@ def _totals(result: DirectSized) -> Iterator[str]:
 
 
 def _keys(tier: dict[str, object]) -> str:
-    """As YAML within a line: ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2}, {links: 1}]``."""
+    """As YAML within a line:
+    ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2}, {links: 1}]``."""
     return ", ".join(f"{key}: {_value(value)}" for key, value in tier.items())
 
 
@@ -80,20 +112,35 @@ def _extent(plan: DirectPlan) -> str:
         return f"HyperX of {shape_text(plan.shape)} switches with {ends} each"
     switches, groups = plan.shape
     if not plan.spines:
-        return f"dragonfly of {counted(groups, 'group')} of {switches_text(switches)}, {ends} at each switch"
+        return (
+            f"dragonfly of {counted(groups, 'group')} of {switches_text(switches)}, {ends} at each"
+            " switch"
+        )
     leaves = "1 leaf" if switches == 1 else f"{switches} leaves"
-    return f"dragonfly+ of {counted(groups, 'group')} of {leaves} and {counted(plan.spines, 'spine')}, {ends} at each leaf"
+    return (
+        f"dragonfly+ of {counted(groups, 'group')} of {leaves} and {counted(plan.spines, 'spine')},"
+        f" {ends} at each leaf"
+    )
 
 
 def _document(result: DirectSized) -> Document:
     plan, optics, clos = result.plan, optics_of(result.bill), result.clos
     levels = [asdict(one) | {"optics": optics.get(one.name, 0)} for one in plan.levels]
     cost = result.clos_bill.cost if result.clos_bill else None
-    other = clos and {"switches": clos.switches, "cables": clos.cables, "levels": len(clos.levels), "cost": cost and asdict(cost)}
+    other = clos and {
+        "switches": clos.switches,
+        "cables": clos.cables,
+        "levels": len(clos.levels),
+        "cost": cost and asdict(cost),
+    }
     return (
         fields(plan, "topology")
         | fields(result, "endpoints ports_per_endpoint")
-        | fields(plan, "rails radix ports spare_ports hosts shape spines switches cables oversubscription bisection diameter")
+        | fields(
+            plan,
+            "rails radix ports spare_ports hosts shape spines switches cables oversubscription"
+            " bisection diameter",
+        )
         | {"levels": levels, "tier": plan.tier, "clos": other, "notes": list(plan.notes)}
         | {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
     )

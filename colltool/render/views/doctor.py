@@ -15,25 +15,65 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.diagnosis.results import AssumedFabric, Diagnosis, DiagnosisFinding, Experiment, Fleet, SeriesHealth, UpperBound
+from colltool.diagnosis.results import (
+    AssumedFabric,
+    Diagnosis,
+    DiagnosisFinding,
+    Experiment,
+    Fleet,
+    SeriesHealth,
+    UpperBound,
+)
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field, set_text
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    listed,
+    on_fabric,
+    set_field,
+    set_text,
+)
 
 _BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
 
 _SERIES = (
-    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda one: one.judged.series.primitive),
+    label(
+        "collective",
+        "collective",
+        lambda primitive: primitive.spoken,
+        get=lambda one: one.judged.series.primitive,
+    ),
     number("ranks", "ranks", get=lambda one: one.judged.series.ranks),
     number("nodes", "nodes", drop=4, get=lambda one: one.judged.series.nodes),
     label("run", "run", get=lambda one: one.judged.series.run),
     label("wire", "tier", drop=1),
-    number("bytes", "largest", size_text, 3, get=lambda one: whole_bytes(one.judged.points[-1].bytes)),
-    number("busbw_measured_Bps", "busbw", format_rate, 2, get=lambda one: one.judged.points[-1].busbw_measured_Bps),
-    number("busbw_expected_Bps", "expected", format_rate, 5, get=lambda one: one.judged.points[-1].busbw_expected_Bps),
+    number(
+        "bytes", "largest", size_text, 3, get=lambda one: whole_bytes(one.judged.points[-1].bytes)
+    ),
+    number(
+        "busbw_measured_Bps",
+        "busbw",
+        format_rate,
+        2,
+        get=lambda one: one.judged.points[-1].busbw_measured_Bps,
+    ),
+    number(
+        "busbw_expected_Bps",
+        "expected",
+        format_rate,
+        5,
+        get=lambda one: one.judged.points[-1].busbw_expected_Bps,
+    ),
     number("large", "large messages", whole_percent),
     number("small", "small messages", whole_percent),
-    label("state", "is", get=lambda one: "off" if one.low else "as expected" if _judged(one) else "not judged"),
+    label(
+        "state",
+        "is",
+        get=lambda one: "off" if one.low else "as expected" if _judged(one) else "not judged",
+    ),
 )
 _FORETOLD = (
     label("cause", "if the cause is"),
@@ -54,16 +94,22 @@ def _judged(one: SeriesHealth) -> bool:
 
 def _table(result: Diagnosis) -> Table:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
-    idle = [key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)]
+    idle = [
+        key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)
+    ]
     idle += [] if any(one.judged.series.run for one in result.series) else ["run"]
     title = f"{len(result.series)} series, share of what {where} should reach"
 
     def causes(one: SeriesHealth) -> str:
-        about = (finding for finding in result.findings if one.judged.series.title in finding.series)
+        about = (
+            finding for finding in result.findings if one.judged.series.title in finding.series
+        )
         return " ".join(dict.fromkeys(cause.name for finding in about for cause in finding.causes))
 
-    told = (label("causes", "causes", get=causes, hidden=True),
-            label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True))  # fmt: skip
+    told = (
+        label("causes", "causes", get=causes, hidden=True),
+        label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
+    )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *told)
     return Table(columns, result.series, None, title, _MOST_SERIES).without(*idle)
 
@@ -78,11 +124,16 @@ def _reached(finding: DiagnosisFinding) -> str:
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
     # the first finding that a cause explains, else the first
-    return next((one for one in result.findings if one.causes), result.findings[0] if result.findings else None)
+    return next(
+        (one for one in result.findings if one.causes),
+        result.findings[0] if result.findings else None,
+    )
 
 
 def _bars(result: Diagnosis) -> str:
-    return " or ".join(dict.fromkeys(whole_percent(bar) for bar in sorted(one.bar for one in result.series)))
+    return " or ".join(
+        dict.fromkeys(whole_percent(bar) for bar in sorted(one.bar for one in result.series))
+    )
 
 
 def diagnosed(result: Diagnosis) -> str:
@@ -93,22 +144,42 @@ def diagnosed(result: Diagnosis) -> str:
             return f"{_fleet_said(result.fleet)} The others reach what {where} should."
         if not any(map(_judged, result.series)):
             return f"Not judged against {where}: {verdict(result)}."
-        healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
+        healthy = (
+            f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
+        )
         if result.assumed.network or result.assumed.guessed:
             return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
         return f"Healthy: {healthy}"
-    hosts = f"{_fleet_said(result.fleet)} " if result.fleet and any(one.bad for one in result.fleet.hosts) else ""
+    hosts = (
+        f"{_fleet_said(result.fleet)} "
+        if result.fleet and any(one.bad for one in result.fleet.hosts)
+        else ""
+    )
     what = f"{hosts}{sentence(_reached(main))} ({where})."
     more = len(result.findings) - 1
-    also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
+    also = (
+        f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}."
+        if more
+        else ""
+    )
     if not main.causes:
-        return f"{what} No cause that can be priced explains it: calibrate a healthy machine and give that with -f.{also}"
+        return (
+            f"{what} No cause that can be priced explains it: calibrate a healthy machine and give"
+            f" that with -f.{also}"
+        )
     first, *others = main.causes
     or_ = f" {_others(main)}" if others else ""
     if main.low is None:
-        return f"{sentence(first.name)}: {first.said}; there are no times to hold it against.{or_}{also}"
+        return (
+            f"{sentence(first.name)}: {first.said}; there are no times to hold it"
+            f" against.{or_}{also}"
+        )
     fitted = first.error is not None and main.error is not None
-    fit = f" (times {percent(first.error or 0.0)} off under it, {percent(main.error or 0.0)} without)" if fitted else ""
+    fit = (
+        f" (times {percent(first.error or 0.0)} off under it, {percent(main.error or 0.0)} without)"
+        if fitted
+        else ""
+    )
     return f"{what} Most likely {first.name}: {first.said}{fit}.{or_}{also}"
 
 
@@ -121,16 +192,24 @@ def _matches(assumed: AssumedFabric) -> str:
     if not assumed.network:
         nics = f" with {assumed.own} a host" if assumed.own else ""
         return f"Matches {assumed.fabric}{nics}: is that yours?"
-    own = f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or congested uplinks."
+    own = (
+        f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or"
+        " congested uplinks."
+    )
     return f"Matches {assumed.fabric} with {assumed.network}: is that yours? {own}"
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [Headline(diagnosed(result)), *(_fleet(result.fleet) if result.fleet else ())]
+    out: list[Block] = [
+        Headline(diagnosed(result)),
+        *(_fleet(result.fleet) if result.fleet else ()),
+    ]
     if main is None:
-        out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
+        out += [
+            block for one in result.measure for block in _test("next, to measure these tiers", one)
+        ]
         out += series
     else:
         next_, *then = _experiments(main) or [[]]
@@ -140,9 +219,16 @@ def _blocks(result: Diagnosis) -> list[Block]:
         for one in (one for one in result.findings if one is not main):
             tests = (block for test in _experiments(one) for block in test)
             out += map(later, [*_causes(one), *_details(one), *tests])
-        out += [later(block) for one in result.measure for block in _test("to measure these tiers", one)]
-    left_out = [f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped]
-    left_out += [f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}" for one in result.left_out]
+        out += [
+            later(block) for one in result.measure for block in _test("to measure these tiers", one)
+        ]
+    left_out = [
+        f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped
+    ]
+    left_out += [
+        f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}"
+        for one in result.left_out
+    ]
     roomy = main is None or not main.causes
     out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
@@ -167,20 +253,29 @@ def _fleet_said(fleet: Fleet) -> str:
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
-    worst = tuple(sorted(fleet.hosts, key=lambda one: (not one.bad, -one.failed, one.of_fleet or 0.0)))
+    worst = tuple(
+        sorted(fleet.hosts, key=lambda one: (not one.bad, -one.failed, one.of_fleet or 0.0))
+    )
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
     yield Lines("the fleet", fleet.said or (f"{title}: all alike",))
     yield Table(_HOSTS, worst, None, title, max(_MOST_HOSTS, sum(one.bad for one in worst)))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
-        yield later(Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True))
+        yield later(
+            Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
+        )
 
 
 def _matrix(fleet: Fleet) -> Iterator[str]:
     names = [one.host for one in fleet.hosts]
     width = max(len(name) for name in names)
-    cells = {frozenset((one.a, one.b)): "x" if one.failed else f"{100 * (one.of_fleet or 0.0):.0f}" for one in fleet.pairs}
+    cells = {
+        frozenset((one.a, one.b)): "x" if one.failed else f"{100 * (one.of_fleet or 0.0):.0f}"
+        for one in fleet.pairs
+    }
     for at, name in enumerate(names):
-        yield f"{name:{width}}" + "".join(f"{cells.get(frozenset((name, other)), '.'):>4}" for other in names[:at])
+        yield f"{name:{width}}" + "".join(
+            f"{cells.get(frozenset((name, other)), '.'):>4}" for other in names[:at]
+        )
 
 
 def _fleet_document(fleet: Fleet) -> Document:
@@ -189,7 +284,11 @@ def _fleet_document(fleet: Fleet) -> Document:
 
 
 def _causes(finding: DiagnosisFinding) -> list[Block]:
-    without = f"; without any the times are {percent(finding.error)} off" if finding.error is not None else ""
+    without = (
+        f"; without any the times are {percent(finding.error)} off"
+        if finding.error is not None
+        else ""
+    )
     title = f"causes, best first{without}"
     return [Table(_CAUSES, finding.causes, None, title)] if finding.causes else []
 
@@ -202,17 +301,26 @@ def _details(finding: DiagnosisFinding) -> list[Block]:
 
 def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
-    return [_test(f"{'then' if at else 'next'}, {purpose}", one) for at, one in enumerate(finding.experiments)]
+    return [
+        _test(f"{'then' if at else 'next'}, {purpose}", one)
+        for at, one in enumerate(finding.experiments)
+    ]
 
 
 def _test(title: str, one: Experiment) -> list[Block]:
     foretold = ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note)))
-    return [Lines(title, (one.command,), verbatim=True), Table(_FORETOLD, one.foretold, None, foretold)]
+    return [
+        Lines(title, (one.command,), verbatim=True),
+        Table(_FORETOLD, one.foretold, None, foretold),
+    ]
 
 
 def _bound(one: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
-    what = f"{counted(one.calls, 'call')} of {one.primitive.spoken}, {one.ranks} ranks, over {one.wire}"
+    what = (
+        f"{counted(one.calls, 'call')} of {one.primitive.spoken}, {one.ranks} ranks, over"
+        f" {one.wire}"
+    )
     if not one.missing:
         return f"{what}: the calls of the ranks do not pair off"
     seen = one.ranks - len(one.missing)
@@ -227,24 +335,44 @@ def verdict(result: Diagnosis) -> str:
     if result.ok:
         if not any(map(_judged, result.series)):
             return "nothing can be said: too few sizes, none of which is large"
-        return f"as expected: nothing is below {_bars(result)}; what there is to gain is in the fabric itself ({tiers})"
+        return (
+            f"as expected: nothing is below {_bars(result)}; what there is to gain is in the fabric"
+            f" itself ({tiers})"
+        )
     first = next((finding for finding in result.findings if finding.causes), None)
     if first is None:
-        unknown = "no cause that can be priced explains it: calibrate a healthy machine, and give that with -f"
+        unknown = (
+            "no cause that can be priced explains it: calibrate a healthy machine, and give that"
+            " with -f"
+        )
         return f"below {_bars(result)} over {tiers}, and {unknown}"
     cause, *others = first.causes
     or_ = f", or {', '.join(one.name for one in others)}" if others else ""
     more = len(result.findings) - 1
-    return f"below {_bars(result)}: {cause.said}{or_}" + (f"; and {counted(more, 'finding')} more" if more else "")
+    return f"below {_bars(result)}: {cause.said}{or_}" + (
+        f"; and {counted(more, 'finding')} more" if more else ""
+    )
 
 
 def _document(result: Diagnosis) -> Document:
     assumed = result.assumed
-    machine: Document = {"devices": list(assumed.devices), "hosts": list(assumed.hosts), "assumed": list(assumed.said)}
+    machine: Document = {
+        "devices": list(assumed.devices),
+        "hosts": list(assumed.hosts),
+        "assumed": list(assumed.said),
+    }
     machine |= {"network": assumed.network or None, "guessed": assumed.guessed}
     return (
-        {"fabric": assumed.fabric, **set_field(assumed.overrides), **fields(result, "expect ok"), "hardware": machine}
-        | {"series": [_health(one) for one in result.series], "findings": [_finding(one) for one in result.findings]}
+        {
+            "fabric": assumed.fabric,
+            **set_field(assumed.overrides),
+            **fields(result, "expect ok"),
+            "hardware": machine,
+        }
+        | {
+            "series": [_health(one) for one in result.series],
+            "findings": [_finding(one) for one in result.findings],
+        }
         | fields(result, "notes bounds")
         | {"measure": [_experiment(one) for one in result.measure]}
         | fields(result, "left_out skipped")
@@ -256,13 +384,28 @@ def _health(one: SeriesHealth) -> Document:
     series, last = one.judged.series, one.judged.points[-1]
     run = {"run": series.run} if series.run else {}
     head = {"collective": str(series.primitive)} | fields(series, "ranks nodes") | run
-    last_point = {"bytes": whole_bytes(last.bytes)} | fields(last, "busbw_measured_Bps busbw_expected_Bps")
-    return head | {"wire": one.wire} | last_point | fields(one, "large small low bar") | fields(series, "dtype files")
+    last_point = {"bytes": whole_bytes(last.bytes)} | fields(
+        last, "busbw_measured_Bps busbw_expected_Bps"
+    )
+    return (
+        head
+        | {"wire": one.wire}
+        | last_point
+        | fields(one, "large small low bar")
+        | fields(series, "dtype files")
+    )
 
 
 def _finding(one: DiagnosisFinding) -> Document:
-    head = fields(one, "series size") | {"of_expected": {"low": one.low, "high": one.high}} | fields(one, "error causes")
-    return head | {"experiments": [_experiment(each) for each in one.experiments], "hints": list(one.hints)}
+    head = (
+        fields(one, "series size")
+        | {"of_expected": {"low": one.low, "high": one.high}}
+        | fields(one, "error causes")
+    )
+    return head | {
+        "experiments": [_experiment(each) for each in one.experiments],
+        "hints": list(one.hints),
+    }
 
 
 def _experiment(one: Experiment) -> Document:

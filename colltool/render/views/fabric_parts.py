@@ -1,4 +1,5 @@
-"""``fabric size``, and parts of a fabric in words and tables: switches level by level, their cost, failures, numbers of tiers."""
+"""``fabric size``, and parts of a fabric in words and tables: switches level by level, their cost,
+failures, numbers of tiers."""
 
 from __future__ import annotations
 
@@ -44,9 +45,17 @@ _COLUMNS = (
 
 def _table(result: FabricSized) -> Table:
     plan, optics = result.plan, optics_of(result.bill)
-    columns = (*_COLUMNS, number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)))
+    columns = (
+        *_COLUMNS,
+        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
+    )
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
-    return Table(columns, plan.levels, None, f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports")
+    return Table(
+        columns,
+        plan.levels,
+        None,
+        f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports",
+    )
 
 
 def optics_of(bill: Bill) -> dict[str, int]:
@@ -70,7 +79,10 @@ def _blocks(result: FabricSized) -> list[Block]:
 def _totals(plan: ClosPlan) -> Iterator[str]:
     on_rail = " on a rail" if plan.rails > 1 else ""
     between = f"{plan.cables} cables between them and " if plan.cables else ""
-    yield f"{switches_text(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to endpoints"
+    yield (
+        f"{switches_text(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to"
+        " endpoints"
+    )
     if len(plan.levels) > 1:
         yield f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints"
         between = f"pods, in {counted(plan.planes, 'plane')}" if plan.pods > 1 else "leaves"
@@ -81,7 +93,10 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
         yield f"{counted(plan.spare_ports, 'down-port')} of leaves to spare"
     tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
     if plan.least_levels < plan.tree_levels:
-        tree += f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks, ceil(log_{plan.radix} N)"
+        tree += (
+            f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks,"
+            f" ceil(log_{plan.radix} N)"
+        )
     yield tree
 
 
@@ -95,14 +110,20 @@ def _rails_text(plan: ClosPlan) -> str:
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
     rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
-    yield f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of {plan.radix} ports"
+    yield (
+        f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of"
+        f" {plan.radix} ports"
+    )
     for one in plan.levels:
         if one.up_ports:
             ports = f"{one.down_ports} ports down and {one.up_ports} up"
             yield f"{ports} on a {one.name} switch, {one.oversubscription:.4g}:1"
     for below, one in zip(plan.levels, plan.levels[1:], strict=False):
         cables = counted(one.parallel, "cable")
-        yield f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables} in all"
+        yield (
+            f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables}"
+            " in all"
+        )
     yield f"{switches_text(plan.switches)} in all"
 
 
@@ -124,13 +145,24 @@ def _document(result: FabricSized) -> Document:
     notes = list(plan.pop("notes"))
     del plan["split"]  # planes are a tier's, and there is none
     levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
-    rest = {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
-    return fields(result, "endpoints ports_per_endpoint") | plan | {"levels": levels, "notes": notes} | rest
+    rest = {
+        "failures": [asdict(one) for one in result.failures],
+        "bill": bill_document(result.bill),
+    }
+    return (
+        fields(result, "endpoints ports_per_endpoint")
+        | plan
+        | {"levels": levels, "notes": notes}
+        | rest
+    )
 
 
 def _summary(result: FabricSized) -> str:
     levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
-    return f"{counted(result.plan.ports, 'endpoint port')}: {switches_text(result.plan.switches)} ({levels})"
+    return (
+        f"{counted(result.plan.ports, 'endpoint port')}: {switches_text(result.plan.switches)}"
+        f" ({levels})"
+    )
 
 
 _FAILURES = (
@@ -142,7 +174,12 @@ _FAILURES = (
     number("endpoints", "endpoints hit", "{:,}".format, drop=5),
     number("ranks", "ranks hit", "{:,}".format),
     number("share", "each loses", short_percent),
-    label("beyond", "of its traffic", drop=6, get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all"),
+    label(
+        "beyond",
+        "of its traffic",
+        drop=6,
+        get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all",
+    ),
     number("cut_off", "cut off", "{:,}".format),
 )
 
@@ -170,7 +207,12 @@ PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switch
 
 
 def _counts(part: str) -> Column:
-    return number(part, PLURAL[part], "{:,}".format, get=lambda one: one.lines[part].count if part in one.lines else 0)
+    return number(
+        part,
+        PLURAL[part],
+        "{:,}".format,
+        get=lambda one: one.lines[part].count if part in one.lines else 0,
+    )
 
 
 _BILL = (
@@ -178,14 +220,19 @@ _BILL = (
     label("level", "level"),
     *map(_counts, PLURAL),
     number(
-        "cost", "cost", format_money, get=lambda one: _sum([line.cost for line in one.lines.values() if line.price is not None])
+        "cost",
+        "cost",
+        format_money,
+        get=lambda one: _sum([line.cost for line in one.lines.values() if line.price is not None]),
     ),
     number(
         "power_W",
         "power",
         format_power,
         drop=2,
-        get=lambda one: _sum([line.power_W for line in one.lines.values() if line.power_W is not None]),
+        get=lambda one: _sum(
+            [line.power_W for line in one.lines.values() if line.power_W is not None]
+        ),
     ),
 )
 
@@ -198,49 +245,77 @@ def bill_blocks(bill: Bill) -> list[Block]:
     levels = tuple(_BillLevel(tier, level, lines) for (tier, level), lines in rows.items())
     shown = tuple(one for one in _BILL if any(one.value(level) is not None for level in levels))
     currency = f", in {bill.cost.currency}" if bill.cost else ""
-    out: list[Block] = [Table(shown, levels, None, f"what it is made of{currency}")] if bill.lines else []
+    out: list[Block] = (
+        [Table(shown, levels, None, f"what it is made of{currency}")] if bill.lines else []
+    )
     return [*out, Lines("what it costs", tuple(_sums(bill, bill.cost)))] if bill.cost else out
 
 
 def bill_document(bill: Bill) -> Document:
-    return {"parts": [asdict(line) for line in bill.lines], "cost": bill.cost and asdict(bill.cost), "notes": list(bill.notes)}
+    return {
+        "parts": [asdict(line) for line in bill.lines],
+        "cost": bill.cost and asdict(bill.cost),
+        "notes": list(bill.notes),
+    }
 
 
 def _sums(bill: Bill, cost: Cost) -> Iterator[str]:
     parts = None if cost.parts is None else format_money(cost.parts, cost.currency)
     yield f"parts {_known(parts, bill, 'price', lambda line: line.cost)}"
-    energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
+    energy = (
+        ""
+        if cost.energy_per_year is None
+        else f", {format_money(cost.energy_per_year, cost.currency)} a year"
+    )
     power = None if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
     yield f"power {_known(power, bill, 'watts', lambda line: line.power_W)}"
     if cost.total is not None and cost.total != cost.parts:
         yield f"{format_money(cost.total, cost.currency)} over {cost.years:g} years"
 
 
-def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]) -> str:
+def _known(
+    total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]
+) -> str:
     """A sum with what it leaves out: ``100 kW, without NICs, cables: no watts given``."""
     if total is None:
         return f"-: no {what} given"
     missing = [line for line in bill.lines if of_line(line) is None]
     for reason, counted_ in ((f"no {what} given", True), ("not counted", False)):
-        parts = dict.fromkeys(PLURAL[line.part] for line in missing if (line.count is not None) is counted_)
+        parts = dict.fromkeys(
+            PLURAL[line.part] for line in missing if (line.count is not None) is counted_
+        )
         total += f", without {', '.join(parts)}: {reason}" if parts else ""
     return total
 
 
 def alpha_text(one: DistanceClass) -> str:
     """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
-    cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
+    cable = (
+        f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable"
+        if one.cable_m
+        else ""
+    )
     return f"alpha {format_time(one.alpha_s)}{cable}"
 
 
 def in_network_text(spec: InNetwork) -> str:
-    """Such as ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61; sum of bf16; 64 groups``."""
-    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    """Such as
+    ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61; sum of bf16; 64 groups``.
+    """
+    can = [
+        name.replace("_", "-")
+        for name in ("reduce", "multicast", "all_to_all")
+        if getattr(spec, name)
+    ]
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
-    eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
+    eta = "".join(
+        f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items()
+    )
     more = [f"only under {', '.join(spec.protocols)}"] if spec.protocols else []
     if (limits := spec.limits) is not None:
-        more.append(" of ".join(", ".join(names) for names in (limits.operations, limits.types) if names))
+        more.append(
+            " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
+        )
         more.append(f"aligned to {format_bytes(limits.alignment)}" if limits.alignment else "")
         more.append(f"{counted(limits.groups, 'group')} at a time" if limits.groups else "")
     alpha = f"alpha_switch {format_time(spec.alpha_switch)}"
@@ -264,36 +339,62 @@ def library_text(facts: LibraryFacts) -> str:
 
 
 def reached_text(one: Efficiency) -> str:
-    """The measured efficiency of an algorithm: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
+    """The measured efficiency of an algorithm:
+    ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
     if isinstance(one.share, float):
         shares = whole_percent(one.share) if one.share < 1 else ""
     else:
-        shares = ", ".join(f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share)
+        shares = ", ".join(
+            f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share
+        )
     parts = [f"of its bandwidth {shares}" if shares else ""]
     parts += [f"{format_time(one.startup)} to start" if one.startup else ""]
-    parts += [f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""]
-    parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
+    parts += [
+        f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""
+    ]
+    parts += [
+        (
+            f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed"
+            if one.rise_per_rank
+            else ""
+        )
+    ]
     primitives = ", ".join(primitive.spoken for primitive in one.primitives)
     under = f" under {', '.join(one.protocols)}" if one.protocols else ""
     return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
 def planes_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """Such as ``8 planes of 12.5 GB/s, 1 failed, packets sprayed over all: 87.5 GB/s a message``."""
+    """Such as
+    ``8 planes of 12.5 GB/s, 1 failed, packets sprayed over all: 87.5 GB/s a message``."""
     if (planes := kind.planes) is not None:
         flows = "one flow" if planes.flows == 1 else f"{planes.flows} flows"
-        how = "packets sprayed over all" if planes.spread == "spray" else f"{flows} a message, hashed to one each (ECMP)"
+        how = (
+            "packets sprayed over all"
+            if planes.spread == "spray"
+            else f"{flows} a message, hashed to one each (ECMP)"
+        )
         failed = f", {planes.failed} failed" if planes.failed else ""
-        each, message = kind.tier.bandwidth * kind.tier.ports / planes.count, kind.rate_Bps * kind.message_share
-        yield f"{planes.count} planes of {format_rate(each)}{failed}, {how}: {format_rate(message)} a message"
+        each, message = (
+            kind.tier.bandwidth * kind.tier.ports / planes.count,
+            kind.rate_Bps * kind.message_share,
+        )
+        yield (
+            f"{planes.count} planes of {format_rate(each)}{failed}, {how}: {format_rate(message)} a"
+            " message"
+        )
 
 
 def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """Such as ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
+    """Such as
+    ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
     if (whole := kind.trunk_Bps) is not None:
         ranks, most = kind.tier.ranks_inside, kind.tier.bandwidth * kind.tier.ports
         each = format_rate(min(most, whole / ranks))
-        yield f"trunk: {format_rate(whole)} out of an endpoint, {each} for each of its {ranks} ranks at once"
+        yield (
+            f"trunk: {format_rate(whole)} out of an endpoint, {each} for each of its {ranks} ranks"
+            " at once"
+        )
 
 
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
@@ -306,9 +407,15 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
         yield "rails only: to another rail by way of a neighbour inside the endpoint"
     for at in sorted(range(len(levels)), reverse=outermost_first):
         one, level = levels[at]
-        s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
+        # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is
+        # none
+        s = ""
         if at:
-            hop = f", {{uplinks: {level.uplinks:.4g}}} of the switches below" if level.oversubscription != level.uplinks else ""
+            hop = (
+                f", {{uplinks: {level.uplinks:.4g}}} of the switches below"
+                if level.oversubscription != level.uplinks
+                else ""
+            )
             none = level.oversubscription == level.uplinks == 1
             s = ", s 1" if none else f", s {level.oversubscription:g} of all endpoints below{hop}"
         yield f"{one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
@@ -319,7 +426,9 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
 
 def spoken_topology(tier: Tier) -> str:
     """As it is written in a sentence."""
-    return {"clos": "Clos", "hyperx": "HyperX"}.get(tier.topology, capabilities_of(tier).spoken.replace("_", " "))
+    return {"clos": "Clos", "hyperx": "HyperX"}.get(
+        tier.topology, capabilities_of(tier).spoken.replace("_", " ")
+    )
 
 
 def switches_text(count: int) -> str:
@@ -328,7 +437,10 @@ def switches_text(count: int) -> str:
 
 def link_text(one: LinkKind) -> str:
     """Such as ``axis 1: to 7 others, 50 GB/s and 1 us a link``."""
-    return f"{one.name}: to {counted(one.others, 'other')}, {format_rate(one.Bps)} and {format_time(one.alpha_s)} a link"
+    return (
+        f"{one.name}: to {counted(one.others, 'other')}, {format_rate(one.Bps)} and"
+        f" {format_time(one.alpha_s)} a link"
+    )
 
 
 def prices_text(prices: Prices) -> str:

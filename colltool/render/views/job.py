@@ -1,4 +1,5 @@
-"""``job show`` and ``job list``: what a job computes, sends and keeps; ``job check`` and ``fabric check``: what was read."""
+"""``job show`` and ``job list``: what a job computes, sends and keeps; ``job check`` and
+``fabric check``: what was read."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ _MOST_CALLS = 10
 _SENT = (
     label("dimension", "dimension", get=lambda one: one.call.dimension),
     label("phase", "phase", drop=1, get=lambda one: one.call.phase),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one.call.primitive),
+    label(
+        "primitive",
+        "primitive",
+        lambda primitive: primitive.spoken,
+        get=lambda one: one.call.primitive,
+    ),
     number("ranks", "ranks", get=lambda one: one.call.group.ranks),
     number("stride", "stride", drop=2, get=lambda one: one.call.group.stride),
     number("bytes", "bytes a call", format_bytes, get=lambda one: one.call.bytes),
@@ -65,7 +71,9 @@ _PLAIN = (
 
 
 def _table(result: JobShown) -> Table:
-    return Table((*context(job=result.job.name), *_SENT), result.sent, None, "what a rank sends in a step")
+    return Table(
+        (*context(job=result.job.name), *_SENT), result.sent, None, "what a rank sends in a step"
+    )
 
 
 def _blocks(result: JobShown) -> list[Block]:
@@ -73,28 +81,48 @@ def _blocks(result: JobShown) -> list[Block]:
     out += [Table(_PLAIN, result.plain, None, "plain calls")] if result.plain else []
     out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
     if result.times:
-        out.append(Lines("compute of a micro-batch, nothing sent", tuple(_compute(result)), first=0))
+        out.append(
+            Lines("compute of a micro-batch, nothing sent", tuple(_compute(result)), first=0)
+        )
     if (kept := result.memory) is not None:
-        worst = tuple(f"{part.part} {format_bytes(part.bytes, 3)}" for part in kept.parts if part.stage == kept.worst_stage)
-        out.append(Lines(f"memory of a rank on stage {kept.worst_stage}, the worst", worst, first=0))
+        worst = tuple(
+            f"{part.part} {format_bytes(part.bytes, 3)}"
+            for part in kept.parts
+            if part.stage == kept.worst_stage
+        )
+        out.append(
+            Lines(f"memory of a rank on stage {kept.worst_stage}, the worst", worst, first=0)
+        )
     return out
 
 
 def _answer(result: JobShown) -> str:
     name = on_fabric(result.job.name, result.job.overrides)
-    text, kept = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.", result.memory
+    text, kept = (
+        f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.",
+        result.memory,
+    )
     if kept is None:
         return text
     room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
-    needs = f"{format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}, most of it {kept.binds}"
+    needs = (
+        f"{format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}, most of it"
+        f" {kept.binds}"
+    )
     if kept.fits is not False:
         return f"{text} {'It fits: ' if kept.fits else 'It needs '}{needs}."
     if result.cure is None:
-        cure = "no other sharding, recomputation or layout of these ranks makes it fit: take more ranks"
+        cure = (
+            "no other sharding, recomputation or layout of these ranks makes it fit: take more"
+            " ranks"
+        )
     else:
         pairs = [f"{key}={value}" for key, value in result.cure[0]]
         shell = " ".join(f"--job-set {pair}" for pair in pairs)
-        cure = f"{said(either(shell=shell, python=f'overrides={pairs!r}'))} fits, with {format_bytes(result.cure[1], 3)}"
+        cure = (
+            f"{said(either(shell=shell, python=f'overrides={pairs!r}'))} fits, with"
+            f" {format_bytes(result.cure[1], 3)}"
+        )
     return f"{text} It does not fit: {needs}; {cure}."
 
 
@@ -105,26 +133,48 @@ def _facts(result: JobShown) -> Iterator[str]:
         yield _model_text(result.job)
         tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
         of = f"micro-batches: {setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
-        yield f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens}; {of}"
-        beside = [f"{setup.optimizer} optimizer"] * (setup.optimizer != "adam") + [f"LoRA of rank {setup.lora}"] * (
-            setup.lora > 0
+        yield (
+            f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens}; {of}"
         )
-        beside += [f"{whole_percent(share)} of {what} on the host" for what, share in setup.offload._asdict().items() if share]
-        yield ", ".join([f"schedule {setup.schedule}", setup.shard.mode, f"recompute {setup.recompute}", *beside])
+        beside = [f"{setup.optimizer} optimizer"] * (setup.optimizer != "adam") + [
+            f"LoRA of rank {setup.lora}"
+        ] * (setup.lora > 0)
+        beside += [
+            f"{whole_percent(share)} of {what} on the host"
+            for what, share in setup.offload._asdict().items()
+            if share
+        ]
+        yield ", ".join(
+            [
+                f"schedule {setup.schedule}",
+                setup.shard.mode,
+                f"recompute {setup.recompute}",
+                *beside,
+            ]
+        )
     if setup.device is not None and setup.stack is not None:
         yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:
         again = hardware_flops(setup) / result.flops - 1
         more = f", {whole_percent(again)} more computed again" if again else ""
-        yield f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of attention){more}"
+        yield (
+            f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of"
+            f" attention){more}"
+        )
 
 
 def layout_text(setup: ParallelConfig) -> str:
     """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
     layout = setup.layout
     names = {"tp": f"tp {layout.tp}{' (sp)' if layout.sp else ''}"}
-    parts = [names.get(name, f"{name} {size}") for name in ("tp", "cp", "pp", "dp") if (size := getattr(layout, name)) > 1]
-    extra = [f"{name} {size}" for name in ("ep", "etp", "virtual") if (size := getattr(layout, name)) > 1]
+    parts = [
+        names.get(name, f"{name} {size}")
+        for name in ("tp", "cp", "pp", "dp")
+        if (size := getattr(layout, name)) > 1
+    ]
+    extra = [
+        f"{name} {size}" for name in ("ep", "etp", "virtual") if (size := getattr(layout, name)) > 1
+    ]
     extra += ["the embedding and the head in the place of a layer each"] * ends_as_layers(setup)
     return ", ".join((" x ".join(parts) or "one rank", *extra))
 
@@ -146,12 +196,21 @@ def _model_text(job: Job) -> str:
 def _compute(result: JobShown) -> list[str]:
     found: dict[str, list[int]] = {}
     for one in result.times:
-        parts = f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"
+        parts = (
+            f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"
+        )
         again = f", computed again {format_time(one.all.again_s)}" if one.all.again_s else ""
-        ends = [word for word, there in (("embedding", one.stage.embedding), ("head", one.stage.head)) if there]
+        ends = [
+            word
+            for word, there in (("embedding", one.stage.embedding), ("head", one.stage.head))
+            if there
+        ]
         held = ", ".join((counted(one.stage.layers, "layer"), *ends))
         found.setdefault(f"({held}): {parts}{again}", []).append(one.stage.number)
-    return [f"stage{'s' * (len(stages) > 1)} {numbers_text(tuple(stages))} {text}" for text, stages in found.items()]
+    return [
+        f"stage{'s' * (len(stages) > 1)} {numbers_text(tuple(stages))} {text}"
+        for text, stages in found.items()
+    ]
 
 
 def _document(result: JobShown) -> Document:
@@ -160,8 +219,16 @@ def _document(result: JobShown) -> Document:
         {"job": result.job.name, **set_field(result.job.overrides), "ranks": layout.ranks}
         | {"layout": plain(layout), "model": _model(result.job)}
         | {"micro_batches": result.setup.micro_batches, "model_flops": result.flops}
-        | {"collectives": [_sent(one) for one in result.sent], "calls": [_plain(one) for one in result.plain]}
-        | {"compute": [{"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict() for one in result.times]}
+        | {
+            "collectives": [_sent(one) for one in result.sent],
+            "calls": [_plain(one) for one in result.plain],
+        }
+        | {
+            "compute": [
+                {"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict()
+                for one in result.times
+            ]
+        }
         | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes}
         | {name: kept and getattr(kept, name) for name in ("worst_stage", "capacity_bytes", "fits")}
     )
@@ -171,15 +238,31 @@ def _model(job: Job) -> Document | None:
     model = job.draft.model
     if model is None:
         return None
-    return {"name": model.name, "layers": model.layers, "parameters": model.parameters,
-            "active_parameters": active_parameters(model)}  # fmt: skip
+    return {
+        "name": model.name,
+        "layers": model.layers,
+        "parameters": model.parameters,
+        "active_parameters": active_parameters(model),
+    }
 
 
 def _sent(one: SentBy) -> Document:
     call = one.call
-    head = {"dimension": call.dimension, "primitive": str(call.primitive), "group": _group(call.group)}
+    head = {
+        "dimension": call.dimension,
+        "primitive": str(call.primitive),
+        "group": _group(call.group),
+    }
     sizes = {"bytes": whole_bytes(call.bytes), "calls": whole_bytes(call.calls)}
-    return head | sizes | fields(call, "per phase hides") | {"stages": list(one.stages), "source": call.source}
+    return (
+        head
+        | sizes
+        | fields(call, "per phase hides")
+        | {
+            "stages": list(one.stages),
+            "source": call.source,
+        }
+    )
 
 
 def _group(group: RankGroup) -> Document:
@@ -217,13 +300,22 @@ def _list_table(result: JobList) -> Table:
 def _list_blocks(result: JobList) -> list[Block]:
     return [
         _list_table(result),
-        Lines("a job file may also name", tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)),
+        Lines(
+            "a job file may also name",
+            tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS),
+        ),
     ]
 
 
 def _list_document(result: JobList) -> Document:
-    rows = [fields(one, "name description") | {"model": _model(one), "ranks": one.draft.layout.ranks or None}
-            for one in result.jobs]  # fmt: skip
+    rows = [
+        fields(one, "name description")
+        | {
+            "model": _model(one),
+            "ranks": one.draft.layout.ranks or None,
+        }
+        for one in result.jobs
+    ]
     return {"jobs": rows} | {kind: preset_names(kind) for kind in PARTS}
 
 
@@ -239,7 +331,13 @@ class _Said(NamedTuple):
     why: str = ""
 
 
-_CHECKED = (label("file", "file"), label("kind", "kind"), label("where", "where"), label("what", "what"), label("why", "why"))
+_CHECKED = (
+    label("file", "file"),
+    label("kind", "kind"),
+    label("where", "where"),
+    label("what", "what"),
+    label("why", "why"),
+)
 
 
 def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
@@ -249,21 +347,33 @@ def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
         told = []
         for one in result.checks:
             told += [_Said(one.file, "value", line) for line in values(one)]
-            told += [_Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings]
+            told += [
+                _Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings
+            ]
         return Table(_CHECKED, tuple(told))
 
     def blocks(result: Any) -> list[Block]:
-        odd = {one.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in one.warnings] for one in result.checks}
+        odd = {
+            one.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in one.warnings]
+            for one in result.checks
+        }
         return [Lines(f"{one.file}: ok", (*values(one), *odd[one.file])) for one in result.checks]
 
     def document(result: Any) -> Document:
-        odd = [{"file": one.file} | fields(each, "where what why") for one in result.checks for each in one.warnings]
+        odd = [
+            {"file": one.file} | fields(each, "where what why")
+            for one in result.checks
+            for each in one.warnings
+        ]
         return {"valid": [one.file for one in result.checks], "warnings": odd}
 
     def summary(result: Any) -> str:
         odd = sum(len(one.warnings) for one in result.checks)
         warned = f", {counted(odd, 'warning')}" if odd else ""
-        return f"{counted(len(result.checks), noun)} ok{warned}: {', '.join(one.file for one in result.checks)}"
+        return (
+            f"{counted(len(result.checks), noun)} ok{warned}:"
+            f" {', '.join(one.file for one in result.checks)}"
+        )
 
     return View(f"{noun}-check", blocks, document, table, summary)
 
@@ -273,7 +383,10 @@ def _of_job(one: CheckedJob) -> Iterator[str]:
     yield _model_text(one.job)
     yield f"{layout_text(_with_dp(one.job))}{'' if draft.layout.dp else ', dp from the ranks'}"
     if draft.model:
-        batch = f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a micro-batch, {draft.schedule}"
+        batch = (
+            f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a"
+            f" micro-batch, {draft.schedule}"
+        )
         yield f"{batch}, {draft.shard.mode}"
 
 
@@ -282,9 +395,17 @@ def _of_fabric(one: CheckedFabric) -> Iterator[str]:
     overhead = ", no launch overhead"
     if fabric.launch_overhead:
         overhead = f", launch overhead {format_time(fabric.launch_overhead)}"
-    elif any(protocol.launch_s for tier in fabric.tiers if tier.library for protocol in tier.library.protocols):
+    elif any(
+        protocol.launch_s
+        for tier in fabric.tiers
+        if tier.library
+        for protocol in tier.library.protocols
+    ):
         overhead = ", launch as the library takes it"
-    yield f"{fabric.name}: {fabric.ranks} ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"
+    yield (
+        f"{fabric.name}: {fabric.ranks}"
+        f" ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"
+    )
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         yield _tier_in_values(tier)
         yield from (f"{tier.name} {line}" for line in part_lines(tier, facts))
@@ -300,7 +421,8 @@ def _of_fabric(one: CheckedFabric) -> Iterator[str]:
 
 
 def _tier_in_values(tier: Tier) -> str:
-    """Such as ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+    """Such as
+    ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
     extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
@@ -313,7 +435,9 @@ def _tier_in_values(tier: Tier) -> str:
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
     post = f"post {format_time(tier.post)}, " if tier.post else ""
     eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return f"{tier.name}: {kind.spoken} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
+    return (
+        f"{tier.name}: {kind.spoken} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
+    )
 
 
 VIEWS = {

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from colltool.base.formatting import counted, format_bytes, format_rate, format_time, ordinal, sentence, size_text, whole_percent
+from colltool.base.formatting import (
+    counted,
+    format_bytes,
+    format_rate,
+    format_time,
+    ordinal,
+    sentence,
+    size_text,
+    whole_percent,
+)
 from colltool.kernels.intervals import NOBODY_KNOWS
 from colltool.kernels.library_diff import LibraryDiff
 from colltool.kernels.results import (
@@ -20,7 +29,17 @@ from colltool.kernels.results import (
     Threshold,
 )
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, gathered, label, number
-from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, plain, set_field
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    group_field,
+    listed,
+    on_fabric,
+    plain,
+    set_field,
+)
 from colltool.render.intervals import interval_field, within, within_words
 
 
@@ -35,7 +54,10 @@ def _asked(price: KernelPrice) -> str:
         size = f"{size_text(price.bytes)} per rank"
     else:
         own = price.what
-        size = f"{counted(own.tokens, 'token')} of hidden {own.hidden}, top {own.top_k} of {own.experts} experts, {own.dtype}"
+        size = (
+            f"{counted(own.tokens, 'token')} of hidden {own.hidden}, top {own.top_k} of"
+            f" {own.experts} experts, {own.dtype}"
+        )
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
 
 
@@ -45,11 +67,21 @@ def _off_by(row: KernelEstimate) -> str:
 
 def _answer(price: KernelPrice) -> str:
     best, fastest = price.best, price.fastest
-    rate = f"busbw {format_rate(best.busbw_Bps)}" if price.what is None else f"{format_bytes(best.bytes)} sent a rank"
+    rate = (
+        f"busbw {format_rate(best.busbw_Bps)}"
+        if price.what is None
+        else f"{format_bytes(best.bytes)} sent a rank"
+    )
     measured = "" if best.interval else f" {sentence(best.measured)}."
-    told = f"{best.library} {best.kernel}: {format_time(best.total_s)}{_off_by(best)}, {rate}. {_asked(price)}.{measured}"
+    told = (
+        f"{best.library} {best.kernel}: {format_time(best.total_s)}{_off_by(best)}, {rate}."
+        f" {_asked(price)}.{measured}"
+    )
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
-        told += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {best.total_s / fastest.total_s:.3g} times faster."
+        told += (
+            f" {fastest.kernel} would take {format_time(fastest.total_s)}:"
+            f" {best.total_s / fastest.total_s:.3g} times faster."
+        )
     return told
 
 
@@ -77,8 +109,12 @@ def _nine_in_ten(row: KernelEstimate) -> str:
 def _table(prices: Sequence[KernelPrice]) -> Table:
     first = prices[0]
     records = tuple(_KernelLine(one, row) for one in prices for row in one.results)
-    size = number("bytes", "size", size_text, get=lambda one: one.price.bytes, hidden=len(prices) == 1)
-    own = context(first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks)
+    size = number(
+        "bytes", "size", size_text, get=lambda one: one.price.bytes, hidden=len(prices) == 1
+    )
+    own = context(
+        first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
+    )
     table = Table((*own, size, *_ROW), records, 0 if len(prices) == 1 else None)
     return table.without("busbw_Bps") if first.what is not None else table.without("sent_bytes")
 
@@ -87,9 +123,14 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
     said = [(note, "") for one in prices for note in one.notes]
     rows = [(note, row.kernel) for one in prices for row in one.results for note in row.notes]
     lines = [text for text, _ in dict.fromkeys(said)]
-    lines += [f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in gathered(rows).items()]
+    lines += [
+        f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in gathered(rows).items()
+    ]
     choices = dict.fromkeys(one.library for one in prices if one.library is not None)
-    reasons = [f"{choice.kernel} is taken by {choice.name}@{choice.version}: {choice.reason}" for choice in choices]
+    reasons = [
+        f"{choice.kernel} is taken by {choice.name}@{choice.version}: {choice.reason}"
+        for choice in choices
+    ]
     refused = dict.fromkeys(f"{name}: {why}" for one in prices for name, why in one.refused)
     out: list[Block] = (
         [Lines(line, ()) for line in (*lines[:1], *reasons[:3])]
@@ -100,21 +141,34 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
 
 
 def _blocks(result: KernelPriceList) -> list[Block]:
-    heads = [Headline(_answer(one)) for one in result.prices[:1]] if len(result.prices) == 1 else [_several(result)]
+    heads = (
+        [Headline(_answer(one)) for one in result.prices[:1]]
+        if len(result.prices) == 1
+        else [_several(result)]
+    )
     return [*heads, _table(result.prices), *_notes(result.prices)]
 
 
 def _several(result: KernelPriceList) -> Headline:
     first, *_ = result.prices
     names = dict.fromkeys(one.best.kernel for one in result.prices)
-    where = f"{first.operation.replace('_', '-')} on {on_fabric(first.fabric, first.overrides)}, {first.group.spoken}"
+    where = (
+        f"{first.operation.replace('_', '-')} on {on_fabric(first.fabric, first.overrides)},"
+        f" {first.group.spoken}"
+    )
     return Headline(f"{first.best.library} takes {', then '.join(names)}: {where}.")
 
 
 def _row_fields(row: KernelEstimate) -> Document:
     return (
         {"algorithm": row.kernel, "detail": "", "spec": row.kernel, "library": row.library}
-        | {"alpha_s": row.latency_s, "bandwidth_s": row.bandwidth_s, "overhead_s": 0.0, "software_s": 0.0, "total_s": row.total_s}
+        | {
+            "alpha_s": row.latency_s,
+            "bandwidth_s": row.bandwidth_s,
+            "overhead_s": 0.0,
+            "software_s": 0.0,
+            "total_s": row.total_s,
+        }
         | fields(row, "bound algbw_Bps busbw_Bps wire formula error error_of measured bytes")
         | {"leads": row.picked, "notes": list(row.notes)}
         | interval_field(row.interval, NOBODY_KNOWS)
@@ -126,12 +180,28 @@ def _fields(price: KernelPrice) -> Document:
     library = {} if price.library is None else {"library": plain(price.library)}
     best = price.best
     most = best.interval and best.interval.larger_side(best.total_s)
-    accuracy = None if best.error is None else {"median": best.error, "p90": most, "rows": 0, "like": best.error_of}
+    accuracy = (
+        None
+        if best.error is None
+        else {"median": best.error, "p90": most, "rows": 0, "like": best.error_of}
+    )
     return (
-        {"fabric": price.fabric, **set_field(price.overrides), "primitive": price.operation, "ranks": price.ranks}
-        | {"group": group_field(price.group), "bytes": round(price.bytes if price.what is None else best.bytes), **tokens}
+        {
+            "fabric": price.fabric,
+            **set_field(price.overrides),
+            "primitive": price.operation,
+            "ranks": price.ranks,
+        }
+        | {
+            "group": group_field(price.group),
+            "bytes": round(price.bytes if price.what is None else best.bytes),
+            **tokens,
+        }
         | {"mode": "realistic", "results": [_row_fields(row) for row in price.results]}
-        | {"infeasible": [{"algorithm": name, "reason": why} for name, why in price.refused], **library}
+        | {
+            "infeasible": [{"algorithm": name, "reason": why} for name, why in price.refused],
+            **library,
+        }
         | {"notes": list(price.notes), "accuracy": accuracy}
     )
 
@@ -152,9 +222,17 @@ _CROSSING = (
 
 
 def _crossings(result: KernelCrossover) -> Table:
-    own = [("its table", one.below, one.above, one.at_bytes, one.equal_bytes, one.costs_s) for one in result.thresholds]
-    here = [("measured laws", below, above, at, None, None) for at, below, above in result.crossings]
-    return Table((*context(result.overrides, fabric=result.fabric, library=result.library), *_CROSSING), tuple(own + here))
+    own = [
+        ("its table", one.below, one.above, one.at_bytes, one.equal_bytes, one.costs_s)
+        for one in result.thresholds
+    ]
+    here = [
+        ("measured laws", below, above, at, None, None) for at, below, above in result.crossings
+    ]
+    return Table(
+        (*context(result.overrides, fabric=result.fabric, library=result.library), *_CROSSING),
+        tuple(own + here),
+    )
 
 
 def _judged(one: Threshold) -> str:
@@ -164,19 +242,31 @@ def _judged(one: Threshold) -> str:
         return f"{where}; {one.faster} is faster at every size, by {gap}"
     ratio = one.at_bytes / one.equal_bytes
     if 0.9 < ratio < 1.12:
-        return f"its threshold of {size_text(one.at_bytes)} from {one.below} to {one.above} is right"
-    where = f"its threshold from {one.below} to {one.above} is {size_text(one.at_bytes)}, on this machine it should be"
+        return (
+            f"its threshold of {size_text(one.at_bytes)} from {one.below} to {one.above} is right"
+        )
+    where = (
+        f"its threshold from {one.below} to {one.above} is {size_text(one.at_bytes)}, on this"
+        " machine it should be"
+    )
     far = "" if one.measured else " (beyond the sizes that both were measured at)"
-    return f"{where} {size_text(one.equal_bytes)}{far}: at {size_text(one.at_bytes)} the two are {format_time(one.costs_s)} apart"
+    return (
+        f"{where} {size_text(one.equal_bytes)}{far}: at {size_text(one.at_bytes)} the two are"
+        f" {format_time(one.costs_s)} apart"
+    )
 
 
 def _cross_answer(result: KernelCrossover) -> str:
-    where = f"{result.library} on {on_fabric(result.fabric, result.overrides)}, {result.group.spoken}"
+    where = (
+        f"{result.library} on {on_fabric(result.fabric, result.overrides)}, {result.group.spoken}"
+    )
     if result.thresholds:
         worst = max(result.thresholds, key=lambda one: one.costs_s)
         return f"{where}: {_judged(worst)}."
     if result.crossings:
-        told = ", ".join(f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings)
+        told = ", ".join(
+            f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings
+        )
         return f"{where}: {told}. Its own table is not known."
     return f"{where}: one kernel is the fastest at every size."
 
@@ -192,9 +282,17 @@ def _cross_blocks(result: KernelCrossover) -> list[Block]:
 
 
 def _cross_document(result: KernelCrossover) -> Document:
-    crossings = [{"bytes": at, "faster_below": below, "faster_above": above} for at, below, above in result.crossings]
+    crossings = [
+        {"bytes": at, "faster_below": below, "faster_above": above}
+        for at, below, above in result.crossings
+    ]
     return (
-        {"fabric": result.fabric, **set_field(result.overrides), "primitive": result.operation, "ranks": result.ranks}
+        {
+            "fabric": result.fabric,
+            **set_field(result.overrides),
+            "primitive": result.operation,
+            "ranks": result.ranks,
+        }
         | {"group": group_field(result.group), "library": result.library, "crossings": crossings}
         | {"thresholds": [plain(one) for one in result.thresholds], "notes": list(result.notes)}
     )
@@ -210,7 +308,10 @@ _LIBRARY = (
 
 
 def _library_blocks(result: LibraryList) -> list[Block]:
-    told = f"{counted(len(result.rows), 'library file')}: measured kernels, or how a library chooses; a price takes one by name."
+    told = (
+        f"{counted(len(result.rows), 'library file')}: measured kernels, or how a library chooses;"
+        " a price takes one by name."
+    )
     return [Headline(told), Table(_LIBRARY, result.rows)]
 
 
@@ -236,7 +337,11 @@ _DISPATCH = (
 
 def _shown_blocks(result: LibraryShown) -> list[Block]:
     like = [f"{one} by {other}'s numbers" for one, other in result.like]
-    own = counted(len(result.kernels), "kernel") if result.kernels else counted(len(result.dispatch), "row") + " of its table"
+    own = (
+        counted(len(result.kernels), "kernel")
+        if result.kernels
+        else counted(len(result.dispatch), "row") + " of its table"
+    )
     own = "what it picks follows from its constants and these rules" if result.rules else own
     out: list[Block] = [Headline(f"{result.library}, {result.spoken}: {own}.")]
     out.append(Table(_KERNEL, result.kernels))
@@ -246,7 +351,10 @@ def _shown_blocks(result: LibraryShown) -> list[Block]:
 
 
 def _shown_document(result: LibraryShown) -> Document:
-    rows = {"kernels": [plain(one) for one in result.kernels], "dispatch": [plain(one) for one in result.dispatch]}
+    rows = {
+        "kernels": [plain(one) for one in result.kernels],
+        "dispatch": [plain(one) for one in result.dispatch],
+    }
     return {
         "library": result.library,
         "spoken": result.spoken,
@@ -266,10 +374,15 @@ def _diff_answer(result: LibraryDiff) -> str:
     if not costs:
         return f"{told}; by our prices none of them moves the time by more than 1%."
     worst = max(costs, key=lambda one: abs(log(one.factor or 1)))
-    group = f"{worst.ranks} ranks" + (f", every {ordinal(worst.stride)}" if worst.stride > 1 else "")
+    group = f"{worst.ranks} ranks" + (
+        f", every {ordinal(worst.stride)}" if worst.stride > 1 else ""
+    )
     moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
     name = worst.primitive.replace("_", "-")
-    return f"{told}; the most in {name} of {size_text(worst.from_bytes)} on {group}: {worst.old} to {worst.new}, {moved}."
+    return (
+        f"{told}; the most in {name} of {size_text(worst.from_bytes)} on {group}: {worst.old} to"
+        f" {worst.new}, {moved}."
+    )
 
 
 _CHANGE = (
@@ -313,7 +426,11 @@ VIEWS = {
         _answer,
     ),
     KernelPriceList: View(
-        "price", _blocks, _document, lambda one: _table(one.prices), lambda one: "\n".join(map(_answer, one.prices))
+        "price",
+        _blocks,
+        _document,
+        lambda one: _table(one.prices),
+        lambda one: "\n".join(map(_answer, one.prices)),
     ),
     KernelCrossover: View("crossover", _cross_blocks, _cross_document, _crossings, _cross_answer),
     LibraryChecks: View(

@@ -1,4 +1,5 @@
-"""``ladder`` and ``diff``: a fixed list of prices to compare over time, and what changed between two JSON documents."""
+"""``ladder`` and ``diff``: a fixed list of prices to compare over time, and what changed between
+two JSON documents."""
 
 from __future__ import annotations
 
@@ -32,16 +33,22 @@ _COLUMNS = (
     label("algorithm", "algorithm"),
     label("protocol", "protocol", drop=4, get=lambda one: one.realistic.protocol),
     number("ranks", "ranks", drop=7),
-    number("bytes", "size", title_size, get=lambda one: whole_bytes(one.realistic.bytes), hidden=True),
+    number(
+        "bytes", "size", title_size, get=lambda one: whole_bytes(one.realistic.bytes), hidden=True
+    ),
     number("n_alpha", "n_alpha", format_count, 5, get=lambda one: one.ideal.n_alpha),
     number("n_beta", "n_beta", format_count, 6, get=lambda one: one.ideal.n_beta),
     number("ideal_s", "ideal", format_time, get=lambda one: float(one.ideal.total_s)),
-    number("eta_alpha", "eta_a", format_count, 8, get=lambda one: one.realistic.phases[0].eta_alpha),
+    number(
+        "eta_alpha", "eta_a", format_count, 8, get=lambda one: one.realistic.phases[0].eta_alpha
+    ),
     number("eta_beta", "eta_b", format_count, 9, get=lambda one: one.realistic.phases[0].eta_beta),
     number("realistic_s", "realistic", format_time, get=lambda one: float(one.realistic.total_s)),
     number("gap_ideal", "gap ideal", format_gap, 2),
     number("gap_realistic", "gap real", format_gap, 1),
-    number("compression", "margin", format_gap, 3, get=lambda one: one.gap_realistic / one.gap_ideal),
+    number(
+        "compression", "margin", format_gap, 3, get=lambda one: one.gap_realistic / one.gap_ideal
+    ),
     label("spec", "spec", drop=10, get=lambda one: one.realistic.spec, hidden=True),
 )
 _FOR_PEOPLE = {
@@ -50,20 +57,31 @@ _FOR_PEOPLE = {
     "realistic_s": (
         next(column for column in _COLUMNS if column.key == "realistic_s"),
         number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.realistic.alpha_s)),
-        number("bandwidth_s", "BW", format_time, 2, get=lambda one: float(one.realistic.bandwidth_s)),
+        number(
+            "bandwidth_s", "BW", format_time, 2, get=lambda one: float(one.realistic.bandwidth_s)
+        ),
     ),
 }
-_LEGEND = "gap: times the fastest of its primitive and size; margin: realistic / ideal gap, below 1 where contention shrinks it"
+_LEGEND = (
+    "gap: times the fastest of its primitive and size; margin: realistic / ideal gap, below 1 where"
+    " contention shrinks it"
+)
 
 
 def _table(result: Ladder) -> Table:
     table = Table(_COLUMNS, result.rows)
-    return table if any(rung.realistic.protocol for rung in result.rows) else table.without("protocol")
+    return (
+        table if any(rung.realistic.protocol for rung in result.rows) else table.without("protocol")
+    )
 
 
 def _blocks(result: Ladder) -> list[Block]:
     table = _table(result)
-    table = table._replace(columns=tuple(new for column in table.columns for new in _FOR_PEOPLE.get(column.key, (column,))))
+    table = table._replace(
+        columns=tuple(
+            new for column in table.columns for new in _FOR_PEOPLE.get(column.key, (column,))
+        )
+    )
     several = len({rung.realistic.bytes for rung in result.rows}) > 1
     described = [Lines(result.description, (), first=0)] if result.description else []
     shown = table.with_shown("bytes") if several else table
@@ -81,7 +99,9 @@ def _left_out(result: Ladder) -> list[Block]:
     reasons: dict[str, list[str]] = {}
     for rung in result.skipped:
         reasons.setdefault(rung.reason, []).append(rung.algorithm)
-    return listed("left out", (f"{', '.join(rungs)}: {said(reason)}" for reason, rungs in reasons.items()))
+    return listed(
+        "left out", (f"{', '.join(rungs)}: {said(reason)}" for reason, rungs in reasons.items())
+    )
 
 
 def _answer(result: Ladder, several: bool) -> str:
@@ -94,14 +114,29 @@ def _answer(result: Ladder, several: bool) -> str:
     more = f"; {len(most) - 2} more with gap 1x" if len(most) > 2 else ""
     paid = [float(rung.realistic.total_s / rung.ideal.total_s) for rung in result.rows]
     costs = " to ".join(dict.fromkeys(format_factor(end(paid), 3) for end in (min, max)))
-    what = f"Contention costs {costs} of the ideal time. Ladder {result.name}, {counted(len(result.rows), 'rung')}"
-    return f"Fastest: {fastest}{more}. {what}{'' if several else f' at {title_size(result.bytes)} per rank'}."
+    what = (
+        f"Contention costs {costs} of the ideal time. Ladder {result.name},"
+        f" {counted(len(result.rows), 'rung')}"
+    )
+    return (
+        f"Fastest: {fastest}{more}."
+        f" {what}{'' if several else f' at {title_size(result.bytes)} per rank'}."
+    )
 
 
 def _document(result: Ladder) -> Document:
-    head = {"ladder": result.name, "description": result.description, "bytes": whole_bytes(result.bytes)}
-    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}  # left out if usual: kept documents are compared
-    left_out = {"skipped": [rung._asdict() | {"reason": said(rung.reason)} for rung in result.skipped]} if result.skipped else {}
+    head = {
+        "ladder": result.name,
+        "description": result.description,
+        "bytes": whole_bytes(result.bytes),
+    }
+    # left out if usual: kept documents are compared
+    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}
+    left_out = (
+        {"skipped": [rung._asdict() | {"reason": said(rung.reason)} for rung in result.skipped]}
+        if result.skipped
+        else {}
+    )
     return head | told | {"rows": [_rung(rung, result.bytes) for rung in result.rows]} | left_out
 
 
@@ -129,7 +164,10 @@ def _seconds(row: AlgorithmEstimate) -> Document:
 
 
 def _summary(result: Ladder) -> str:
-    return f"ladder {result.name}, {title_size(result.bytes)} per rank, {counted(len(result.rows), 'rung')}"
+    return (
+        f"ladder {result.name}, {title_size(result.bytes)} per rank,"
+        f" {counted(len(result.rows), 'rung')}"
+    )
 
 
 _LONGEST = 24  # characters of a cell: an algorithm's name fits, a list of notes is cut
@@ -146,7 +184,13 @@ class _Moved(NamedTuple):
 
 def _short(value: Any) -> str:
     text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"{value:.9g}" if isinstance(value, float) else text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return (
+        f"{value:.9g}"
+        if isinstance(value, float)
+        else text
+        if len(text) <= _LONGEST
+        else f"{text[: _LONGEST - 3]}..."
+    )
 
 
 def _relative(share: float) -> str:
@@ -164,7 +208,10 @@ _MOVED = (
 
 def _moved(result: Diff) -> Table:
     rows = (_Moved("changed", *change) for change in result.changed)
-    return Table(_MOVED, (*rows, *(_Moved(kind, where) for kind, places in _only(result) for where in places)))
+    return Table(
+        _MOVED,
+        (*rows, *(_Moved(kind, where) for kind, places in _only(result) for where in places)),
+    )
 
 
 class _Field(NamedTuple):
@@ -206,7 +253,10 @@ _CAUSES = {  # of a change, by the fields that show it
     "the number of ranks": ("ranks",),
 }
 _ACCEPT = either(
-    shell="To accept it, write the new document over the old one: cp NEW OLD, or ladder --format json -o FILE.",
+    shell=(
+        "To accept it, write the new document over the old one: cp NEW OLD, or ladder --format json"
+        " -o FILE."
+    ),
     python="To accept it, write the new document over the old one.",
 )
 
@@ -224,27 +274,42 @@ def _diff_answer(result: Diff, found: list[_Field]) -> str:
             sentences.append(_made_under(result))
             reasons = ""  # what else moved cannot be told apart
         times = [one for one in found if one.name == "total_s"] or found
-        name, one = max(((one.name, one.largest) for one in times), key=lambda pair: abs(pair[1].relative or 0.0))
+        name, one = max(
+            ((one.name, one.largest) for one in times),
+            key=lambda pair: abs(pair[1].relative or 0.0),
+        )
         share = "" if one.relative is None else f" ({_relative(one.relative)})"
-        rows = counted(len({_row(change) for change in result.changed if change not in result.readings}), "row")
+        rows = counted(
+            len({_row(change) for change in result.changed if change not in result.readings}), "row"
+        )
         values = f"{_value(name, one.old)} to {_value(name, one.new)}{share}"
         sentences.append(f"{rows} moved{reasons}. Largest: {name} of {_row(one)}, {values}.")
     only = [f"{counted(len(lines), 'value')} {name}" for name, lines in _only(result)]
-    return " ".join((*sentences, *([f"{', '.join(only)}.".capitalize()] if only else []), said(_ACCEPT)))
+    return " ".join(
+        (*sentences, *([f"{', '.join(only)}.".capitalize()] if only else []), said(_ACCEPT))
+    )
 
 
 def _made_under(result: Diff) -> str:
-    """Such as ``Made under other readings: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
+    """Such as
+    ``Made under other readings: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
     old, new = [], []
     for change in result.readings:
         name = change.where.removeprefix("model.")
         old.append(f"{name}={_short(change.old)}")
         new.append(f"{name}={_short(change.new)}")
-    return f"Made under other readings: {', '.join(old)} in the old document, {', '.join(new)} in the new one."
+    return (
+        f"Made under other readings: {', '.join(old)} in the old document, {', '.join(new)} in the"
+        " new one."
+    )
 
 
 def _only(result: Diff) -> list[tuple[str, tuple[str, ...]]]:
-    return [(name, lines) for name, lines in (("added", result.added), ("removed", result.removed)) if lines]
+    return [
+        (name, lines)
+        for name, lines in (("added", result.added), ("removed", result.removed))
+        if lines
+    ]
 
 
 def _diff_blocks(result: Diff) -> list[Block]:
@@ -262,7 +327,11 @@ def _diff_blocks(result: Diff) -> list[Block]:
         Table(_FIELDS, tuple(found), None, "", first=_MOST_FIELDS),
         Table(_MOVED, tuple(moved), None, f"changed by more than {result.rtol:g}", 0),
     ]
-    return [Headline(_diff_answer(result, found)), *tables, *(Lines(name, lines, first=5) for name, lines in _only(result))]
+    return [
+        Headline(_diff_answer(result, found)),
+        *tables,
+        *(Lines(name, lines, first=5) for name, lines in _only(result)),
+    ]
 
 
 def _diff_document(result: Diff) -> Document:
@@ -272,7 +341,10 @@ def _diff_document(result: Diff) -> Document:
 def _diff_summary(result: Diff) -> str:
     if not result.moved:
         return f"nothing moved by more than {result.rtol:g}"
-    return f"{len(result.changed)} changed by more than {result.rtol:g}, {len(result.added)} added, {len(result.removed)} removed"
+    return (
+        f"{len(result.changed)} changed by more than {result.rtol:g}, {len(result.added)} added,"
+        f" {len(result.removed)} removed"
+    )
 
 
 VIEWS = {

@@ -1,4 +1,5 @@
-"""What a library adds on each tier, for ``fabric show``: launch, time a step, share of the wire, copies, and what it runs."""
+"""What a library adds on each tier, for ``fabric show``: launch, time a step, share of the wire,
+copies, and what it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from colltool.render.dispatch import Document, fields
 
 
 class _Row(NamedTuple):
-    """A protocol on a tier: ``step_s`` beside the tier's own eta.alpha x alpha, ``share`` of its BW x eta.beta."""
+    """A protocol on a tier: ``step_s`` beside the tier's own eta.alpha x alpha, ``share`` of its BW
+    x eta.beta."""
 
     tier: str
     medium: str | None
@@ -27,7 +29,9 @@ class _Row(NamedTuple):
 
 
 def _only(row: _Row) -> str:
-    return ", ".join(primitive.spoken for primitive in row.protocol.primitives or ()) or "all others"
+    return (
+        ", ".join(primitive.spoken for primitive in row.protocol.primitives or ()) or "all others"
+    )
 
 
 def _step(step_s: float) -> str:
@@ -43,7 +47,13 @@ _ADDED = (
     number("step_s", "a step", _step),
     number("share", "of BW x eta.beta", "{:.3g}".format),
     number("host_Bps", "or the host's", format_rate, drop=2, get=lambda row: row.protocol.host_Bps),
-    number("copy_Bps", "own share copied at", format_rate, drop=2, get=lambda row: row.protocol.copy_Bps),
+    number(
+        "copy_Bps",
+        "own share copied at",
+        format_rate,
+        drop=2,
+        get=lambda row: row.protocol.copy_Bps,
+    ),
 )
 
 
@@ -53,16 +63,27 @@ def _rows(fabric: Fabric) -> Iterator[_Row]:
         for row in numbers.protocols if numbers is not None else ():
             # a file of schema /1 may give a protocol another alpha and bandwidth than its tier's
             stretched_s = (row.stretch - 1) * tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
-            yield _Row(tier.name, medium and medium.name, row, stretched_s + row.step_s, row.share * row.line)
+            yield _Row(
+                tier.name,
+                medium and medium.name,
+                row,
+                stretched_s + row.step_s,
+                row.share * row.line,
+            )
 
 
 def library_blocks(fabric: Fabric) -> Iterator[Block]:
-    """The numbers as a table, and the algorithms in lines; nothing where no library is known on any tier."""
+    """The numbers as a table, and the algorithms in lines; nothing where no library is known on any
+    tier."""
     rows = tuple(_rows(fabric))
-    name = LIBRARIES[fabric.library_name].spoken if fabric.library_name in LIBRARIES else "the library"
+    name = (
+        LIBRARIES[fabric.library_name].spoken if fabric.library_name in LIBRARIES else "the library"
+    )
     if rows:
         # a column that says nothing of any row, such as the host's rate, is left out
-        columns = tuple(column for column in _ADDED if any(column.value(row) is not None for row in rows))
+        columns = tuple(
+            column for column in _ADDED if any(column.value(row) is not None for row in rows)
+        )
         yield Table(columns, rows, None, f"what {name} adds to the wires")
     runs = []
     for tier in fabric.tiers:
@@ -79,15 +100,30 @@ def library_document(fabric: Fabric) -> list[Document]:
         numbers = tier.library
         protocols = []
         for row in numbers.protocols if numbers is not None else ():
-            only = None if row.primitives is None else [str(primitive) for primitive in row.primitives]
-            protocols.append(fields(row, "name launch_s step_s share host_Bps copy_Bps") | {"primitives": only})
-        runs = {str(primitive): list(names) for primitive, names in (numbers.runs if numbers else {}).items()}
-        tiers.append({"tier": tier.name, "medium": medium and medium.name, "protocols": protocols, "runs": runs})
+            only = (
+                None if row.primitives is None else [str(primitive) for primitive in row.primitives]
+            )
+            protocols.append(
+                fields(row, "name launch_s step_s share host_Bps copy_Bps") | {"primitives": only}
+            )
+        runs = {
+            str(primitive): list(names)
+            for primitive, names in (numbers.runs if numbers else {}).items()
+        }
+        tiers.append(
+            {
+                "tier": tier.name,
+                "medium": medium and medium.name,
+                "protocols": protocols,
+                "runs": runs,
+            }
+        )
     return tiers
 
 
 def with_old_form(tiers: list[Document], fabric: Fabric) -> None:
-    """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; goes with schema /1."""
+    """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; goes with schema
+    /1."""
     for given, tier in zip(tiers, fabric.tiers, strict=True):
         numbers = tier.library
         # a file of schema /1 lists its own, and these stay as it says them

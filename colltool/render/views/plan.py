@@ -1,4 +1,5 @@
-"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives, busiest links and other details."""
+"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives,
+busiest links and other details."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    listed,
+    on_fabric,
+    plain,
+    set_field,
+)
 from colltool.render.intervals import interval_field, within_words
 from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.job_links import JobLink
@@ -53,7 +63,12 @@ def _nine_in_ten(one: PlannedCall) -> str:
 _COLLECTIVES = (
     label("dimension", "dimension", get=lambda one: one.sent.call.dimension),
     label("phase", "phase", drop=4, get=lambda one: one.sent.call.phase),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one.sent.call.primitive),
+    label(
+        "primitive",
+        "primitive",
+        lambda primitive: primitive.spoken,
+        get=lambda one: one.sent.call.primitive,
+    ),
     label("group", "group", get=_group),
     number("ranks", "ranks", get=lambda one: one.sent.call.group.ranks, hidden=True),
     number("stride", "stride", get=lambda one: one.sent.call.group.stride, hidden=True),
@@ -64,7 +79,13 @@ _COLLECTIVES = (
     label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
     number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
     label("within", "nine in ten", drop=3, get=lambda one: _nine_in_ten(one)),
-    number("accuracy", "+-", whole_percent, get=lambda one: one.accuracy and one.accuracy.median, hidden=True),
+    number(
+        "accuracy",
+        "+-",
+        whole_percent,
+        get=lambda one: one.accuracy and one.accuracy.median,
+        hidden=True,
+    ),
     number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
     number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
     number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
@@ -112,7 +133,8 @@ def _senders(one: JobLink) -> str:
 
 
 def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
-    """What to type for a change of the fabric or the job: ``--job-set overlap.tp=true``; empty for none."""
+    """What to type for a change of the fabric or the job: ``--job-set overlap.tp=true``; empty for
+    none."""
     if not values:
         return ""
     pairs = [f"{key}={value}" for key, value in values[:_PAIRS]]
@@ -130,7 +152,8 @@ def plan_title(result: Plan) -> str:
 def slow_tier(result: Plan) -> str | None:
     """The tier that most exposed communication waits for; None if unsure.
 
-    The calls of an algorithm that keeps several tiers busy at once count as unsure: the slower may be so by a hair.
+    The calls of an algorithm that keeps several tiers busy at once count as unsure: the slower may
+    be so by a hair.
     """
     by_tier: defaultdict[str, float] = defaultdict(float)
     unsure = 0.0
@@ -151,21 +174,40 @@ def answer(result: Plan) -> str:
 def _sentences(result: Plan) -> Iterator[str]:
     took, kept = format_time(result.step_s), result.memory
     if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
-        needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
+        needs = (
+            f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of"
+            f" {format_bytes(kept.capacity_bytes, 3)}"
+        )
         cure = next((one for one in result.changes if one.fits), None)
         searched = said(either(shell="plan --search", python="search_layouts()"))
-        then = f"{_typed(cure.set, cure.where)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
-        yield from (f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}")
+        then = (
+            f"{_typed(cure.set, cure.where)} ({format_time(cure.step_s)} a step)"
+            if cure
+            else f"more ranks, or {searched}"
+        )
+        yield from (
+            f"does not fit: {needs}; try {then}",
+            f"If it did fit, a step would take {took}",
+        )
         return
     off = _known_error(result)
     yield f"takes {took} a step" + (f" ({off})" if off else "")
     if result.collectives and result.step_s:
-        yield f"{percent(result.exposed_s / result.step_s)} of it is exposed communication{_mostly(result)}"
+        yield (
+            f"{percent(result.exposed_s / result.step_s)} of it is exposed"
+            f" communication{_mostly(result)}"
+        )
     if (rate := result.goodput) is not None:
-        yield f"{rate.steps_per_day:,.0f} steps a day with failures, {percent(rate.share)} of the time"
+        yield (
+            f"{rate.steps_per_day:,.0f} steps a day with failures, {percent(rate.share)} of the"
+            " time"
+        )
     if result.changes:
         best = result.changes[0]
-        yield f"Most to gain: {best.change}, {percent(best.gain)}, with {_typed(best.set, best.where)}"
+        yield (
+            f"Most to gain: {best.change}, {percent(best.gain)}, with"
+            f" {_typed(best.set, best.where)}"
+        )
     elif result.collectives:
         yield "No change that was tried makes it faster"
 
@@ -178,7 +220,9 @@ def _mostly(result: Plan) -> str:
     if not most or not by[most]:
         return ""
     tier = slow_tier(result)
-    return f", mostly {most} ({format_time(by[most])})" + (f"; {tier} is the bottleneck" if tier else "")
+    return f", mostly {most} ({format_time(by[most])})" + (
+        f"; {tier} is the bottleneck" if tier else ""
+    )
 
 
 def _table(result: Plan) -> Table:
@@ -188,29 +232,51 @@ def _table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
-    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
+    changes = Table(
+        _CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES
+    )
     if result.anchor is not None:
         changes = changes._replace(first=_MOST_ANCHORED)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
-    elif result.memory is not None and result.memory.fits is False:  # changes that do not make it fit come last
+    elif (
+        result.memory is not None and result.memory.fits is False
+    ):  # changes that do not make it fit come last
         fit = sum(one.fits is True for one in result.changes)
         ordered = tuple(sorted(result.changes, key=lambda one: not one.fits))
         changes = changes._replace(records=ordered, first=min(fit, _MOST_CHANGES) or None)
-    share = number("share", "of the step", percent, get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0)
+    share = number(
+        "share",
+        "of the step",
+        percent,
+        get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0,
+    )
     hidden = number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None)
-    columns = (label("name", "part"), hidden, number("exposed_s", "in the step", format_time), share)
-    tables = [*([changes] if result.changes else []), Table(columns, result.parts, None, "what the step consists of")]
+    columns = (
+        label("name", "part"),
+        hidden,
+        number("exposed_s", "in the step", format_time),
+        share,
+    )
+    tables = [
+        *([changes] if result.changes else []),
+        Table(columns, result.parts, None, "what the step consists of"),
+    ]
     links = result.links
     if links:
         title = "the busiest link of each kind, all groups at once, at its full rate"
         tables.insert(0, Table(_LINKS, links.links, None, title))
-    # the collectives of stages on the critical path, whose exposed times add up to those of the parts
+    # the collectives of stages on the critical path, whose exposed times add up to those of the
+    # parts
     paced = _table(result)._replace(records=tuple(one for one in result.collectives if one.paces))
     facts: list[Block] = [Lines("the step", tuple(_facts(result))), paced]
     if others := len(result.collectives) - len(paced.records):
         facts[1] = paced._replace(title=f"{paced.title}, on the critical path")
-        facts.append(Lines(f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ()))
+        facts.append(
+            Lines(
+                f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ()
+            )
+        )
     busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
     notes = listed("notes", links.notes if links else ())
     first = [*_needed(result), tables[0]]
@@ -222,10 +288,16 @@ def _needed(result: Plan) -> list[Block]:
     if (found := result.targeted) is None:
         return []
     if not found.possible:
-        free = f"the step of a free network is {format_time(result.control_step_s)}, {format_time(found.limit_s)} is asked"
+        free = (
+            f"the step of a free network is {format_time(result.control_step_s)},"
+            f" {format_time(found.limit_s)} is asked"
+        )
         return [Lines("target", (f"no network reaches {found.target.spoken}: {free}",))]
     now = "reached as it is" if found.reached else "not reached as it is"
-    title = f"the least network for {found.target.spoken}, {format_time(found.limit_s)}, each alone ({now})"
+    title = (
+        f"the least network for {found.target.spoken}, {format_time(found.limit_s)}, each alone"
+        f" ({now})"
+    )
     return [Table(_NEEDED, found.needed, None, title)]
 
 
@@ -239,14 +311,31 @@ def _document(result: Plan) -> Document:
     job, kept, links, small = result.job, result.memory, result.links, result.compression
     pressed = None
     if small is not None:
-        runs = (None, None) if job.steps is None else (small.run_s(job.steps), small.plain_run_s(job.steps))
-        pressed = fields(small.given, "on scheme") | fields(small, "ratio times_fewer") | fields(small.given, "overhead_s")
-        pressed |= fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s") | fields(small.given, "extra_steps")
-        pressed |= fields(small, "break_even_extra_steps gains") | {"run_s": runs[0], "plain_run_s": runs[1]}
+        runs = (
+            (None, None)
+            if job.steps is None
+            else (small.run_s(job.steps), small.plain_run_s(job.steps))
+        )
+        pressed = (
+            fields(small.given, "on scheme")
+            | fields(small, "ratio times_fewer")
+            | fields(small.given, "overhead_s")
+        )
+        pressed |= fields(
+            small, "largest_overhead_s pays each_s plain_each_s plain_step_s"
+        ) | fields(small.given, "extra_steps")
+        pressed |= fields(small, "break_even_extra_steps gains") | {
+            "run_s": runs[0],
+            "plain_run_s": runs[1],
+        }
     return (
         {"job": job.name, "fabric": result.fabric, "ranks": result.ranks}
         | set_field(result.fabric_overrides)
-        | {"job_set": dict(job.overrides), "device": result.device, "device_from": job.device_from or None}
+        | {
+            "job_set": dict(job.overrides),
+            "device": result.device,
+            "device_from": job.device_from or None,
+        }
         | fields(result, "step_s control_step_s network_share wire exposed_s hidden_s")
         | {"error": result.error and result.error._asdict()}
         | {"measured_step_s": job.measured_step_s, **fields(result, "measured_error anchor")}
@@ -256,9 +345,17 @@ def _document(result: Plan) -> Document:
         | fields(result, "energy_J grounds tokens_per_s mfu")
         | {"mfu_convention": MFU_CONVENTION, "parts": plain(result.parts)}
         | {"collectives": [_planned(one) for one in result.collectives]}
-        | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes, "fits": kept and kept.fits}
+        | {
+            "memory": plain(kept.parts) if kept else [],
+            "memory_bytes": kept and kept.bytes,
+            "fits": kept and kept.fits,
+        }
         | {"busiest": plain(result.wires)}
-        | ({"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)} if links else {})
+        | (
+            {"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)}
+            if links
+            else {}
+        )
         | {"changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes]}
     )
 
@@ -271,16 +368,26 @@ def _target(result: Plan) -> Document | None:
 
 
 def _link(one: JobLink) -> Document:
-    return one._asdict() | {"bytes": whole_bytes(one.bytes), "by": {name: whole_bytes(size) for name, size in one.by}}
+    return one._asdict() | {
+        "bytes": whole_bytes(one.bytes),
+        "by": {name: whole_bytes(size) for name, size in one.by},
+    }
 
 
 def _planned(one: PlannedCall) -> Document:
     call, cost = one.sent.call, one.sent.cost
     return (
         fields(call, "dimension primitive")
-        | {"group": fields(call.group, "ranks stride") | fields(cost, "per_domain"), "tiers": list(cost.tiers)}
+        | {
+            "group": fields(call.group, "ranks stride") | fields(cost, "per_domain"),
+            "tiers": list(cost.tiers),
+        }
         | {"phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes)}
-        | {"algorithm": cost.algorithm, "protocol": cost.protocol or None, "picked_by": cost.pick or None}
+        | {
+            "algorithm": cost.algorithm,
+            "protocol": cost.protocol or None,
+            "picked_by": cost.pick or None,
+        }
         | fields(one.sent, "each_s total_s hidden_s exposed_s")
         | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
         | {"accuracy": one.accuracy and one.accuracy._asdict()}
@@ -291,9 +398,15 @@ def _planned(one: PlannedCall) -> Document:
 
 def _facts(result: Plan) -> Iterator[str]:
     free = f"{format_time(result.control_step_s)} with a free network"
-    yield f"step {format_time(result.step_s)}; {free}: {percent(result.network_share)} of the step is network"
+    yield (
+        f"step {format_time(result.step_s)}; {free}: {percent(result.network_share)} of the step is"
+        " network"
+    )
     if result.collectives:
-        yield f"communication: {format_time(result.exposed_s)} exposed, {format_time(result.hidden_s)} hidden"
+        yield (
+            f"communication: {format_time(result.exposed_s)} exposed,"
+            f" {format_time(result.hidden_s)} hidden"
+        )
     yield layout_text(result.setup)
     if result.tokens_per_s is not None and result.setup.sequence > 1:
         yield f"{result.tokens_per_s:.4g} tokens/s, {result.tokens_per_s / result.ranks:.4g} a rank"
@@ -316,16 +429,24 @@ def _facts(result: Plan) -> Iterator[str]:
             close = kept.fits is not None and abs(kept.bytes / kept.capacity_bytes - 1) <= usual
             off = f", by less than such figures were off ({percent(usual)})" if close else ""
             fits = f": DOES NOT FIT{off}" if kept.fits is False else f": fits{off}" if close else ""
-        yield f"memory: {format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}{fits}"
+        yield (
+            f"memory: {format_bytes(kept.bytes, 3)}{room} on the worst stage,"
+            f" {kept.worst_stage}{fits}"
+        )
     yield from _measured(result)
     yield from _run(result)
 
 
 def _known_error(result: Plan) -> str:
-    """How far off the step may be: against the measured step, else by published runs like it; may be empty."""
+    """How far off the step may be: against the measured step, else by published runs like it; may
+    be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
         off = percent(result.measured_error, sign="+")
-        return f"{off} off the measured step" if result.anchor is None else f"as measured; compute as modelled is {off} off"
+        return (
+            f"{off} off the measured step"
+            if result.anchor is None
+            else f"as measured; compute as modelled is {off} off"
+        )
     if result.setup.stack is None or result.setup.compute is not None:
         return ""
     if (found := result.error) is None:
@@ -342,14 +463,26 @@ def _measured(result: Plan) -> Iterator[str]:
         yield f"measured {format_time(job.measured_step_s)}: the plan{planned} is off by {off}"
     if anchor is not None and result.setup.stack is not None:
         stack = result.setup.stack.name
-        yield f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as stack {stack} says"
-        yield f"for another layout or fabric at that speed: write slower: {anchor.factor:.6g} instead of measured.step"
+        yield (
+            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as stack"
+            f" {stack} says"
+        )
+        yield (
+            f"for another layout or fabric at that speed: write slower: {anchor.factor:.6g} instead"
+            " of measured.step"
+        )
         if not anchor.believable:
-            beyond = "stacks are off by less: look for another reason in the layout, the device, or the measurement"
+            beyond = (
+                "stacks are off by less: look for another reason in the layout, the device, or the"
+                " measurement"
+            )
             yield f"{anchor.factor:.3g} is beyond {BELIEVED[0]:g} to {BELIEVED[1]:g}: {beyond}"
     if job.measured_memory_bytes is not None and result.memory_error is not None:
         off = percent(result.memory_error, sign="+")
-        yield f"measured memory {format_bytes(job.measured_memory_bytes, 3)}: the plan is off by {off}"
+        yield (
+            f"measured memory {format_bytes(job.measured_memory_bytes, 3)}: the plan is off by"
+            f" {off}"
+        )
 
 
 def _run(result: Plan) -> Iterator[str]:
@@ -359,26 +492,50 @@ def _run(result: Plan) -> Iterator[str]:
     if small is not None:
         given, more = small.given, f"{percent(small.given.extra_steps)} more steps"
         blocks = f" in blocks of {given.block}" if given.block else ""
-        fewer = f"{small.times_fewer:.4g} times fewer bytes sent ({small.ratio:.4g} against 4-byte elements)"
+        fewer = (
+            f"{small.times_fewer:.4g} times fewer bytes sent ({small.ratio:.4g} against 4-byte"
+            " elements)"
+        )
         yield f"{given.scheme}{blocks} on {given.on}: {fewer}"
-        pays = f"{'pays' if small.pays else 'does not pay'}; it pays below {format_time(small.largest_overhead_s)}"
+        pays = (
+            f"{'pays' if small.pays else 'does not pay'}; it pays below"
+            f" {format_time(small.largest_overhead_s)}"
+        )
         each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
         yield f"a call takes {each}: an overhead of {format_time(given.overhead_s)} {pays}"
-        change = percent(small.step_s / small.plain_step_s - 1, sign="+") if small.plain_step_s else "0%"
-        step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change})"
+        change = (
+            percent(small.step_s / small.plain_step_s - 1, sign="+") if small.plain_step_s else "0%"
+        )
+        step = (
+            f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change})"
+        )
         same = f"with {more} the same accuracy is {'' if small.gains else 'not '}reached sooner"
-        yield f"a step takes {step}: {same}; break-even is at {percent(small.break_even_extra_steps)} more steps"
+        yield (
+            f"a step takes {step}: {same}; break-even is at {percent(small.break_even_extra_steps)}"
+            " more steps"
+        )
     if (rate := result.goodput) is not None:
         size, write = format_bytes(rate.checkpoint_bytes, 3), format_duration(rate.write_s)
-        yield f"a failure every {format_duration(rate.job_mtbf_s)}; a checkpoint of {size} takes {write} to write"
-        every = (
-            f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day, {percent(rate.share)} of the time"
+        yield (
+            f"a failure every {format_duration(rate.job_mtbf_s)}; a checkpoint of {size} takes"
+            f" {write} to write"
         )
-        best = f"; best is every {format_duration(rate.best_interval_s)}, {rate.best_steps_per_day:,.0f} steps a day"
-        yield every + (best if rate.interval_s != rate.best_interval_s else ", the best interval (Daly 2006)")
+        every = (
+            f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day,"
+            f" {percent(rate.share)} of the time"
+        )
+        best = (
+            f"; best is every {format_duration(rate.best_interval_s)},"
+            f" {rate.best_steps_per_day:,.0f} steps a day"
+        )
+        yield every + (
+            best if rate.interval_s != rate.best_interval_s else ", the best interval (Daly 2006)"
+        )
     if steps is not None and result.run_s is not None:
         run = f"{steps:,} steps take {format_duration(result.run_s)}"
-        plainly = f"{format_duration(small.plain_run_s(steps))} without compression" if small else ""
+        plainly = (
+            f"{format_duration(small.plain_run_s(steps))} without compression" if small else ""
+        )
         yield f"{run} with {more} counted, {plainly}" if small else run
 
 

@@ -1,4 +1,5 @@
-"""``plan`` of Chakra traces: the time of the step, what of it is exposed communication, tier by tier and call by call."""
+"""``plan`` of Chakra traces: the time of the step, what of it is exposed communication, tier by
+tier and call by call."""
 
 from __future__ import annotations
 
@@ -34,21 +35,37 @@ _TIERS = (
 
 def _title(result: TracePlan) -> str:
     of = f" of {result.world} ranks" if result.world else ""
-    return f"{counted(len(result.ranks), 'trace')}{of} on {on_fabric(result.fabric, result.overrides)}"
+    return (
+        f"{counted(len(result.ranks), 'trace')}{of} on {on_fabric(result.fabric, result.overrides)}"
+    )
 
 
 def _answer(result: TracePlan) -> str:
     slowest = result.slowest
     recorded = f", {format_time(slowest.recorded_s)} as recorded" if slowest.recorded_s else ""
     exposed = f"{percent(result.network_share)} of it is exposed communication"
-    mostly = f", most of it on {result.tiers[0].tier}" if len(result.tiers) > 1 and result.exposed_s else ""
-    kept = f" {counted(slowest.unpriced, 'call')} without a price, left as recorded." if slowest.unpriced else ""
+    mostly = (
+        f", most of it on {result.tiers[0].tier}"
+        if len(result.tiers) > 1 and result.exposed_s
+        else ""
+    )
+    kept = (
+        f" {counted(slowest.unpriced, 'call')} without a price, left as recorded."
+        if slowest.unpriced
+        else ""
+    )
     free = f"{format_time(result.control_step_s)} with a free network"
-    return f"{_title(result)}: a step of {format_time(result.step_s)}{recorded}; {free}. {exposed}{mostly}.{kept}"
+    return (
+        f"{_title(result)}: a step of {format_time(result.step_s)}{recorded}; {free}."
+        f" {exposed}{mostly}.{kept}"
+    )
 
 
 def _facts(result: TracePlan) -> Iterator[str]:
-    yield f"compute {format_time(result.compute_s)} on the GPU of {graph_name(result.slowest)}, the slowest, as recorded"
+    yield (
+        f"compute {format_time(result.compute_s)} on the GPU of {graph_name(result.slowest)}, the"
+        " slowest, as recorded"
+    )
     if not result.compute_s:
         yield "no compute node on the GPU has a duration: nothing hides communication"
     yield "a rank does not wait for another: pipeline bubbles and stragglers are not in the step"
@@ -57,14 +74,23 @@ def _facts(result: TracePlan) -> Iterator[str]:
 
 
 def _table(result: TracePlan) -> Table:
-    return Table((*context(fabric=result.fabric), *_COLLECTIVES, *context(result.overrides)), result.collectives)
+    return Table(
+        (*context(fabric=result.fabric), *_COLLECTIVES, *context(result.overrides)),
+        result.collectives,
+    )
 
 
 def _blocks(result: TracePlan) -> list[Block]:
     tiers = Table(_TIERS, result.tiers, None, "by tier")
     calls = _table(result)._replace(title="collectives of the slowest rank", first=_MOST_ROWS)
-    graphs = Table(REPLAYED, result.ranks, None, "graphs, as recorded and with these prices", _MOST_ROWS)
-    more: list[Block] = [Lines("the step", tuple(_facts(result))), graphs, *kept_lines(result.ranks)]
+    graphs = Table(
+        REPLAYED, result.ranks, None, "graphs, as recorded and with these prices", _MOST_ROWS
+    )
+    more: list[Block] = [
+        Lines("the step", tuple(_facts(result))),
+        graphs,
+        *kept_lines(result.ranks),
+    ]
     return [Headline(_answer(result)), tiers, calls, *map(later, more)]
 
 
@@ -72,8 +98,14 @@ def _document(result: TracePlan) -> Document:
     return (
         {"fabric": result.fabric, **set_field(result.overrides), "library": result.library or None}
         | {"recorded_s": result.slowest.recorded_s}
-        | fields(result, "world step_s control_step_s exposed_s network_share compute_s tiers collectives")
-        | {"slowest": graph_document(result.slowest), "ranks": [graph_document(one) for one in result.ranks]}
+        | fields(
+            result,
+            "world step_s control_step_s exposed_s network_share compute_s tiers collectives",
+        )
+        | {
+            "slowest": graph_document(result.slowest),
+            "ranks": [graph_document(one) for one in result.ranks],
+        }
     )
 
 

@@ -1,4 +1,5 @@
-"""``report``: its title, the answers and commands of its exhibits; and the provenance of a fabric's numbers."""
+"""``report``: its title, the answers and commands of its exhibits; and the provenance of a fabric's
+numbers."""
 
 from __future__ import annotations
 
@@ -35,17 +36,27 @@ def report_title(result: Report) -> str:
     name, (first, *others) = result.fabrics[0].name, result.titles
     own = name if first == name or not others else f"{name} with {first.removeprefix(name).strip()}"
     against = f" against {', '.join(others)}" if others else ""
-    return f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
+    return (
+        f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
+    )
 
 
 def _blocks(result: Report) -> list[Block]:
     first, *others = (*answers(result), report_title(result))
     written = said(either(shell="-o report.html", python="to_html()"))
     out: list[Block] = [Headline(first), *listed("in short", others, first=_MOST_LINES)]
-    out += [cost_table(result), *listed("prices", filter(None, [unpriced(result)])), *listed("what it risks", risks(result))]
+    out += [
+        cost_table(result),
+        *listed("prices", filter(None, [unpriced(result)])),
+        *listed("what it risks", risks(result)),
+    ]
     out.append(Lines(f"its pictures and tables on one page: {written}", ()))
     for section in result.sections:
-        lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
+        lines = [
+            line
+            for one in section.exhibits
+            for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))
+        ]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
 
@@ -59,27 +70,42 @@ _EXHIBITS = (
 
 
 def _table(result: Report) -> Table:
-    return Table(_EXHIBITS, tuple((section, one) for section in result.sections for one in section.exhibits))
+    return Table(
+        _EXHIBITS, tuple((section, one) for section in result.sections for one in section.exhibits)
+    )
 
 
 def _document(result: Report) -> Document:
     sections = []
     for section in result.sections:
         exhibits = [
-            {"title": one.title, "summary": summary(one.result).replace("\n", "; "), "commands": list(one.commands)}
+            {
+                "title": one.title,
+                "summary": summary(one.result).replace("\n", "; "),
+                "commands": list(one.commands),
+            }
             | {"result": document(one.result)}
             for one in section.exhibits
         ]
         sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
     fabrics = [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics]
     asked = {"fabrics": fabrics, "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
-    return asked | {"verdict": list(answers(result)), "decision": _decision(result), "sections": sections}
+    return asked | {
+        "verdict": list(answers(result)),
+        "decision": _decision(result),
+        "sections": sections,
+    }
 
 
 def _decision(result: Report) -> Document:
     chart, costs = chart_of(result), cost_table(result)
     rows = [{one.key: one.value(row) for one in costs.columns} for row in costs.records]
-    return {"answer": next(answers(result), ""), "chart": chart and chart.title, "cost": rows, "risks": list(risks(result))}
+    return {
+        "answer": next(answers(result), ""),
+        "chart": chart and chart.title,
+        "cost": rows,
+        "risks": list(risks(result)),
+    }
 
 
 def _summary(result: Report) -> str:
@@ -129,18 +155,31 @@ def _assumed_table(result: Assumptions) -> Table:
 def _assumed_document(result: Assumptions) -> Document:
     rows = []
     for one in result.stated:
-        value = one.value if isinstance(one.value, float | int | bool | str) else _value(one.key, one.value)
+        value = (
+            one.value
+            if isinstance(one.value, float | int | bool | str)
+            else _value(one.key, one.value)
+        )
         rows.append({"key": one.key, "value": value, "source": one.source or None})
     head = {"fabric": result.fabric.name, **set_field(result.fabric.overrides)}
-    return head | {"stated": rows, "library": result.library or None, "model": result.readings.echo()}
+    return head | {
+        "stated": rows,
+        "library": result.library or None,
+        "model": result.readings.echo(),
+    }
 
 
 def _assumed_summary(result: Assumptions) -> str:
     unsaid = sum(not one.source for one in result.stated)
-    return f"{result.fabric.name}: {len(result.stated)} numbers and words, {len(result.stated) - unsaid} with a source"
+    return (
+        f"{result.fabric.name}: {len(result.stated)} numbers and words,"
+        f" {len(result.stated) - unsaid} with a source"
+    )
 
 
 VIEWS = {
     Report: View("report", _blocks, _document, _table, _summary, _page),
-    Assumptions: View("assumptions", _assumed_blocks, _assumed_document, _assumed_table, _assumed_summary),
+    Assumptions: View(
+        "assumptions", _assumed_blocks, _assumed_document, _assumed_table, _assumed_summary
+    ),
 }

@@ -1,4 +1,5 @@
-"""What a report says first: the answer in a sentence, the picture of it, what it costs and what it risks."""
+"""What a report says first: the answer in a sentence, the picture of it, what it costs and what it
+risks."""
 
 from __future__ import annotations
 
@@ -41,14 +42,16 @@ _SMALL = 4096.0
 
 
 def answers(result: Report) -> Iterator[str]:
-    """A sentence or two for each question, those of a job first; the first of them is the page's answer."""
+    """A sentence or two for each question, those of a job first; the first of them is the page's
+    answer."""
     for section in sorted(result.sections, key=lambda one: one.key != "job"):
         own = [one.result for one in section.exhibits]
         if plans := _first(own, Plans):
             yield from _steps(plans)
         beside = _first(own, Comparison)
         for one in own:
-            if not (beside and isinstance(one, Breakdown)):  # the comparison has the same price beside the others
+            # the comparison has the same price beside the others
+            if not (beside and isinstance(one, Breakdown)):
                 yield from _ANSWERS.get(type(one), _nothing)(result, one)
 
 
@@ -57,7 +60,9 @@ def chart_of(result: Report) -> ReportEntry | None:
     every = [one for section in result.sections for one in section.exhibits if one.view is not None]
     for kind in (Plans, Plan, Comparison, Diagnosis, Sweep):
         for one in every:
-            if isinstance(one.result, kind) and not (isinstance(one.result, Diagnosis) and one.result.ok):
+            if isinstance(one.result, kind) and not (
+                isinstance(one.result, Diagnosis) and one.result.ok
+            ):
                 return one
     return None
 
@@ -78,8 +83,12 @@ def _closely(_: Report, result: Breakdown) -> Iterator[str]:
 
 
 def _beside(report: Report, result: Comparison) -> Iterator[str]:
-    """Where the page looks closely: ``all-reduce of 64MB on 64 ranks takes 588 us on a; 177 us on b, 3.3x faster``."""
-    line = next((one for one in result.lines if (one.ranks, one.bytes) == (report.ranks, report.bytes)), None)
+    """Where the page looks closely:
+    ``all-reduce of 64MB on 64 ranks takes 588 us on a; 177 us on b, 3.3x faster``."""
+    line = next(
+        (one for one in result.lines if (one.ranks, one.bytes) == (report.ranks, report.bytes)),
+        None,
+    )
     if line is None:
         return
     asked = f"{line.primitive.spoken} of {title_size(report.bytes)} on {line.ranks} ranks"
@@ -95,12 +104,19 @@ def _other(result: Comparison, line: CompareLine, at: int, name: str) -> str:
     if total is None:
         return f"{name} cannot run it"
     if ratio is None:
-        return f"{format_time(total)} on {name}, not to be compared: only one of the two has measured software time"
+        return (
+            f"{format_time(total)} on {name}, not to be compared: only one of the two has measured"
+            " software time"
+        )
     times = f"{format_time(total)} on {name}"
     if abs(ratio - 1) < 0.005:
         return f"{times}, no difference"
     error = line.ratio_error(at)
-    near = f", within the error ({percent(error)}): no sure difference" if max(ratio, 1 / ratio) - 1 <= error else ""
+    near = (
+        f", within the error ({percent(error)}): no sure difference"
+        if max(ratio, 1 / ratio) - 1 <= error
+        else ""
+    )
     how = f"{format_factor(max(ratio, 1 / ratio), 3)} {'faster' if ratio < 1 else 'slower'}"
     return f"{times}, {how}{near}{_holds(result, line, at)}"
 
@@ -108,8 +124,14 @@ def _other(result: Comparison, line: CompareLine, at: int, name: str) -> str:
 def _holds(result: Comparison, line: CompareLine, at: int) -> str:
     """From which size on, where it is not so at every smaller one."""
     for one in result.findings:
-        if (one.column, one.primitive) == (result.columns[at].name, line.primitive) and line.ranks in one.ranks:
-            here = next((run for run in one.in_short.runs if run.from_bytes <= line.bytes <= run.to_bytes), None)
+        if (one.column, one.primitive) == (
+            result.columns[at].name,
+            line.primitive,
+        ) and line.ranks in one.ranks:
+            here = next(
+                (run for run in one.in_short.runs if run.from_bytes <= line.bytes <= run.to_bytes),
+                None,
+            )
             if here is not None and here.from_bytes > _SMALL:
                 return f" (so from {format_bytes(here.from_bytes, 3)} on)"
     return ""
@@ -117,14 +139,20 @@ def _holds(result: Comparison, line: CompareLine, at: int) -> str:
 
 def _steps(result: Plans) -> Iterator[str]:
     fastest = min(range(len(result.plans)), key=lambda at: result.plans[at].step_s)
-    times = ", ".join(f"{format_time(one.step_s)} on {title}" for one, title in zip(result.plans, result.titles, strict=True))
+    times = ", ".join(
+        f"{format_time(one.step_s)} on {title}"
+        for one, title in zip(result.plans, result.titles, strict=True)
+    )
     job = result.plans[0].job.name
     slowest = max(one.step_s for one in result.plans)
     if slowest / result.plans[fastest].step_s < 1.005:
         yield f"A step of {job} takes as long on each: {times}."
         return
     against = "; ".join(planned_on(result)[: len(result.plans) - 1])
-    yield f"{job} is fastest on {result.titles[fastest]}: a step takes {times}. Against {result.titles[0]}: {against}."
+    yield (
+        f"{job} is fastest on {result.titles[fastest]}: a step takes {times}. Against"
+        f" {result.titles[0]}: {against}."
+    )
 
 
 _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
@@ -150,12 +178,26 @@ _COST = (
     number("ranks", "ranks", get=lambda one: one.facts.ranks),
     number("switches", "switches", get=lambda one: one.facts.switches),
     number("links", "links", get=lambda one: one.facts.links),
-    number("network_cost", "network costs", format_money, get=lambda one: one.cost and one.cost.total),
+    number(
+        "network_cost", "network costs", format_money, get=lambda one: one.cost and one.cost.total
+    ),
     label("currency", "in", get=lambda one: one.cost and one.cost.currency),
-    number("network_W", "network draws", format_power, get=lambda one: one.cost and one.cost.power_W),
+    number(
+        "network_W", "network draws", format_power, get=lambda one: one.cost and one.cost.power_W
+    ),
     number("step_s", "step", format_time, get=lambda one: one.plan and one.plan.step_s),
-    number("device_hours", "device-hours a step", lambda hours: f"{hours:.4g}", get=lambda one: _hours(one.plan)),
-    number("tokens_per_s", "tokens/s", lambda rate: f"{rate:,.0f}", get=lambda one: one.plan and one.plan.tokens_per_s),
+    number(
+        "device_hours",
+        "device-hours a step",
+        lambda hours: f"{hours:.4g}",
+        get=lambda one: _hours(one.plan),
+    ),
+    number(
+        "tokens_per_s",
+        "tokens/s",
+        lambda rate: f"{rate:,.0f}",
+        get=lambda one: one.plan and one.plan.tokens_per_s,
+    ),
 )
 
 
@@ -164,43 +206,76 @@ def _hours(plan: Plan | None) -> float | None:
 
 
 def cost_table(result: Report) -> Table:
-    """What each fabric is made of and costs by its file, and the job's step there; columns that nobody knows are left out."""
+    """What each fabric is made of and costs by its file, and the job's step there; columns that
+    nobody knows are left out."""
     every = [one.result for section in result.sections for one in section.exhibits]
     shown = [one for one in every if isinstance(one, FabricShown)]
     plans, single = _first(every, Plans), _first(every, Plan)
     steps = plans.plans if plans else [single] * len(shown)
     rows = []
     for one, title, step in zip(shown, result.titles, steps, strict=True):
-        rows.append(_Bought(title, one.facts, bill_of(one.fabric).cost if one.fabric.prices else None, step))
+        rows.append(
+            _Bought(title, one.facts, bill_of(one.fabric).cost if one.fabric.prices else None, step)
+        )
     idle = [one.key for one in _COST if all(one.value(row) is None for row in rows)]
-    return Table(_COST, tuple(rows), None, "Whole fabrics, and a step of the job" if single else "Whole fabrics").without(*idle)
+    return Table(
+        _COST,
+        tuple(rows),
+        None,
+        "Whole fabrics, and a step of the job" if single else "Whole fabrics",
+    ).without(*idle)
 
 
 def unpriced(result: Report) -> str:
     """Which fabrics' files give no prices, and what to write; empty when all do."""
-    names = [title for one, title in zip(result.fabrics, result.titles, strict=True) if one.prices is None]
+    names = [
+        title
+        for one, title in zip(result.fabrics, result.titles, strict=True)
+        if one.prices is None
+    ]
     write = "prices: {currency: USD, switch: {price: 20000, draws: 1500}}"
-    return f"No price in the file of {', '.join(names)}: write {write} there and the network's cost stands here." if names else ""
+    return (
+        f"No price in the file of {', '.join(names)}: write {write} there and the network's cost"
+        " stands here."
+        if names
+        else ""
+    )
 
 
 def risks(result: Report) -> Iterator[str]:
-    """What the answer hangs on: the model's error, the numbers that move it, what they rest on, what is not alike."""
+    """What the answer hangs on: the model's error, the numbers that move it, what they rest on,
+    what is not alike."""
     every = [one.result for section in result.sections for one in section.exhibits]
     prices = [one.price for one in every if isinstance(one, Breakdown)]
-    told = gathered((within(one.best), one.primitive.spoken) for one in prices if one.best.interval is not None)
+    told = gathered(
+        (within(one.best), one.primitive.spoken) for one in prices if one.best.interval is not None
+    )
     yield from (f"{NINE_OF_TEN} {', '.join(names)} {off}." for off, names in told.items())
     for one in every:
         if isinstance(one, Sensitivity):
             yield _hangs_on(one)
     for fabric, title in zip(result.fabrics, result.titles, strict=True):
-        yield f"{title}: {_RESTS.get(basis_of(fabric)) or f'prices rest on numbers measured on {basis_of(fabric)[3:]}'}."
+        yield (
+            f"{title}:"
+            f" {_RESTS.get(basis_of(fabric)) or f'prices rest on numbers measured on {basis_of(fabric)[3:]}'}."
+        )
     for one in every:
-        if isinstance(one, Assumptions) and (unsaid := sum(not stated.source for stated in one.stated)):
-            yield f"{one.fabric.name}: {unsaid} of {counted(len(one.stated), 'number')} in its file have no source."
+        if isinstance(one, Assumptions) and (
+            unsaid := sum(not stated.source for stated in one.stated)
+        ):
+            yield (
+                f"{one.fabric.name}: {unsaid} of {counted(len(one.stated), 'number')} in its file"
+                " have no source."
+            )
     if plans := _first(every, Plans):
         yield from (f"{line}." for line in planned_on(plans)[len(plans.plans) - 1 :])
     else:
-        grounds = (line for one in every if isinstance(one, Comparison) for line in ground_lines(one.ground))
+        grounds = (
+            line
+            for one in every
+            if isinstance(one, Comparison)
+            for line in ground_lines(one.ground)
+        )
         yield from dict.fromkeys(f"{sentence(line)}." for line in grounds)
 
 
@@ -214,11 +289,16 @@ _RESTS = {
 
 def _hangs_on(result: Sensitivity) -> str:
     """The number that moves the time most, and what a wrong choice of algorithm would lose."""
-    most = "less than 0.1%" if result.regret_p95 < 0.0005 else f"at most {percent(result.regret_p95)}"
+    most = (
+        "less than 0.1%" if result.regret_p95 < 0.0005 else f"at most {percent(result.regret_p95)}"
+    )
     lost = f"today's choice of algorithm loses {most} in 95 of 100 draws of its numbers"
     if not result.moves:
         return f"{sentence(result.primitive.spoken)}: {lost}."
     bar = max(result.moves, key=lambda one: abs(one.high_s - one.low_s))
     low, high = sorted((bar.low_s, bar.high_s))
     span = f"{format_time(low)} to {format_time(high)}"
-    return f"{sentence(result.primitive.spoken)} hangs on {bar.key} most ({span} over its range); {lost}."
+    return (
+        f"{sentence(result.primitive.spoken)} hangs on {bar.key} most ({span} over its range);"
+        f" {lost}."
+    )

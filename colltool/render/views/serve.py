@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.base.formatting import format_bytes, format_count, format_rate, format_time, whole_percent
+from colltool.base.formatting import (
+    format_bytes,
+    format_count,
+    format_rate,
+    format_time,
+    whole_percent,
+)
 from colltool.kernels.intervals import NOBODY_KNOWS
 from colltool.kernels.reshard import Resharded, ReshardWay
 from colltool.kernels.serve_spread import ServeSpread
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    listed,
+    on_fabric,
+    plain,
+    set_field,
+)
 from colltool.render.intervals import interval_field, within, within_words
 from colltool.render.views.sensitivity import quantity
 
@@ -18,20 +33,29 @@ from colltool.render.views.sensitivity import quantity
 def _where(result: Served) -> str:
     own = result.deployment
     sizes = f"batch {own.batch}, {own.input} in, {own.output} out"
-    return f"{result.job} on {on_fabric(result.fabric, result.overrides)}, {own.spoken}, {sizes}, {result.engine}"
+    return (
+        f"{result.job} on {on_fabric(result.fabric, result.overrides)}, {own.spoken}, {sizes},"
+        f" {result.engine}"
+    )
 
 
 def _answer(result: Served) -> str:
     decode, prefill = result.decode, result.prefill
     if not decode.network_s:
         return f"No network in a token: {_where(result)} needs one rank.{_memory(result)}"
-    told = f"{format_time(decode.network_s)} of network a token, {format_time(prefill.network_s)} a prompt: {_where(result)}."
+    told = (
+        f"{format_time(decode.network_s)} of network a token, {format_time(prefill.network_s)} a"
+        f" prompt: {_where(result)}."
+    )
     if result.share is not None:
         told += f" That is {whole_percent(result.share)} of {format_time(result.tpot_s or 0.0)}."
     elif decode.floor_s:
         told += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
     worst = max(decode.operations, key=lambda one: one.total_s)
-    told += f" Most of it: {format_count(worst.calls)} x {worst.operation} by {worst.kernel}, {format_time(worst.each_s)} each"
+    told += (
+        f" Most of it: {format_count(worst.calls)} x {worst.operation} by {worst.kernel},"
+        f" {format_time(worst.each_s)} each"
+    )
     off = f" ({within(worst.interval, worst.each_s)})" if worst.interval else ""
     return f"{told}{off}.{_memory(result)}"
 
@@ -39,7 +63,10 @@ def _answer(result: Served) -> str:
 def _memory(result: Served) -> str:
     if result.fits is not False:
         return ""
-    return f" It does not fit: {format_bytes(result.memory_bytes)} of {format_bytes(result.capacity_bytes or 0)} a rank."
+    return (
+        f" It does not fit: {format_bytes(result.memory_bytes)} of"
+        f" {format_bytes(result.capacity_bytes or 0)} a rank."
+    )
 
 
 class _ServedLine(NamedTuple):
@@ -69,7 +96,9 @@ def _nine_in_ten(one: ServedOperation) -> str:
 
 
 def _operations(result: Served) -> Table:
-    records = tuple(_ServedLine(phase, one) for phase in reversed(result.phases) for one in phase.operations)
+    records = tuple(
+        _ServedLine(phase, one) for phase in reversed(result.phases) for one in phase.operations
+    )
     own = context(result.overrides, job=result.job, fabric=result.fabric, engine=result.engine)
     return Table((*own, *_OPERATION), records)
 
@@ -78,23 +107,37 @@ def _bounds(result: Served) -> list[str]:
     decode, lines = result.decode, []
     if result.bound_tokens_s is not None:
         a_user = f"{1 / decode.network_s:,.0f} a sequence"
-        lines.append(f"bound by the network: {result.bound_tokens_s:,.0f} tokens/s in all, {a_user}")
+        lines.append(
+            f"bound by the network: {result.bound_tokens_s:,.0f} tokens/s in all, {a_user}"
+        )
     for phase in (decode, result.prefill):
         if phase.floor_s is not None:
             what = "a token" if phase is decode else "a prompt"
-            lines.append(f"floor of {phase.name}: {format_time(phase.floor_s)} {what} by {phase.floor_by} (no kernel reaches it)")
+            lines.append(
+                f"floor of {phase.name}: {format_time(phase.floor_s)} {what} by {phase.floor_by}"
+                " (no kernel reaches it)"
+            )
     if result.capacity_bytes is not None:
         fits = "fits" if result.fits else "does not fit"
-        lines.append(f"memory: {format_bytes(result.memory_bytes)} of {format_bytes(result.capacity_bytes)} a rank, {fits}")
+        lines.append(
+            f"memory: {format_bytes(result.memory_bytes)} of {format_bytes(result.capacity_bytes)}"
+            f" a rank, {fits}"
+        )
     return lines
 
 
 def _kv_lines(kv: KvTransfer) -> list[str]:
     off = "" if kv.interval is None else f" ({within(kv.interval, kv.total_s)})"
-    lines = [f"{format_bytes(kv.bytes)} a prompt over {kv.pairs} pairs by {kv.kernel}: {format_time(kv.total_s)}{off}"]
+    lines = [
+        f"{format_bytes(kv.bytes)} a prompt over {kv.pairs} pairs by {kv.kernel}:"
+        f" {format_time(kv.total_s)}{off}"
+    ]
     if kv.prefill_layer_s is not None:
         sign, so = ("<=", "hides but for the last layer") if kv.hidden else (">", "does not hide")
-        pair = f"{format_time(kv.layer_s)} a layer {sign} {format_time(kv.prefill_layer_s)}, the floor of its prefill"
+        pair = (
+            f"{format_time(kv.layer_s)} a layer {sign} {format_time(kv.prefill_layer_s)}, the floor"
+            " of its prefill"
+        )
         lines.append(f"layer by layer it {so}: {pair}; exposed {format_time(kv.exposed_s)}")
     if kv.hiding_nic_Bps is not None:
         lines.append(f"smallest NIC of a rank that hides it: {format_rate(kv.hiding_nic_Bps)}")
@@ -102,10 +145,21 @@ def _kv_lines(kv: KvTransfer) -> list[str]:
 
 
 def _blocks(result: Served) -> list[Block]:
-    out: list[Block] = [Headline(_answer(result)), _operations(result), *(Lines(line, ()) for line in _bounds(result))]
+    out: list[Block] = [
+        Headline(_answer(result)),
+        _operations(result),
+        *(Lines(line, ()) for line in _bounds(result)),
+    ]
     out += listed("KV transfer", _kv_lines(result.kv)) if result.kv else []
-    changes = [f"{one.change}: {format_time(one.network_s)} a token, {one.factor:.3g}x" for one in result.changes]
-    return out + listed("what would change it", changes, first=5) + listed("notes", result.notes, first=2)
+    changes = [
+        f"{one.change}: {format_time(one.network_s)} a token, {one.factor:.3g}x"
+        for one in result.changes
+    ]
+    return (
+        out
+        + listed("what would change it", changes, first=5)
+        + listed("notes", result.notes, first=2)
+    )
 
 
 def _interval(one: ServedOperation | KvTransfer | ReshardWay) -> Document:
@@ -115,11 +169,20 @@ def _interval(one: ServedOperation | KvTransfer | ReshardWay) -> Document:
 def _document(result: Served) -> Document:
     phases = [
         fields(phase, "name network_s floor_s floor_by tokens")
-        | {"operations": [plain(one) | {"group": one.group} | _interval(one) for one in phase.operations]}
+        | {
+            "operations": [
+                plain(one) | {"group": one.group} | _interval(one) for one in phase.operations
+            ]
+        }
         for phase in result.phases
     ]
     return (
-        {"job": result.job, "fabric": result.fabric, **set_field(result.overrides), "engine": result.engine}
+        {
+            "job": result.job,
+            "fabric": result.fabric,
+            **set_field(result.overrides),
+            "engine": result.engine,
+        }
         | {"deployment": plain(result.deployment), "phases": phases}
         | {"kv": plain(result.kv) | _interval(result.kv) if result.kv else None}
         | fields(result, "tpot_s share bound_tokens_s memory_bytes capacity_bytes fits")
@@ -134,53 +197,99 @@ class _NamedServed(NamedTuple):
 
 _SERVED = (
     label("name", "deployment"),
-    number("network_s", "network a token", format_time, get=lambda one: one.served.decode.network_s),
+    number(
+        "network_s", "network a token", format_time, get=lambda one: one.served.decode.network_s
+    ),
     number("floor_s", "floor", format_time, 2, get=lambda one: one.served.decode.floor_s),
-    number("prefill_network_s", "a prompt", format_time, 1, get=lambda one: one.served.prefill.network_s),
-    number("bound_tokens_s", "tokens/s at most", "{:,.0f}".format, 3, get=lambda one: one.served.bound_tokens_s),
+    number(
+        "prefill_network_s",
+        "a prompt",
+        format_time,
+        1,
+        get=lambda one: one.served.prefill.network_s,
+    ),
+    number(
+        "bound_tokens_s",
+        "tokens/s at most",
+        "{:,.0f}".format,
+        3,
+        get=lambda one: one.served.bound_tokens_s,
+    ),
     number("memory_bytes", "memory", format_bytes, 4, get=lambda one: one.served.memory_bytes),
     label("kernel", "most by", drop=5, get=lambda one: _most(one.served)),
 )
 
 
 def _most(served: Served) -> str:
-    return max(served.decode.operations, key=lambda one: one.total_s).kernel if served.decode.operations else ""
+    return (
+        max(served.decode.operations, key=lambda one: one.total_s).kernel
+        if served.decode.operations
+        else ""
+    )
 
 
 def _list_table(result: ServeList) -> Table:
-    records = tuple(_NamedServed(name, served) for name, served in zip(result.names, result.served, strict=True))
+    records = tuple(
+        _NamedServed(name, served) for name, served in zip(result.names, result.served, strict=True)
+    )
     best = min(range(len(records)), key=lambda at: records[at].served.decode.network_s)
     first = result.served[0]
-    return Table((*context(first.overrides, job=first.job, engine=first.engine), *_SERVED), records, best)
+    return Table(
+        (*context(first.overrides, job=first.job, engine=first.engine), *_SERVED), records, best
+    )
 
 
 def _list_answer(result: ServeList) -> str:
     if result.title == "side by side":
-        best = min(zip(result.names, result.served, strict=True), key=lambda one: one[1].decode.network_s)
-        return f"{best[0]} has the least network a token, {format_time(best[1].decode.network_s)}: {_where(best[1])}."
+        best = min(
+            zip(result.names, result.served, strict=True), key=lambda one: one[1].decode.network_s
+        )
+        return (
+            f"{best[0]} has the least network a token, {format_time(best[1].decode.network_s)}:"
+            f" {_where(best[1])}."
+        )
     first = result.served[0]
     took = f"{format_time(first.decode.network_s)} of network a token"
-    return f"{result.names[0]}: {took} of {result.title}, by network and floor together. {_where(first)}."
+    return (
+        f"{result.names[0]}: {took} of {result.title}, by network and floor together."
+        f" {_where(first)}."
+    )
 
 
 def _list_blocks(result: ServeList) -> list[Block]:
     refused = [f"{name}: {why}" for name, why in result.refused]
-    return [Headline(_list_answer(result)), _list_table(result), *listed("not possible", refused, first=0)]
+    return [
+        Headline(_list_answer(result)),
+        _list_table(result),
+        *listed("not possible", refused, first=0),
+    ]
 
 
 def _list_document(result: ServeList) -> Document:
-    served = [{"name": name, **_document(one)} for name, one in zip(result.names, result.served, strict=True)]
+    served = [
+        {"name": name, **_document(one)}
+        for name, one in zip(result.names, result.served, strict=True)
+    ]
     refused = [{"name": name, "reason": why} for name, why in result.refused]
     return {"title": result.title, "tried": result.tried, "served": served, "refused": refused}
 
 
 def _reshard_answer(result: Resharded) -> str:
     first = result.best
-    source = f"{result.senders} ranks" if result.storage_Bps is None else f"a store of {format_rate(result.storage_Bps)}"
-    where = f"{result.job} on {on_fabric(result.fabric, result.overrides)}, {format_bytes(result.bytes)} from {source}"
+    source = (
+        f"{result.senders} ranks"
+        if result.storage_Bps is None
+        else f"a store of {format_rate(result.storage_Bps)}"
+    )
+    where = (
+        f"{result.job} on {on_fabric(result.fabric, result.overrides)},"
+        f" {format_bytes(result.bytes)} from {source}"
+    )
     to = f"to {result.receivers // result.replica} replicas of {result.replica} ranks"
     off = f" ({within(first.interval, first.total_s)})" if first.interval else ""
-    told = f"{format_time(first.total_s)}{off} by {first.way}, limited by {first.wire}: {where} {to}."
+    told = (
+        f"{format_time(first.total_s)}{off} by {first.way}, limited by {first.wire}: {where} {to}."
+    )
     return f"{told} No way takes less than {format_time(result.least_s)}."
 
 
@@ -194,26 +303,42 @@ _WAY = (
 
 
 def _ways(result: Resharded) -> Table:
-    return Table((*context(result.overrides, job=result.job, fabric=result.fabric), *_WAY), result.ways, 0)
+    return Table(
+        (*context(result.overrides, job=result.job, fabric=result.fabric), *_WAY), result.ways, 0
+    )
 
 
 def _spread_answer(result: ServeSpread) -> str:
     decode = result.served.decode
-    ends = f"90% of the samples lie between {format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    ends = (
+        f"90% of the samples lie between {format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    )
     told = f"{format_time(decode.network_s)} of network a token; {ends}: {_where(result.served)}."
     if not result.moved or not result.moved[0].span_s:
-        return f"{told} Of the fabric's numbers none moves it: what is left is the kernels' own error."
+        return (
+            f"{told} Of the fabric's numbers none moves it: what is left is the kernels' own error."
+        )
     most = result.moved[0]
-    low, high = quantity(most.number.key, most.number.low), quantity(most.number.key, most.number.high)
-    return f"{told} {most.number.key} moves it most: {format_time(most.low_s)} at {low}, {format_time(most.high_s)} at {high}."
+    low, high = (
+        quantity(most.number.key, most.number.low),
+        quantity(most.number.key, most.number.high),
+    )
+    return (
+        f"{told} {most.number.key} moves it most: {format_time(most.low_s)} at {low},"
+        f" {format_time(most.high_s)} at {high}."
+    )
 
 
 _MOST_NUMBERS = 6
 _MOVED = (
     label("key", "number", get=lambda one: one.number.key),
     number("value", "now", get=lambda one: one.number.value, show=lambda value: f"{value:.4g}"),
-    number("low", "from", get=lambda one: one.number.low, show=lambda value: f"{value:.4g}", drop=2),
-    number("high", "to", get=lambda one: one.number.high, show=lambda value: f"{value:.4g}", drop=2),
+    number(
+        "low", "from", get=lambda one: one.number.low, show=lambda value: f"{value:.4g}", drop=2
+    ),
+    number(
+        "high", "to", get=lambda one: one.number.high, show=lambda value: f"{value:.4g}", drop=2
+    ),
     number("low_s", "a token from", format_time),
     number("high_s", "to", format_time),
     number("span_s", "apart", format_time, 1),
@@ -228,7 +353,10 @@ def _spread_table(result: ServeSpread) -> Table:
 
 
 def _spread_document(result: ServeSpread) -> Document:
-    moved = [fields(one.number, "key value low high") | fields(one, "low_s high_s span_s") for one in result.moved]
+    moved = [
+        fields(one.number, "key value low high") | fields(one, "low_s high_s span_s")
+        for one in result.moved
+    ]
     served = {"served": _document(result.served), "network_s": result.served.decode.network_s}
     return served | fields(result, "p5_s p50_s p95_s samples seed") | {"moved": moved}
 
@@ -246,7 +374,10 @@ VIEWS = {
         lambda result: [Headline(_reshard_answer(result)), _ways(result)],
         lambda result: (
             fields(result, "job fabric bytes senders receivers replica storage_Bps least_s")
-            | {"ways": [plain(one) | _interval(one) for one in result.ways], **set_field(result.overrides)}
+            | {
+                "ways": [plain(one) | _interval(one) for one in result.ways],
+                **set_field(result.overrides),
+            }
         ),
         _ways,
         _reshard_answer,

@@ -1,4 +1,5 @@
-"""``sweep``: the winner at every point, as a long table or as pivot tables, and where it changes."""
+"""``sweep``: the winner at every point, as a long table or as pivot tables, and where it
+changes."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
 
 def pivot_title(result: Sweep, fixed: At) -> str:
     """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
-    return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in fixed if len(axis_values(result, key)) > 1)
+    return ", ".join(
+        f"{axis_title(key)} {shown(key, value)}"
+        for key, value in fixed
+        if len(axis_values(result, key)) > 1
+    )
 
 
 def _axis(index: int, axis: SweepAxis, *, hidden: bool) -> Column:
@@ -63,7 +68,12 @@ _CELL = (
     label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
     flag("close", "close", drop=5, get=is_close),
-    label("ideal_algorithm", "without contention", drop=2, get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else ""),
+    label(
+        "ideal_algorithm",
+        "without contention",
+        drop=2,
+        get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else "",
+    ),
     label("spec", "spec", hidden=True),
     label("reason", "why not", drop=8),
 )
@@ -71,7 +81,9 @@ _CELL = (
 
 _PEOPLE = {
     "algorithm": label("algorithm", "fastest", fold=22, get=lambda cell: cell.known_as),
-    "runner_up": label("runner_up", "runner-up", drop=3, fold=22, get=lambda cell: cell.runner_up_known_as),
+    "runner_up": label(
+        "runner_up", "runner-up", drop=3, fold=22, get=lambda cell: cell.runner_up_known_as
+    ),
 }
 """Columns as people read them: the library's names."""
 
@@ -87,7 +99,9 @@ def _for_people(result: Sweep) -> Table:
 
 
 def _table(result: Sweep) -> Table:
-    axes = [_axis(index, axis, hidden=len(axis.values) == 1) for index, axis in enumerate(result.axes)]
+    axes = [
+        _axis(index, axis, hidden=len(axis.values) == 1) for index, axis in enumerate(result.axes)
+    ]
     told = {key: any(getattr(cell, key) for cell in result.cells) for key in ("protocol", "reason")}
     told |= {"ideal_algorithm": bool(result.differing), "close": bool(result.close)}
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
@@ -95,7 +109,9 @@ def _table(result: Sweep) -> Table:
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables: list[Block] = [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
+    tables: list[Block] = (
+        [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
+    )
     every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
     told = readings_block(result.readings, [axis.key for axis in result.axes])
     notes = listed("notes", _notes(result))
@@ -114,14 +130,26 @@ def _answer(result: Sweep) -> str:
     every = counted(len(result.cells), "cell")
     if wins:
         all_of_them = len(wins) == 1 and wins[0][1] == len(result.cells) > 1
-        leads = "is NCCL's pick in" if any(cell.picked for cell in result.cells) else "is the fastest in"
-        told = f"{wins[0][0]} {leads} {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
+        leads = (
+            "is NCCL's pick in"
+            if any(cell.picked for cell in result.cells)
+            else "is the fastest in"
+        )
+        told = (
+            f"{wins[0][0]} {leads} {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
+        )
         told += "".join(f", {name} in {count}" for name, count in wins[1:3])
         told += f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
     else:
         told = f"None of {every} can be priced"
-    close = f" In {len(result.close)} of them the runner-up is within 20%: either may win." if result.close else ""
-    off = within_several([(cell.interval, cell.total_s) for cell in result.priced if cell.interval and cell.total_s])
+    close = (
+        f" In {len(result.close)} of them the runner-up is within 20%: either may win."
+        if result.close
+        else ""
+    )
+    off = within_several(
+        [(cell.interval, cell.total_s) for cell in result.priced if cell.interval and cell.total_s]
+    )
     return f"{told}. {sentence(sweep_title(result))}.{f' {off}.' if off else ''}{close}"
 
 
@@ -133,8 +161,16 @@ def sweep_title(result: Sweep) -> str:
     parts += [f"{single['ranks']} ranks"] if "ranks" in single else []
     parts += [f"{shown('bytes', single['bytes'])} per rank"] if "bytes" in single else []
     parts += [f"{key}={shown(key, value)}" for key, value in single.items() if key not in OWN_AXES]
-    parts += [running(result.library, leads=any(cell.selectable for cell in result.priced))] if result.library else []
-    mode = [] if any(axis.key == "ideal" for axis in result.axes) else ["ideal" if result.ideal else "realistic"]
+    parts += (
+        [running(result.library, leads=any(cell.selectable for cell in result.priced))]
+        if result.library
+        else []
+    )
+    mode = (
+        []
+        if any(axis.key == "ideal" for axis in result.axes)
+        else ["ideal" if result.ideal else "realistic"]
+    )
     return ", ".join([*parts, *mode])
 
 
@@ -146,20 +182,33 @@ _SHOWN: dict[str, tuple[Callable[[Cell], Any], Callable[[Any], str]]] = {
 
 
 def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
-    down, across = (next(axis for axis in result.axes if axis.key == key) for key in (pivot.rows, pivot.cols))
-    head = label(pivot.rows, axis_title(pivot.rows), lambda value: shown(pivot.rows, value), get=lambda row: row[0])
+    down, across = (
+        next(axis for axis in result.axes if axis.key == key) for key in (pivot.rows, pivot.cols)
+    )
+    head = label(
+        pivot.rows,
+        axis_title(pivot.rows),
+        lambda value: shown(pivot.rows, value),
+        get=lambda row: row[0],
+    )
     columns = [_across(pivot, at, value) for at, value in enumerate(across.values)]
     found: list[Block] = []
     for at, rows in pivot_tables(result, pivot):
-        title = ", ".join(filter(None, (f"{pivot.value} of {sweep_title(result)}", pivot_title(result, at))))
-        found.append(Table((head, *columns), tuple(zip(down.values, rows, strict=True)), None, title))
+        title = ", ".join(
+            filter(None, (f"{pivot.value} of {sweep_title(result)}", pivot_title(result, at)))
+        )
+        found.append(
+            Table((head, *columns), tuple(zip(down.values, rows, strict=True)), None, title)
+        )
     return found
 
 
 def _across(pivot: Pivot, at: int, value: Any) -> Column:
     get, show = _SHOWN[pivot.value]
     title = shown(pivot.cols, value)
-    return Column(title, title, show, right=pivot.value != "algorithm", get=lambda row: get(row[1][at]))
+    return Column(
+        title, title, show, right=pivot.value != "algorithm", get=lambda row: get(row[1][at])
+    )
 
 
 def changes(result: Sweep) -> list[Block]:
@@ -170,9 +219,15 @@ def changes(result: Sweep) -> list[Block]:
         if before == after:  # two schedules under one name
             before, after = one.before, one.after
         at = ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in one.at)
-        between = f"{axis_title(one.axis)} {shown(one.axis, one.last)} to {shown(one.axis, one.first)}"
+        between = (
+            f"{axis_title(one.axis)} {shown(one.axis, one.last)} to {shown(one.axis, one.first)}"
+        )
         lines.append(f"{at + ': ' if at else ''}{between}: {before}, then {after}")
-    more = [f"and {len(result.changes) - _MOST_TOLD} more in JSON"] if len(result.changes) > _MOST_TOLD else []
+    more = (
+        [f"and {len(result.changes) - _MOST_TOLD} more in JSON"]
+        if len(result.changes) > _MOST_TOLD
+        else []
+    )
     return listed("where the winner changes", (*lines, *more), first=4)
 
 
@@ -181,12 +236,18 @@ def _notes(result: Sweep) -> Iterator[str]:
     if result.differing:
         yield f"{len(result.differing)} of {every}: another winner without contention"
     if result.close:
-        yield f"{len(result.close)} of {every}: the runner-up is within 20%, the uncertainty of contention"
+        yield (
+            f"{len(result.close)} of {every}: the runner-up is within 20%, the uncertainty of"
+            " contention"
+        )
     others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         yield f"{others} of {every}: the library implements none of these algorithms"
     yield from held_lines(result.cells)
-    yield from (f"not priced: {reason}" for reason in dict.fromkeys(cell.reason for cell in result.cells if cell.reason))
+    yield from (
+        f"not priced: {reason}"
+        for reason in dict.fromkeys(cell.reason for cell in result.cells if cell.reason)
+    )
 
 
 def _document(result: Sweep) -> Document:
@@ -194,7 +255,12 @@ def _document(result: Sweep) -> Document:
     cells = [
         {key: _exact(key, value) for key, value in zip(keys, cell.at, strict=True)}
         | fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s")
-        | {"close": is_close(cell), "ideal_algorithm": cell.ideal, "ideal_s": cell.ideal_s, "leads": cell.selectable}
+        | {
+            "close": is_close(cell),
+            "ideal_algorithm": cell.ideal,
+            "ideal_s": cell.ideal_s,
+            "leads": cell.selectable,
+        }
         | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
         | interval_field(cell.interval, none_for(cell))
         | {name: value for name, value in fields(cell, "protocol reason").items() if value}
@@ -205,7 +271,11 @@ def _document(result: Sweep) -> Document:
         | {"primitive": str(result.primitive), "mode": "ideal" if result.ideal else "realistic"}
         | model_field(result.readings, keys)
         | {"library": result.library or None}
-        | {"axes": {axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes}}
+        | {
+            "axes": {
+                axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes
+            }
+        }
         | {"cells": cells, "ground": ground_field(result.ground)}
         | {"changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes]}
     )
@@ -217,7 +287,9 @@ def _exact(key: str, value: Any) -> Any:
 
 def _summary(result: Sweep) -> str:
     names = dict.fromkeys(cell.known_as for cell in result.priced)
-    return f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {', '.join(names)}"
+    return (
+        f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {', '.join(names)}"
+    )
 
 
 VIEWS = {

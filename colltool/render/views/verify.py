@@ -5,9 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.formatting import counted, format_count, format_factor, format_time, ordinal, sentence
+from colltool.base.formatting import (
+    counted,
+    format_count,
+    format_factor,
+    format_time,
+    ordinal,
+    sentence,
+)
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, listed, set_field, set_text
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    group_columns,
+    group_field,
+    listed,
+    set_field,
+    set_text,
+)
 from colltool.schedules.executor import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
@@ -29,7 +46,11 @@ _COLUMNS: tuple[Column, ...] = (
 
 
 _TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
-_OWN = tuple(one._replace(title=_TITLES.get(one.key, one.title)) for one in _COLUMNS if "formula" not in one.key)
+_OWN = tuple(
+    one._replace(title=_TITLES.get(one.key, one.title))
+    for one in _COLUMNS
+    if "formula" not in one.key
+)
 """Of algorithms without a formula."""
 
 
@@ -38,7 +59,9 @@ def _table(result: Verification) -> Table:
         return Table((*_OWN, *context(result.overrides)), result.results)
     apart = group_columns(result.results[0].group, lambda one: one.group)
     other = [number("simulated_s", result.simulator, format_time)] if result.simulator else []
-    return Table((*_COLUMNS[:-1], *other, _COLUMNS[-1], *apart, *context(result.overrides)), result.results)
+    return Table(
+        (*_COLUMNS[:-1], *other, _COLUMNS[-1], *apart, *context(result.overrides)), result.results
+    )
 
 
 def _counts(result: Verification) -> str:
@@ -55,7 +78,11 @@ def _blocks(result: Verification) -> list[Block]:
     order = {name: at for at, name in enumerate(reversed(VERDICTS))}
     ordered = sorted(result.results, key=lambda one: order[one.verdict])
     odd = sum(one.verdict != "proved" for one in ordered)
-    noted = gathered((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
+    noted = gathered(
+        (one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})")
+        for one in ordered
+        if one.note
+    )
     skipped = gathered((one.reason, one.algorithm) for one in result.skipped)
     traces = [(one, one.trace) for one in result.results if one.trace is not None]
     return [
@@ -63,15 +90,24 @@ def _blocks(result: Verification) -> list[Block]:
         _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS)),
         *(table for one, trace in traces for table in _trace_tables(one, trace)),
         *listed("how to read the steps", dict.fromkeys(_legend(trace) for _, trace in traces)),
-        Lines("notes", (*(f"{note}: {', '.join(names)}" for note, names in noted.items()), _ENDS_HERE), first=0),
-        *listed("not executed", (f"{reason}: {', '.join(names)}" for reason, names in skipped.items()), first=0),
+        Lines(
+            "notes",
+            (*(f"{note}: {', '.join(names)}" for note, names in noted.items()), _ENDS_HERE),
+            first=0,
+        ),
+        *listed(
+            "not executed",
+            (f"{reason}: {', '.join(names)}" for reason, names in skipped.items()),
+            first=0,
+        ),
     ]
 
 
 _MOST_ROWS = 10
 _ENDS_HERE = (
-    "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "
-    "For packets, queues and adaptive routing turn to a packet-level simulator (ns-3, htsim, SST) or to ASTRA-sim."
+    "A step waits for its busiest port or link, and for its longest way; flows of a domain are"
+    " spread evenly over its uplinks. For packets, queues and adaptive routing turn to a"
+    " packet-level simulator (ns-3, htsim, SST) or to ASTRA-sim."
 )
 
 
@@ -80,35 +116,57 @@ def _answer(result: Verification) -> str:
     names = ", ".join(dict.fromkeys(one.algorithm for one in own))
     if len(own) == len(result.results):
         promised = " and ".join(dict.fromkeys(one.primitive.spoken for one in own))
-        return f"{names}: proved, every rank ends with what {promised} promises. {sentence(_counts(result))}."
+        return (
+            f"{names}: proved, every rank ends with what {promised} promises."
+            f" {sentence(_counts(result))}."
+        )
     verdicts = [one.verdict for one in result.results if one.n_alpha[0] is not None]
     wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
     if wrong:
         return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."
     which = (
-        "The formula holds" if every == held == 1 else f"{'All' if every == held else held} of {counted(every, 'formula')} hold"
+        "The formula holds"
+        if every == held == 1
+        else f"{'All' if every == held else held} of {counted(every, 'formula')} hold"
     )
     return f"{sentence(which)} exactly when executed: {_counts(result)}.{_second(result)}"
 
 
 def _second(result: Verification) -> str:
     """What the simulator finds: the ratios to the executed times."""
-    pairs = [(one.simulated_s, one.time_s[1]) for one in result.results if one.simulated_s is not None and one.time_s]
+    pairs = [
+        (one.simulated_s, one.time_s[1])
+        for one in result.results
+        if one.simulated_s is not None and one.time_s
+    ]
     if not pairs:
         return ""
-    low, high = (format_factor(pick(theirs / ours for theirs, ours in pairs)) for pick in (min, max))
+    low, high = (
+        format_factor(pick(theirs / ours for theirs, ours in pairs)) for pick in (min, max)
+    )
     span = low if low == high else f"{low} to {high}"
-    return f" {result.simulator} finds {span} the executed time of {counted(len(pairs), 'schedule')}."
+    return (
+        f" {result.simulator} finds {span} the executed time of {counted(len(pairs), 'schedule')}."
+    )
 
 
 def _document(result: Verification) -> Document:
     results = [_fields(one) for one in result.results]
     asked = {"simulator": result.simulator} if result.simulator else {}
-    return {"holds": result.holds, **set_field(result.overrides), **asked, "results": results, **fields(result, "skipped")}
+    return {
+        "holds": result.holds,
+        **set_field(result.overrides),
+        **asked,
+        "results": results,
+        **fields(result, "skipped"),
+    }
 
 
 def _fields(one: Verified) -> Document:
-    counts = {name: dict(zip(("formula", "executed"), getattr(one, name), strict=True)) for name in ("n_alpha", "n_beta")}
+    counts = {
+        name: dict(zip(("formula", "executed"), getattr(one, name), strict=True))
+        for name in ("n_alpha", "n_beta")
+    }
     time = dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None
     return (
         fields(one, "primitive algorithm fabric ranks")
@@ -153,7 +211,8 @@ _NODES_A_PAGE = 4  # that fit beside the messages on 80 columns
 
 
 def _trace_tables(one: Verified, trace: Trace) -> Iterator[Table]:
-    """The steps with what every rank holds, some ranks to a table: a table that is too wide would lose some."""
+    """The steps with what every rank holds, some ranks to a table: a table that is too wide would
+    lose some."""
     nodes = len(trace.start)
     for first in range(0, nodes, _NODES_A_PAGE):
         yield _trace_table(one, trace, range(first, min(first + _NODES_A_PAGE, nodes)))
@@ -164,20 +223,50 @@ def _trace_table(one: Verified, trace: Trace, nodes: range) -> Table:
 
     def held(rank: int) -> Column:
         name = f"rank {rank}" if rank < trace.ranks else f"node {rank}"
-        return label(f"rank_{rank}", name, get=lambda row: " ".join(map(chunk, row.holds[rank])), fold=6)
+        return label(
+            f"rank_{rank}", name, get=lambda row: " ".join(map(chunk, row.holds[rank])), fold=6
+        )
 
     def chunk(one: Held) -> str:
-        return f"{one.chunk}:{_summed(one.ranks, trace.ranks)}" if trace.summed and not one.values else _numbered(one)
+        return (
+            f"{one.chunk}:{_summed(one.ranks, trace.ranks)}"
+            if trace.summed and not one.values
+            else _numbered(one)
+        )
 
-    rows = [_TraceRow(0, None, trace.start), *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
+    rows = [
+        _TraceRow(0, None, trace.start),
+        *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1)),
+    ]
     moved = (
-        number("step_n_alpha", "n_alpha", format_count, 2, get=lambda row: row.traced and row.traced.n_alpha),
-        number("step_n_beta", "n_beta", format_count, 2, get=lambda row: row.traced and row.traced.n_beta),
-        label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else "", fold=12),
+        number(
+            "step_n_alpha",
+            "n_alpha",
+            format_count,
+            2,
+            get=lambda row: row.traced and row.traced.n_alpha,
+        ),
+        number(
+            "step_n_beta",
+            "n_beta",
+            format_count,
+            2,
+            get=lambda row: row.traced and row.traced.n_beta,
+        ),
+        label(
+            "messages",
+            "messages",
+            get=lambda row: _said(row.traced.messages) if row.traced else "",
+            fold=12,
+        ),
     )
     columns = (number("step", "step"), *(moved if nodes.start == 0 else ()), *map(held, nodes))
     sizes = sorted({f"M/{1 / size:g}" for size in trace.chunk_bytes})
-    chunks = f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}" if len(trace.chunk_bytes) > 1 else "one chunk of M"
+    chunks = (
+        f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}"
+        if len(trace.chunk_bytes) > 1
+        else "one chunk of M"
+    )
     title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {chunks}"
     if len(nodes) < len(trace.start):
         title += f"; ranks {nodes[0]} to {nodes[-1]}" if len(nodes) > 1 else f"; rank {nodes[0]}"
@@ -202,12 +291,19 @@ def _said(messages: Sequence[Message]) -> str:
     carried: dict[tuple[int, int, bool], list[str]] = {}
     for one in messages:
         carried.setdefault((one.src, one.dst, one.add), []).append(_numbered(one))
-    return " ".join(f"{src}>{dst}:{','.join(chunks)}{'+' if add else ''}" for (src, dst, add), chunks in carried.items())
+    return " ".join(
+        f"{src}>{dst}:{','.join(chunks)}{'+' if add else ''}"
+        for (src, dst, add), chunks in carried.items()
+    )
 
 
 def _numbered(one: Message | Held) -> str:
     """A chunk, with its numbers if the run is on numbers: ``2(5)``."""
-    return f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})" if one.values else str(one.chunk)
+    return (
+        f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})"
+        if one.values
+        else str(one.chunk)
+    )
 
 
 def _trace_fields(trace: Trace) -> Document:
@@ -215,14 +311,20 @@ def _trace_fields(trace: Trace) -> Document:
     of_message = "src dst chunk add" + " values" * bool(trace.vectors)
     steps = [
         {"step": at, "n_alpha": step.n_alpha, "n_beta": step.n_beta}
-        | {"messages": [fields(one, of_message) for one in step.messages], "holds": _holds_fields(step.holds)}
+        | {
+            "messages": [fields(one, of_message) for one in step.messages],
+            "holds": _holds_fields(step.holds),
+        }
         for at, step in enumerate(trace.steps, start=1)
     ]
     return {"chunks": list(trace.chunk_bytes), "start": _holds_fields(trace.start), "steps": steps}
 
 
 def _holds_fields(holds: Holdings) -> list[list[dict[str, Any]]]:
-    return [[fields(one, "chunk ranks" + " values" * bool(one.values)) for one in node] for node in holds]
+    return [
+        [fields(one, "chunk ranks" + " values" * bool(one.values)) for one in node]
+        for node in holds
+    ]
 
 
 VIEWS = {Verification: View("verify", _blocks, _document, _table, _summary)}

@@ -1,4 +1,5 @@
-"""Value types of job files beyond those of fabrics, and the models, devices and stacks that a job names."""
+"""Value types of job files beyond those of fabrics, and the models, devices and stacks that a job
+names."""
 
 from __future__ import annotations
 
@@ -30,10 +31,22 @@ ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
 Recompute = Literal["none", "selective", "full"]
 Recomputed = Literal[Recompute, "layers", "modules"]
 OptimizerName = Literal["adam", "adam-bf16", "adam-8bit", "muon"]
-Module = Literal["core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"]
+Module = Literal[
+    "core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"
+]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
-TensorOverlap = Literal["none", "bulk", "split"]  # what of tensor parallelism hides: under weight gradients, in split GEMMs
-BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}  # of an element
+# what of tensor parallelism hides: under weight gradients, in split GEMMs
+TensorOverlap = Literal["none", "bulk", "split"]
+# of an element
+BYTES: dict[str, float] = {
+    "fp32": 4,
+    "tf32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "fp4": 0.5,
+}
 
 
 def _with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
@@ -66,7 +79,9 @@ Duration = Annotated[
     float,
     _with_unit(parse_time, "a time"),
     Field(ge=0, le=1e7),  # a longer one is a slip of the unit
-    WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}),
+    WithJsonSchema(
+        {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}
+    ),
     Accepted("a time of at most 10000000 s, such as 7ms or 14.8s", "time"),
 ]
 FlopRate = Annotated[
@@ -76,15 +91,27 @@ FlopRate = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kKMGTPE]?FLOP(/s|S)\s*$"}),
     Accepted("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
 ]
-Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION, strict=True), Accepted(f"a whole number from 1 to {MAX_DIMENSION}")]
-Parallel = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted("a whole number of ranks, such as 8")]
+Dimension = Annotated[
+    int,
+    Field(ge=1, le=MAX_DIMENSION, strict=True),
+    Accepted(f"a whole number from 1 to {MAX_DIMENSION}"),
+]
+Parallel = Annotated[
+    int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted("a whole number of ranks, such as 8")
+]
 ParallelOrAuto = Annotated[
     Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)] | Literal["auto"],
     Accepted("a whole number of ranks, such as 8, or auto"),
 ]
-Parameters = Annotated[float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")]
-Share = Annotated[float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")]
-SmallShare = Annotated[float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")]
+Parameters = Annotated[
+    float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")
+]
+Share = Annotated[
+    float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")
+]
+SmallShare = Annotated[
+    float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")
+]
 PercentOrShare = Annotated[
     float,
     BeforeValidator(_share),
@@ -92,9 +119,13 @@ PercentOrShare = Annotated[
     WithJsonSchema({"type": ["string", "number"]}),
     Accepted("a share such as 10% or 0.1"),
 ]
-Factor = Annotated[float, Field(ge=0, le=1e6, strict=True), Accepted("a number of at least 0, such as 20")]
+Factor = Annotated[
+    float, Field(ge=0, le=1e6, strict=True), Accepted("a number of at least 0, such as 20")
+]
 Imbalance = Annotated[
-    float, Field(ge=1, le=1000, strict=True), Accepted("the busiest rank's load over the mean, from 1, such as 1.2")
+    float,
+    Field(ge=1, le=1000, strict=True),
+    Accepted("the busiest rank's load over the mean, from 1, such as 1.2"),
 ]
 MaybeFlag = Annotated[Flag | None, Accepted("true or false")]
 _NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), Accepted("a whole number from 0")]
@@ -102,10 +133,12 @@ _MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope:
 
 
 class MoeFile(Part):
-    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes, ``dense_layers`` the first ones without.
+    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes,
+    ``dense_layers`` the first ones without.
 
-    ``imbalance``: the busiest rank's load over the mean, 1 where routing is forced even. ``groups`` of experts, of which a token
-    visits ``top_groups`` at most (group-limited routing, DeepSeek-V3 Technical Report, arXiv:2412.19437, section 2.1.2).
+    ``imbalance``: the busiest rank's load over the mean, 1 where routing is forced even. ``groups``
+    of experts, of which a token visits ``top_groups`` at most (group-limited routing, DeepSeek-V3
+    Technical Report, arXiv:2412.19437, section 2.1.2).
     """
 
     experts: Dimension
@@ -129,9 +162,9 @@ class MoeFile(Part):
 
 
 class MlaFile(Part):
-    """Latent attention: ranks of the two bottlenecks (``q_rank`` 0: queries have none), and what a head has with and without
-    position, and as a value.
-    """  # fmt: skip
+    """Latent attention: ranks of the two bottlenecks (``q_rank`` 0: queries have none), and what a
+    head has with and without position, and as a value.
+    """
 
     q_rank: _NONE
     kv_rank: Dimension
@@ -141,12 +174,15 @@ class MlaFile(Part):
 
 
 class ModelFile(Part):
-    """A model: its shape, or only its size (``parameters`` and ``layers``), with which all that needs no shape can be planned.
+    """A model: its shape, or only its size (``parameters`` and ``layers``), with which all that
+    needs no shape can be planned.
 
-    ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices of the FFN instead of two.
-    ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``: trained with it, as models with
-    biases are by default. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
-    layers, all of them unless given, spread evenly. ``left_out``: what of the model is not counted, for people.
+    ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices
+    of the FFN instead of two.
+    ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``:
+    trained with it, as models with biases are by default. ``positions``: learned ones. ``window``:
+    a query meets so many keys in ``windowed_layers`` of the layers, all of them unless given,
+    spread evenly. ``left_out``: what of the model is not counted, for people.
     """
 
     schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
@@ -166,10 +202,14 @@ class ModelFile(Part):
     positions: _NONE = 0
     window: Dimension | None = None
     windowed_layers: _NONE | None = None
-    moe: Annotated[MoeFile | None, Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")] = None
+    moe: Annotated[
+        MoeFile | None, Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
+    ] = None
     mla: Annotated[MlaFile | None, _MLA] = None
     parameters: Parameters | None = None
-    left_out: Annotated[tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")] = ()
+    left_out: Annotated[
+        tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")
+    ] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> ModelFile:
@@ -178,7 +218,12 @@ class ModelFile(Part):
         if not given and self.parameters is not None and self.moe is None and self.mla is None:
             return self
         if missing := [key for key in needed if getattr(self, key) is None]:
-            raise Slips(Slip(f"the model lacks {' and '.join(missing)}", "give all of its shape, or only parameters and layers"))
+            raise Slips(
+                Slip(
+                    f"the model lacks {' and '.join(missing)}",
+                    "give all of its shape, or only parameters and layers",
+                )
+            )
         assert self.heads
         assert self.hidden
         if self.heads % (self.kv_heads or self.heads):
@@ -188,26 +233,42 @@ class ModelFile(Part):
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
             what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
             raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
-        if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
-            what = "no window" if self.window is None else f"{self.windowed_layers} windowed layers of {self.layers}"
-            raise Slips(Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",)))
+        if self.windowed_layers is not None and (
+            self.window is None or self.windowed_layers > self.layers
+        ):
+            what = (
+                "no window"
+                if self.window is None
+                else f"{self.windowed_layers} windowed layers of {self.layers}"
+            )
+            raise Slips(
+                Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",))
+            )
         if self.moe and self.moe.dense_layers >= self.layers:
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
-            raise Slips(Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers")))
+            raise Slips(
+                Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers"))
+            )
         return self
 
 
 _PEAK = Accepted("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
 _BY_PRECISION = Accepted("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
 _BY_GENERATION = Accepted("a mapping by generation of the device, such as {hopper: 0.78}")
-Generation = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$"), Accepted("a generation, such as hopper", "text")]
-ByGeneration = Annotated[dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION]
+Generation = Annotated[
+    str, Field(pattern=r"^[a-z0-9-]{1,32}$"), Accepted("a generation, such as hopper", "text")
+]
+ByGeneration = Annotated[
+    dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION
+]
 
 
 class DeviceFile(Part):
-    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for.
+    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks
+    give efficiencies for.
 
-    ``units``: its multiprocessors, which take a tile of a GEMM each; without, a GEMM of any shape fills the device. ``host``:
+    ``units``: its multiprocessors, which take a tile of a GEMM each; without, a GEMM of any shape
+    fills the device. ``host``:
     the rate of its link to the host's memory, one way.
     """
 
@@ -223,9 +284,11 @@ class DeviceFile(Part):
 
 
 class AttentionFile(Part):
-    """Fused (flash) attention: its share of the peak; without, the scores are written out and read back.
+    """Fused (flash) attention: its share of the peak; without, the scores are written out and read
+    back.
 
-    ``half_wave``: the blocks a unit, of 128 queries and a head each, at which it reaches half of that share.
+    ``half_wave``: the blocks a unit, of 128 queries and a head each, at which it reaches half of
+    that share.
     """
 
     flash: Flag = True
@@ -236,19 +299,23 @@ class AttentionFile(Part):
 class StackFile(Part):
     """Software: what its kernels reach of the device, and what it costs beside them.
 
-    ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller one reaches half of it where
-    the device has ``half_wave`` tiles a unit, and where the inner dimension is ``half`` (in 8 bits ``fp8_half``);
-    ``weight_gradient``: the share of that where it adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts,
-    by generation, and ``grouped_half``: the tokens of an expert at which it reaches half of that. ``elementwise``: bytes moved
-    a token and layer forward, in units of hidden x bytes of an activation, ``inside``: the part of it in tensor parallel
-    regions; ``backward_elementwise`` times that backward. ``memory_*``: the share of memory bandwidth that a GEMM, an
-    elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a
-    doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit for the loss,
-    beside what the head wrote. ``slowed``: by how much compute slows while communication runs beside it. ``allocator``: what
-    the memory allocator holds beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
-    experts takes forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how tensor
-    parallelism hides, and ``recompute``: what runs again, where a job does not say; ``quantized_inputs``: GEMMs keep their
-    inputs for the backward pass in their own precision. ``assumed``: generations whose shares no measured kernel stands behind.
+    ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller
+    one reaches half of it where the device has ``half_wave`` tiles a unit, and where the inner
+    dimension is ``half`` (in 8 bits ``fp8_half``); ``weight_gradient``: the share of that where it
+    adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts, by generation, and
+    ``grouped_half``: the tokens of an expert at which it reaches half of that. ``elementwise``:
+    bytes moved a token and layer forward, in units of hidden x bytes of an activation, ``inside``:
+    the part of it in tensor parallel regions; ``backward_elementwise`` times that backward.
+    ``memory_*``: the share of memory bandwidth that a GEMM, an elementwise kernel and the optimizer
+    reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
+    devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit
+    for the loss, beside what the head wrote. ``slowed``: by how much compute slows while
+    communication runs beside it. ``allocator``: what the memory allocator holds beyond activations,
+    logits and gathered layers, a share of them; ``routing``: what a layer with experts takes
+    forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how
+    tensor parallelism hides, and ``recompute``: what runs again, where a job does not say;
+    ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own precision.
+    ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -262,21 +329,35 @@ class StackFile(Part):
     half: Factor = 150.0
     half_wave: Factor = 0.15
     weight_gradient: Share = 0.95
-    attention: Annotated[AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")]
+    attention: Annotated[
+        AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")
+    ]
     elementwise: Factor
     inside: Share = 0.4
     backward_elementwise: Factor = 2.0
-    launch: Annotated[dict[Precision, Duration], Field(min_length=1), Accepted("a mapping by precision, such as {bf16: 4us}")]
+    launch: Annotated[
+        dict[Precision, Duration],
+        Field(min_length=1),
+        Accepted("a mapping by precision, such as {bf16: 4us}"),
+    ]
     memory_gemm: Share = 0.85
     memory_elementwise: Share = 0.8
     memory_optimizer: Share = 0.7
     optimizer_bytes: Factor = 18.0
     fixed: Duration = 0.0075
-    jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = 0.007
+    jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = (
+        0.007
+    )
     runtime: Size
-    assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
+    assumed: Annotated[
+        tuple[Generation, ...],
+        Field(max_length=32),
+        Accepted("a list of generations, such as [tpu-v4]"),
+    ] = ()
     loss_bytes: Factor = 4.0
-    allocator: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
+    allocator: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = (
+        0.0
+    )
     routing: Duration = 0.0
     tensor_overlap: Annotated[TensorOverlap, Accepted("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, Accepted("none, selective or full")] = "none"

@@ -6,7 +6,18 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from colltool.definitions.field_types import MAX_LISTED, Accepted, Flag, Label, Part, PrimitiveName, Size, Slip, Slips, Words
+from colltool.definitions.field_types import (
+    MAX_LISTED,
+    Accepted,
+    Flag,
+    Label,
+    Part,
+    PrimitiveName,
+    Size,
+    Slip,
+    Slips,
+    Words,
+)
 from colltool.training.files import (
     ContextMode,
     DeviceFile,
@@ -42,7 +53,8 @@ class BatchFile(Part):
 
 
 class ParallelLayoutFile(Part):
-    """How ranks are cut: the sizes of the dimensions, the order of their ranks (innermost first), layers of each stage."""
+    """How ranks are cut: the sizes of the dimensions, the order of their ranks (innermost first),
+    layers of each stage."""
 
     tp: Parallel = 1
     sp: Flag = False
@@ -60,7 +72,11 @@ class ParallelLayoutFile(Part):
         Accepted("a list of tp, cp, ep, dp, pp, innermost first, such as [tp, cp, ep, dp, pp]"),
     ] = ORDER
     stages: Annotated[
-        tuple[Annotated[int, Field(ge=0, le=100_000, strict=True), Accepted("a number of layers")], ...] | None,
+        tuple[
+            Annotated[int, Field(ge=0, le=100_000, strict=True), Accepted("a number of layers")],
+            ...,
+        ]
+        | None,
         Field(max_length=10_000),
         Accepted("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
@@ -69,7 +85,11 @@ class ParallelLayoutFile(Part):
     def _order_is_whole(self) -> ParallelLayoutFile:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
-            what = f"the order leaves out {', '.join(missing)}" if missing else "the order names a dimension twice"
+            what = (
+                f"the order leaves out {', '.join(missing)}"
+                if missing
+                else "the order names a dimension twice"
+            )
             raise Slips(Slip(what, "name tp, cp, ep, dp and pp once each", ("order",)))
         return self
 
@@ -77,13 +97,15 @@ class ParallelLayoutFile(Part):
 class ShardFile(Part):
     """Who keeps the weights, gradients and optimizer states of a replica.
 
-    ``group``: ranks that share them, copies are kept across: of hsdp, and of zero1 within a node (Megatron-Core's
-    ``--num-distributed-optimizer-instances``).
+    ``group``: ranks that share them, copies are kept across: of hsdp, and of zero1 within a node
+    (Megatron-Core's ``--num-distributed-optimizer-instances``).
     """
 
     mode: ShardMode = "ddp"
     group: Annotated[Parallel | None, Accepted("the ranks of a shard group, such as 8")] = None
-    gathers: Annotated[Literal[1, 2] | None, Accepted("1 or 2 gathers of a layer a micro-batch")] = None
+    gathers: Annotated[
+        Literal[1, 2] | None, Accepted("1 or 2 gathers of a layer a micro-batch")
+    ] = None
     reshard: MaybeFlag = None
     bucket: Size | None = None
     grad_bytes: Annotated[Literal[2, 4] | None, Accepted("2 or 4")] = None
@@ -92,21 +114,40 @@ class ShardFile(Part):
     def _agrees(self) -> ShardFile:
         slips, row = [], SHARDINGS[self.mode]
         if self.group is not None and not row.grouped and self.mode != "zero1":
-            slips.append(Slip(f"{self.mode} has no shard group", "mode: zero1 or hsdp, or leave group out", ("group",)))
+            slips.append(
+                Slip(
+                    f"{self.mode} has no shard group",
+                    "mode: zero1 or hsdp, or leave group out",
+                    ("group",),
+                )
+            )
         if self.group is None and row.grouped:
-            slips.append(Slip(f"{self.mode} needs the size of its shard group", "group: 8", ("mode",)))
+            slips.append(
+                Slip(f"{self.mode} needs the size of its shard group", "group: 8", ("mode",))
+            )
         for key in ("gathers", "reshard"):
             if getattr(self, key) is not None and not row.weights:
-                slips.append(Slip(f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)))
+                slips.append(
+                    Slip(
+                        f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)
+                    )
+                )
         if self.reshard is False and self.gathers == 2:
-            slips.append(Slip("without resharding, layers are gathered once", "gathers: 1, or reshard: true", ("gathers",)))
+            slips.append(
+                Slip(
+                    "without resharding, layers are gathered once",
+                    "gathers: 1, or reshard: true",
+                    ("gathers",),
+                )
+            )
         if slips:
             raise Slips(*slips)
         return self
 
 
 class PrecisionFile(Part):
-    """Of GEMMs, of weights, of gradients when they are summed, of tokens on their way to experts."""
+    """Of GEMMs, of weights, of gradients when they are summed, of tokens on their way to
+    experts."""
 
     compute: Precision = "bf16"
     params: Literal["fp32", "bf16", "fp16", "fp8"] = "bf16"
@@ -115,23 +156,34 @@ class PrecisionFile(Part):
 
 
 class OverlapFile(Part):
-    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a call; ``sm_share``: by how
-    much compute slows while something runs beside it, the stack's when left out.
-    """  # fmt: skip
+    """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a
+    call; ``sm_share``: by how much compute slows while something runs beside it, the stack's when
+    left out.
+    """
 
     dp: MaybeFlag = None
-    tp: Annotated[Flag | Literal["bulk"] | None, Accepted("true (split GEMMs), bulk (under weight gradients) or false")] = None
+    tp: Annotated[
+        Flag | Literal["bulk"] | None,
+        Accepted("true (split GEMMs), bulk (under weight gradients) or false"),
+    ] = None
     pp: MaybeFlag = None
-    ep: Annotated[Flag | Literal["shared"] | None, Accepted("true (another batch), shared (a shared expert) or false")] = None
+    ep: Annotated[
+        Flag | Literal["shared"] | None,
+        Accepted("true (another batch), shared (a shared expert) or false"),
+    ] = None
     cp: MaybeFlag = None
     overhead: Duration = 0.0
-    sm_share: Annotated[float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = None
+    sm_share: Annotated[
+        float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")
+    ] = None
 
 
 class CompressionFile(Part):
-    """A smaller payload for one dimension's collectives; ``extra_steps``: more steps to the same accuracy.
+    """A smaller payload for one dimension's collectives; ``extra_steps``: more steps to the same
+    accuracy.
 
-    ``ratio``: by how much fewer bytes were sent in fact, in place of what the scheme's format makes.
+    ``ratio``: by how much fewer bytes were sent in fact, in place of what the scheme's format
+    makes.
     """
 
     on: Axis = "dp"
@@ -141,7 +193,9 @@ class CompressionFile(Part):
     warmup: SmallShare | None = None
     overhead: Duration = 0.0
     extra_steps: PercentOrShare = 0.0
-    ratio: Annotated[float | None, Field(ge=1, le=1e5, strict=True), Accepted("a ratio from 1, such as 8")] = None
+    ratio: Annotated[
+        float | None, Field(ge=1, le=1e5, strict=True), Accepted("a ratio from 1, such as 8")
+    ] = None
 
     @model_validator(mode="after")
     def _agrees(self) -> CompressionFile:
@@ -185,7 +239,8 @@ class RanksFile(Part):
 
 
 class RecomputeFile(Part):
-    """Part of the layers: so many of each stage, or some modules of every layer, by Megatron-Core's names and ``attention``."""
+    """Part of the layers: so many of each stage, or some modules of every layer, by Megatron-Core's
+    names and ``attention``."""
 
     layers: Dimension | None = None
     modules: Annotated[
@@ -198,13 +253,17 @@ class RecomputeFile(Part):
     def _is_one(self) -> RecomputeFile:
         if (self.layers is None) == (self.modules is None):
             raise Slips(
-                Slip("expected layers or modules, one of them", "{layers: 4} of each stage, or {modules: [core_attn, mlp]}")
+                Slip(
+                    "expected layers or modules, one of them",
+                    "{layers: 4} of each stage, or {modules: [core_attn, mlp]}",
+                )
             )
         return self
 
 
 class OffloadFile(Part):
-    """What waits on the host: a share of the optimizer's states, updated there, and of the activations between the passes."""
+    """What waits on the host: a share of the optimizer's states, updated there, and of the
+    activations between the passes."""
 
     optimizer: Annotated[PercentOrShare, Field(le=1)] = 0.0
     activations: Annotated[PercentOrShare, Field(le=1)] = 0.0
@@ -219,7 +278,8 @@ class LoraFile(Part):
 class CallFile(Part):
     """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
 
-    With ``bucket`` they are tensors that go out together: a bucket before the next one would overflow it.
+    With ``bucket`` they are tensors that go out together: a bucket before the next one would
+    overflow it.
     """
 
     primitive: PrimitiveName
@@ -235,9 +295,21 @@ class CallFile(Part):
     @model_validator(mode="after")
     def _agrees(self) -> CallFile:
         if self.time == 0:
-            raise Slips(Slip("a collective that takes 0 s", "the time that one takes, or leave time out for a price", ("time",)))
+            raise Slips(
+                Slip(
+                    "a collective that takes 0 s",
+                    "the time that one takes, or leave time out for a price",
+                    ("time",),
+                )
+            )
         if self.bucket is not None and self.time is not None:
-            raise Slips(Slip("the time of one call, and a bucket holds several", "leave time or bucket out", ("time",)))
+            raise Slips(
+                Slip(
+                    "the time of one call, and a bucket holds several",
+                    "leave time or bucket out",
+                    ("time",),
+                )
+            )
         return self
 
 
@@ -249,43 +321,76 @@ class MeasuredFile(Part):
 
 
 class JobFile(Part):
-    """A job file. ``slower``: times as long as the stack says everything computes, such as a measured step found."""
+    """A job file. ``slower``: times as long as the stack says everything computes, such as a
+    measured step found."""
 
     schema_: Annotated[Literal["colltool.job/1"], Field(alias="schema")] = "colltool.job/1"
     name: Label = ""
     description: Words = ""
     model: Annotated[
         _Called | ModelFile | None,
-        Accepted("a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9, layers: 32}"),
+        Accepted(
+            "a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9,"
+            " layers: 32}"
+        ),
     ] = None
     sequence: Dimension | None = None
-    batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = None
-    layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = ParallelLayoutFile()
+    batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = (
+        None
+    )
+    layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = (
+        ParallelLayoutFile()
+    )
     shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
     recompute: Annotated[
         Recompute | RecomputeFile | None,
-        Accepted("none, selective (attention's core), full, or a mapping such as {layers: 4} or {modules: [core_attn, mlp]}"),
+        Accepted(
+            "none, selective (attention's core), full, or a mapping such as {layers: 4} or"
+            " {modules: [core_attn, mlp]}"
+        ),
     ] = None
-    optimizer: Annotated[OptimizerName, Accepted(f"one of {', '.join(get_args(OptimizerName))}")] = "adam"
+    optimizer: Annotated[
+        OptimizerName, Accepted(f"one of {', '.join(get_args(OptimizerName))}")
+    ] = "adam"
     offload: Annotated[OffloadFile, Accepted("a mapping such as {optimizer: 100%}")] = OffloadFile()
     lora: Annotated[LoraFile | None, Accepted("a mapping such as {rank: 16}")] = None
-    precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
-    device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
-    stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None
-    overlap: Annotated[OverlapFile, Accepted("a mapping such as {dp: true}")] = OverlapFile()
-    compression: Annotated[CompressionFile | None, Accepted("a mapping such as {scheme: int8, block: 128}")] = None
-    energy: Flag = False
-    steps: Annotated[int, Field(ge=1, le=10**12, strict=True), Accepted("a whole number of steps")] | None = None
-    compute: Annotated[ComputeFile | None, Accepted("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}")] = (
-        None
+    precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = (
+        PrecisionFile()
     )
+    device: Annotated[
+        _Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")
+    ] = None
+    stack: Annotated[
+        _Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")
+    ] = None
+    overlap: Annotated[OverlapFile, Accepted("a mapping such as {dp: true}")] = OverlapFile()
+    compression: Annotated[
+        CompressionFile | None, Accepted("a mapping such as {scheme: int8, block: 128}")
+    ] = None
+    energy: Flag = False
+    steps: (
+        Annotated[int, Field(ge=1, le=10**12, strict=True), Accepted("a whole number of steps")]
+        | None
+    ) = None
+    compute: Annotated[
+        ComputeFile | None,
+        Accepted("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}"),
+    ] = None
     calls: Annotated[
-        tuple[Annotated[CallFile, Accepted("a mapping such as {primitive: ar, group: dp, size: 1MB, count: 1000}")], ...],
+        tuple[
+            Annotated[
+                CallFile,
+                Accepted("a mapping such as {primitive: ar, group: dp, size: 1MB, count: 1000}"),
+            ],
+            ...,
+        ],
         Field(max_length=MAX_LISTED),
         Accepted("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
     ] = ()
     slower: Annotated[
-        float | None, Field(ge=0.01, le=100, strict=True), Accepted("times as long as the stack says, such as 1.1")
+        float | None,
+        Field(ge=0.01, le=100, strict=True),
+        Accepted("times as long as the stack says, such as 1.1"),
     ] = None
     measured: Annotated[MeasuredFile | None, Accepted("a mapping such as {step: 14.8s}")] = None

@@ -1,6 +1,7 @@
 """Shipped jobs, models, devices and stacks, and the files that a job names.
 
-A Hugging Face ``config.json`` gives a model's shape; its keys that change size or work are either known or refused by name.
+A Hugging Face ``config.json`` gives a model's shape; its keys that change size or work are either
+known or refused by name.
 """
 
 from __future__ import annotations
@@ -21,15 +22,23 @@ from colltool.definitions.reader import read, sourced
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.files import DeviceFile, Dimension, ModelFile, StackFile
 
-KNOWN_TIMES = "parameters and layers of the model as a mapping, with the times of compute: {forward_per_layer: 7ms, ...}"
-SHAPE = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers, with the times of compute"
+KNOWN_TIMES = (
+    "parameters and layers of the model as a mapping, with the times of compute:"
+    " {forward_per_layer: 7ms, ...}"
+)
+SHAPE = (
+    "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers,"
+    " with the times of compute"
+)
 _HARMLESS = (
-    "_remove_final_layer_norm apply_residual_connection_post_layernorm compression_config do_layer_norm_before ep_size "
-    "ffn_bias init_config layer_norm_bias layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon "
-    "layer_norm_rms_epsilon layerdrop layernorm_epsilon mlp_bias no_rope_layer_interval no_rope_layers "
-    "output_hidden_states output_router_logits pruned_heads qk_layernorm quantization_config rope_local_base_freq "
-    "rotary_dim router_aux_loss_coef router_bias_update_rate router_jitter_noise router_z_loss_coef "
-    "scale_attn_by_inverse_layer_idx use_mamba_kernels use_pad_tok_in_ffn vocab_size_pad "
+    "_remove_final_layer_norm apply_residual_connection_post_layernorm compression_config"
+    " do_layer_norm_before ep_size ffn_bias init_config layer_norm_bias"
+    " layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon layer_norm_rms_epsilon"
+    " layerdrop layernorm_epsilon mlp_bias no_rope_layer_interval no_rope_layers"
+    " output_hidden_states output_router_logits pruned_heads qk_layernorm quantization_config"
+    " rope_local_base_freq rotary_dim router_aux_loss_coef router_bias_update_rate"
+    " router_jitter_noise router_z_loss_coef scale_attn_by_inverse_layer_idx use_mamba_kernels"
+    " use_pad_tok_in_ffn vocab_size_pad "
 )
 HARMLESS = frozenset(_HARMLESS.split())
 # Keys that sound like a size or a structure, but change neither size nor work by a hundredth.
@@ -65,14 +74,21 @@ class Family(NamedTuple):
     tied: bool = False  # unless the config says otherwise
     positions: str = ""  # the key with the number of learned positions
     wide: int = 0  # FFN width over hidden where no key gives it
-    slides: Slides = "every"  # layers with a window where none are listed; "upper": from max_window_layers on
+    # layers with a window where none are listed; "upper": from max_window_layers on
+    slides: Slides = "every"
     pattern: int = 6  # with "pattern", all layers but each pattern-th
 
 
 _GPT = Family(gated=False, bias=True, tied=True, wide=4)
 FAMILIES: dict[str, Family] = {
-    **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe"), Family()),
-    **dict.fromkeys(("olmo", "olmo2", "olmoe", "granite", "granitemoe", "stablelm", "phi3", "internlm2"), Family()),
+    **dict.fromkeys(
+        ("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe"),
+        Family(),
+    ),
+    **dict.fromkeys(
+        ("olmo", "olmo2", "olmoe", "granite", "granitemoe", "stablelm", "phi3", "internlm2"),
+        Family(),
+    ),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), Family(slides="upper")),
     **dict.fromkeys(("gemma", "cohere", "smollm3"), Family(tied=True)),
     "gemma2": Family(tied=True, slides="alternate"),
@@ -90,11 +106,17 @@ FAMILIES: dict[str, Family] = {
 }
 
 _LACKING = {
-    "Mamba layers": "jamba bamba zamba zamba2 nemotron_h falcon_h1 granitemoehybrid mamba mamba2 falcon_mamba",
-    "layers of linear attention": "qwen3_next minimax minimax_text_01 kimi_linear rwkv rwkv5 bailing_moe_linear",
+    "Mamba layers": (
+        "jamba bamba zamba zamba2 nemotron_h falcon_h1 granitemoehybrid mamba mamba2 falcon_mamba"
+    ),
+    "layers of linear attention": (
+        "qwen3_next minimax minimax_text_01 kimi_linear rwkv rwkv5 bailing_moe_linear"
+    ),
     "recurrent layers": "recurrent_gemma retnet xlstm",
-    "several parts, images or sound beside the text": "gemma3 gemma3n llama4 mllama llava llava_next mistral3 pixtral qwen2_vl "
-    "qwen2_5_vl qwen3_vl qwen3_vl_moe qwen2_5_omni paligemma idefics3 internvl_chat deepseek_vl_v2",
+    "several parts, images or sound beside the text": (
+        "gemma3 gemma3n llama4 mllama llava llava_next mistral3 pixtral qwen2_vl qwen2_5_vl"
+        " qwen3_vl qwen3_vl_moe qwen2_5_omni paligemma idefics3 internvl_chat deepseek_vl_v2"
+    ),
     "an encoder": "bert roberta deberta-v2 modernbert t5 mt5 bart whisper",
     "attention in chunks, and experts in every other layer": "llama4_text",
     "local attention in every other layer": "gpt_neo",
@@ -106,36 +128,65 @@ REASONS = {kind: why for why, kinds in _LACKING.items() for kind in kinds.split(
 
 
 def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size or work."""
+    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size
+    or work."""
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         yield _unknown_type(data, kind)
         return
     listed = data.get("layer_types")
-    if others := [one for one in listed if one not in ATTENTION] if isinstance(listed, list) else []:
-        what = f"layer_types has {len(others)} of {len(listed or ())} layers of {_told(others[0])}, which is not modelled"
+    if others := (
+        [one for one in listed if one not in ATTENTION] if isinstance(listed, list) else []
+    ):
+        what = (
+            f"layer_types has {len(others)} of {len(listed or ())} layers of {_told(others[0])},"
+            " which is not modelled"
+        )
         yield "layer_types", what, SHAPE
     own = data.get("attn_config")
-    attention = own.get("attn_type", "multihead_attention") if isinstance(own, Mapping) else "multihead_attention"
+    attention = (
+        own.get("attn_type", "multihead_attention")
+        if isinstance(own, Mapping)
+        else "multihead_attention"
+    )
     if attention not in ("multihead_attention", "multiquery_attention", "grouped_query_attention"):
         yield "attn_config", f"attn_type {_told(attention)} is not modelled", SHAPE
     for key, value in data.items():
         if key in USED or key in HARMLESS:
             continue
         if key in NEUTRAL:
-            if value != data.get("hidden_size") if key == "word_embed_proj_dim" else value not in NEUTRAL[key]:
+            if (
+                value != data.get("hidden_size")
+                if key == "word_embed_proj_dim"
+                else value not in NEUTRAL[key]
+            ):
                 yield key, f"{key} is {_told(value)}, which is not modelled", SHAPE
         elif _SIZED.search(key.lower()) and value not in (None, False, 0, "", [], {}):
-            yield key, f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may change the model", SHAPE
+            yield (
+                key,
+                (
+                    f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may"
+                    " change the model"
+                ),
+                SHAPE,
+            )
 
 
 def _unknown_type(data: Mapping[str, Any], kind: Any) -> tuple[str, str, str]:
     parts = [
-        key for key in data if key.endswith("_config") and isinstance(data[key], Mapping) and "hidden_size" in str(data[key])
+        key
+        for key in data
+        if key.endswith("_config")
+        and isinstance(data[key], Mapping)
+        and "hidden_size" in str(data[key])
     ]
     if parts:
         what = f"{kind} is not modelled: a model of several parts ({', '.join(parts)})"
-        return parts[0], what, "the text alone: its text_config as a config.json of its own, with its model_type"
+        return (
+            parts[0],
+            what,
+            "the text alone: its text_config as a config.json of its own, with its model_type",
+        )
     if kind is None:
         fix = f'"model_type": "llama"; or {SHAPE}'
         return "model_type", "no model_type: nothing says how its layers are made", fix
@@ -143,16 +194,28 @@ def _unknown_type(data: Mapping[str, Any], kind: Any) -> tuple[str, str, str]:
     what = f"model_type '{said}' is not modelled"
     if isinstance(kind, str) and kind in REASONS:
         return "model_type", f"{what}: {REASONS[kind]}", KNOWN_TIMES
-    return "model_type", what, f"{nearest(said, list(FAMILIES))} {SHAPE}; modelled: {', '.join(sorted(FAMILIES))}".strip()
+    return (
+        "model_type",
+        what,
+        f"{nearest(said, list(FAMILIES))} {SHAPE}; modelled: {', '.join(sorted(FAMILIES))}".strip(),
+    )
 
 
 def _told(value: Any) -> str:
-    text = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else printable(str(value))
+    text = (
+        "a mapping"
+        if isinstance(value, Mapping)
+        else "a list"
+        if isinstance(value, list)
+        else printable(str(value))
+    )
     return text[:60]
 
 
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True), Accepted("a whole number")]
-_Types = Annotated[tuple[str, ...], Field(max_length=100_000), Accepted("a list with the type of each layer")]
+_Types = Annotated[
+    tuple[str, ...], Field(max_length=100_000), Accepted("a list with the type of each layer")
+]
 NAMES = {
     "hidden": ("hidden_size", "n_embd", "d_model"),
     "layers": ("num_hidden_layers", "n_layer", "n_layers"),
@@ -222,12 +285,23 @@ USED = frozenset(ConfigFile.model_fields)
 def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     """The ``model:`` mapping of a job for a config; keys that it does not say are left out."""
     family, given = FAMILIES[config.model_type], dict(config)
-    first = {key: next((given[name] for name in names if given[name] is not None), None) for key, names in NAMES.items()}
+    first = {
+        key: next((given[name] for name in names if given[name] is not None), None)
+        for key, names in NAMES.items()
+    }
     wide, hidden = config.expansion_ratio or family.wide, first["hidden"]
     width = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
-    latent, moe, ahead = config.kv_lora_rank is not None, _moe(config), config.num_nextn_predict_layers or 0
+    latent, moe, ahead = (
+        config.kv_lora_rank is not None,
+        _moe(config),
+        config.num_nextn_predict_layers or 0,
+    )
     bottlenecks = {"q_rank": config.q_lora_rank or 0, "kv_rank": config.kv_lora_rank}
-    heads = {"nope": config.qk_nope_head_dim, "rope": config.qk_rope_head_dim, "value": config.v_head_dim}
+    heads = {
+        "nope": config.qk_nope_head_dim,
+        "rope": config.qk_rope_head_dim,
+        "value": config.v_head_dim,
+    }
     mla = _said(**bottlenecks, **heads) if latent else None
     more = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
     return _said(
@@ -282,9 +356,18 @@ def _moe(config: ConfigFile) -> dict[str, Any] | None:
         return None
     width = config.moe_intermediate_size or config.intermediate_size
     shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
-    top_k, dense = config.num_experts_per_tok or config.experts_per_token, config.first_k_dense_replace or 0
-    limited = {"groups": config.n_group, "top_groups": config.topk_group} if (config.n_group or 1) > 1 else {}
-    return _said(experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense, **limited)
+    top_k, dense = (
+        config.num_experts_per_tok or config.experts_per_token,
+        config.first_k_dense_replace or 0,
+    )
+    limited = (
+        {"groups": config.n_group, "top_groups": config.topk_group}
+        if (config.n_group or 1) > 1
+        else {}
+    )
+    return _said(
+        experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense, **limited
+    )
 
 
 M = TypeVar("M", bound=Part)
@@ -308,7 +391,9 @@ def preset_names(kind: Kind) -> list[str]:
 @cache
 def _preset(kind: Kind, model: type[M], stem: str) -> M:
     file = f"{stem}{SUFFIX}"
-    return read(model, read_text(str(preset_folder(kind) / file), "definition", file), file).result()
+    return read(
+        model, read_text(str(preset_folder(kind) / file), "definition", file), file
+    ).result()
 
 
 def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
@@ -325,7 +410,9 @@ def _found(kind: Kind, name: str, folder: Path) -> str:
         return beside
     known, typed = preset_names(kind), printable(name)
     fix = f"{nearest(typed, known)} shipped: {', '.join(known)}; or a mapping".strip()
-    raise ColltoolError(f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'", fix=fix)
+    raise ColltoolError(
+        f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'", fix=fix
+    )
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
@@ -340,18 +427,33 @@ def read_model(name: str, folder: Path) -> ModelFile:
     try:
         return read(ModelFile, shape_of(config, title[:100])).result()
     except ManyErrors as error:
-        fix, where = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...", f"{printable(path)}:1:1"
-        wrong = [ColltoolError(one.what, where=where, fix=one.fix or fix) for one in problems_of(error)]
+        fix, where = (
+            "give the model as a mapping: layers, hidden, heads, ffn, vocab ...",
+            f"{printable(path)}:1:1",
+        )
+        wrong = [
+            ColltoolError(one.what, where=where, fix=one.fix or fix) for one in problems_of(error)
+        ]
         raise ManyErrors(wrong) from error
 
 
 def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
     """What a named model, device or stack holds, as a job may write it out."""
-    if part == "model" and name.endswith(".json") and name.removesuffix(SUFFIX) not in _names("models"):
-        return read_model(name, folder).model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    if (
+        part == "model"
+        and name.endswith(".json")
+        and name.removesuffix(SUFFIX) not in _names("models")
+    ):
+        return read_model(name, folder).model_dump(
+            by_alias=True, exclude_defaults=True, mode="json"
+        )
     kind: Kind = {"model": "models", "device": "devices", "stack": "stacks"}[part]  # type: ignore[assignment]
     stem = name.removesuffix(SUFFIX)
-    path = str(preset_folder(kind) / f"{stem}{SUFFIX}") if stem in _names(kind) else _found(kind, name, folder)
+    path = (
+        str(preset_folder(kind) / f"{stem}{SUFFIX}")
+        if stem in _names(kind)
+        else _found(kind, name, folder)
+    )
     found: dict[str, Any] = sourced(read_text(path, "definition", path), path)[0].data
     return {key: value for key, value in found.items() if key not in ("source", "notes")}
 
@@ -361,7 +463,11 @@ def longest_sequence(model: str) -> int | None:
     if not model.endswith(".json"):
         return None
     data = sourced(read_text(model, "config", model), model)[0].data
-    given = data.get("max_position_embeddings", data.get("n_positions")) if isinstance(data, dict) else None
+    given = (
+        data.get("max_position_embeddings", data.get("n_positions"))
+        if isinstance(data, dict)
+        else None
+    )
     return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
 
 

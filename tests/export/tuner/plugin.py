@@ -1,4 +1,5 @@
-"""NCCL's example tuner plugin, as its C code reads a file: what it does with every line, careless as it is."""
+"""NCCL's example tuner plugin, as its C code reads a file: what it does with every line, careless
+as it is."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Taken(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One row as the plugin keeps it: words that it does not know have become all-reduce, ring and Simple."""
+    """One row as the plugin keeps it: words that it does not know have become all-reduce, ring and
+    Simple."""
 
     collective: int
     low: int
@@ -58,7 +60,12 @@ def read(text: str) -> list[Line]:
 
 
 def follow(
-    lines: list[Line], collective: str, size: int, nodes: int, ranks: int, available: Callable[[str, str], bool]
+    lines: list[Line],
+    collective: str,
+    size: int,
+    nodes: int,
+    ranks: int,
+    available: Callable[[str, str], bool],
 ) -> Taken | None:
     """The first row that matches and that NCCL can run; None: NCCL's own choice, on 1 channel."""
     for line in lines:

@@ -1,4 +1,5 @@
-"""What it costs to follow the tuner file, by NCCL's own model: on all that the file was written for, and with less than that."""
+"""What it costs to follow the tuner file, by NCCL's own model: on all that the file was written
+for, and with less than that."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def without(on: Hardware, missing: set[str]) -> Hardware:
     return replace(on, collnet=False, collnet_graph=None) if "SHARP" in missing else on
 
 
-def times(on: Hardware, primitive: Primitive, size: float, missing: set[str]) -> dict[tuple[str, str], float]:
+def times(
+    on: Hardware, primitive: Primitive, size: float, missing: set[str]
+) -> dict[tuple[str, str], float]:
     """Seconds of all that NCCL can run, by its own estimates."""
     found = {}
     for way in pieces(on, primitive):
@@ -57,22 +60,28 @@ def lost(on: Fabric, ranks: int, missing: set[str], collective: str) -> list[flo
     found = []
     for size in ALL:
         known = times(without(whole, missing), COLLECTIVES[collective], size, missing)
-        taken = follow(lines, collective, size, whole.nodes, ranks, lambda *way, known=known: way in known)  # type: ignore[misc]
+        taken = follow(
+            lines, collective, size, whole.nodes, ranks, lambda *way, known=known: way in known
+        )  # type: ignore[misc]
         assert taken is not None, size
         found.append(known[taken[:2]] / min(known.values()) - 1)
     return found
 
 
 MISSING = [
-    {name for name, gone in zip(("NVLS", "SHARP", "LL128"), each, strict=True) if gone} for each in product((0, 1), repeat=3)
+    {name for name, gone in zip(("NVLS", "SHARP", "LL128"), each, strict=True) if gone}
+    for each in product((0, 1), repeat=3)
 ]
 
 
 @swept("missing", MISSING, most=3)
 @swept("collnet", ["false", "true"])
 @swept("nodes", [1, 2, 8, 64])
-def test_following_the_file_costs_nothing_whatever_is_missing(nodes: int, collnet: str, missing: set[str]) -> None:
-    """The bar is 3% for 9 of 10 sizes and 40% for all of them; rows are exact, so nothing is lost but the rounding to bytes."""
+def test_following_the_file_costs_nothing_whatever_is_missing(
+    nodes: int, collnet: str, missing: set[str]
+) -> None:
+    """The bar is 3% for 9 of 10 sizes and 40% for all of them; rows are exact, so nothing is lost
+    but the rounding to bytes."""
     overrides, ranks = machine(collnet, nodes)
     on = load_fabric("dgx-h100", overrides)
     for collective in COLLECTIVES:
@@ -110,7 +119,9 @@ def test_rows_stay_few(nodes: int) -> None:
 @swept("ranks", [8, 16, 64, 256])
 @swept("collnet", ["false", "true"])
 @swept("collective", COLLECTIVES)
-def test_without_measurements_price_shows_the_pick_that_the_file_has(ranks: int, collnet: str, collective: str) -> None:
+def test_without_measurements_price_shows_the_pick_that_the_file_has(
+    ranks: int, collnet: str, collective: str
+) -> None:
     on = load_fabric("dgx-h100", [f"library.collnet={collnet}"])
     sizes = [float(size) for size in ALL[::5]]
     lines = read(tuner_config(on, [ranks]))
@@ -119,16 +130,21 @@ def test_without_measurements_price_shows_the_pick_that_the_file_has(ranks: int,
         assert answer is not None
         assert answer.pick is not None
         known = {(one.algorithm, one.protocol) for one in answer.ways if one.seconds is not None}
-        taken = follow(lines, collective, int(size), ranks // 8, ranks, lambda *way, known=known: way in known)  # type: ignore[misc]
+        taken = follow(
+            lines, collective, int(size), ranks // 8, ranks, lambda *way, known=known: way in known
+        )  # type: ignore[misc]
         assert taken is not None
         assert taken[:2] == (answer.pick.algorithm, answer.pick.protocol), size
 
 
-@pytest.mark.parametrize(("collective", "primitive", "names"), [
-    ("allreduce", AR, {"ring": "ring", "in-network": "nvls"}),
-    ("allgather", AG, {"ring": "ring"}),
-    ("reducescatter", RS, {"ring": "ring"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("collective", "primitive", "names"),
+    [
+        ("allreduce", AR, {"ring": "ring", "in-network": "nvls"}),
+        ("allgather", AG, {"ring": "ring"}),
+        ("reducescatter", RS, {"ring": "ring"}),
+    ],
+)
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_with_measurements_the_file_has_what_price_has_fastest(
     ranks: int, collective: str, primitive: Primitive, names: dict[str, str]
@@ -150,7 +166,8 @@ def test_with_measurements_the_file_has_what_price_has_fastest(
 
 @pytest.mark.parametrize("missing", [set(), {"NVLS"}, {"LL128"}], ids=["nothing", "NVLS", "LL128"])
 def test_a_calibrated_file_costs_little_either(missing: set[str]) -> None:
-    """The bar: 3% for 9 of 10 sizes, 40% for all of them; NVLS or LL128 missing may cost what the guard allows."""
+    """The bar: 3% for 9 of 10 sizes, 40% for all of them; NVLS or LL128 missing may cost what the
+    guard allows."""
     on = load_fabric("dgx-h100-measured")
     for collective in COLLECTIVES:
         costs = sorted(lost(on, 8, missing, collective))
@@ -163,4 +180,5 @@ def test_channels_are_those_that_nccl_has() -> None:
     assert follow(lines, "broadcast", 1, 1, 8, lambda *_: True) == Taken("ring", "ll", 24)
     assert follow(lines, "broadcast", 1, 2, 16, lambda *_: True) == Taken("ring", "ll", 16)
     assert follow(lines, "allreduce", 10**7, 1, 8, lambda *_: True) == Taken("nvls", "simple", 16)
-    assert follow(lines, "allreduce", 10**7, 4, 32, lambda *_: True) is None  # not asked for: NCCL would have 1 channel
+    # not asked for: NCCL would have 1 channel
+    assert follow(lines, "allreduce", 10**7, 4, 32, lambda *_: True) is None

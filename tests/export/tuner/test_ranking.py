@@ -30,7 +30,9 @@ RING_SIMPLE = way("ring", "simple", (1, 110, 1))
         ("pat", "simple", 2, {"PAT"}),
     ],
 )
-def test_what_may_be_switched_off(algorithm: str, protocol: str, nodes: int, expected: set[str]) -> None:
+def test_what_may_be_switched_off(
+    algorithm: str, protocol: str, nodes: int, expected: set[str]
+) -> None:
     assert needs(algorithm, protocol, nodes) == expected
 
 
@@ -67,7 +69,10 @@ def test_a_way_that_needs_more_than_a_faster_one_has_no_row() -> None:
 def test_behind_trees_stand_rings_for_all_sizes() -> None:
     rows = advised([way("tree", "ll", (1, 1, 1)), RING_LL, RING_SIMPLE], 2)
     assert rows[0] == Advice(0, 0, MAX_BYTES, "tree", "ll")
-    assert [row[1:] for row in rows[1:]] == [(0, 99, "ring", "ll"), (100, MAX_BYTES, "ring", "simple")]
+    assert [row[1:] for row in rows[1:]] == [
+        (0, 99, "ring", "ll"),
+        (100, MAX_BYTES, "ring", "simple"),
+    ]
 
 
 def test_where_no_ring_is_known_the_spare_ones_stand_behind() -> None:
@@ -84,7 +89,11 @@ def test_where_no_ring_is_known_the_spare_ones_stand_behind() -> None:
 
 def test_a_correction_that_starts_at_a_size_makes_an_island() -> None:
     tree = way("tree", "ll", (1, 0, 2), (64, 0, 4), (128, 0, 2))
-    found = [(row.min_bytes, row.max_bytes, row.algorithm) for row in advised([tree, RING_LL], 2) if row.depth == 0]
+    found = [
+        (row.min_bytes, row.max_bytes, row.algorithm)
+        for row in advised([tree, RING_LL], 2)
+        if row.depth == 0
+    ]
     assert found == [(0, 63, "tree"), (64, 127, "ring"), (128, MAX_BYTES, "tree")]
 
 

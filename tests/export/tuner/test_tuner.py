@@ -1,4 +1,5 @@
-"""What stands in the tuner file: every collective and size, from which numbers, in which words; and what is refused."""
+"""What stands in the tuner file: every collective and size, from which numbers, in which words; and
+what is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +31,13 @@ NODES = fabric(NVSWITCH, clos(8, alpha=2, in_network=SHARP), library=FACTS | {"c
 NO_SHARP = fabric(NVSWITCH, clos(8, alpha=2), library=FACTS)
 PLAIN = fabric(star(8, 1, 450), clos(8, alpha=2), library=FACTS)
 SINGLE = fabric(clos(16, alpha=2), library=FACTS)
-FABRICS = {"nodes": NODES, "no sharp": NO_SHARP, "plain": PLAIN, "one rank a node": SINGLE, "measured": MEASURED}
+FABRICS = {
+    "nodes": NODES,
+    "no sharp": NO_SHARP,
+    "plain": PLAIN,
+    "one rank a node": SINGLE,
+    "measured": MEASURED,
+}
 
 
 def joined(text: str) -> str:
@@ -49,7 +56,8 @@ UNKNOWN = "library.channels=null"
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
-    """Words that it knows, whole bytes, all ten fields, and no protocol that an algorithm has not."""
+    """Words that it knows, whole bytes, all ten fields, and no protocol that an algorithm has
+    not."""
     for line in tuner_config(FABRICS[name], [8, 16]).splitlines():
         assert len(line) < 255
         if line.startswith("#"):
@@ -72,7 +80,12 @@ def test_every_size_has_a_row_even_of_rings_alone(name: str) -> None:
     for collective in COLLECTIVES:
         for size in SIZES:
             last = follow(
-                lines, collective, size, nodes, 16, lambda algorithm, protocol: (algorithm, protocol != "ll128") == ("ring", True)
+                lines,
+                collective,
+                size,
+                nodes,
+                16,
+                lambda algorithm, protocol: (algorithm, protocol != "ll128") == ("ring", True),
             )
             assert last is not None, (collective, size)
             assert last.channels == cluster_of(FABRICS[name], 16).hardware.channels
@@ -82,7 +95,9 @@ def test_rows_of_one_depth_do_not_overlap() -> None:
     seen: dict[int, list[tuple[int, int]]] = {}
     for line in read(tuner_config(NO_SHARP, [64])):
         if line.collective == 4:
-            previous = seen.setdefault(len(seen) - (1 if seen and line.low > max(seen[len(seen) - 1])[1] else 0), [])
+            previous = seen.setdefault(
+                len(seen) - (1 if seen and line.low > max(seen[len(seen) - 1])[1] else 0), []
+            )
             assert not previous or previous[-1][1] < line.low
             previous.append((line.low, line.high))
     assert seen[0][0][0] == 0
@@ -100,7 +115,9 @@ def test_without_measurements_the_first_rows_are_nccls_own_flips() -> None:
 
 def test_broadcast_and_reduce_are_rings() -> None:
     text = tuner_config(NODES, [64])
-    assert {taken(text, kind, size, 64, 8)[0] for kind in ("broadcast", "reduce") for size in SIZES} == {"ring"}
+    assert {
+        taken(text, kind, size, 64, 8)[0] for kind in ("broadcast", "reduce") for size in SIZES
+    } == {"ring"}
 
 
 def test_pat_is_for_ranks_alone_on_their_nodes() -> None:
@@ -128,14 +145,19 @@ def test_a_rank_count_given_twice_is_one_group() -> None:
     assert tuner_config(NODES) == tuner_config(NODES, [64])
 
 
-@pytest.mark.parametrize("names", [("LL", "LL128", "Simple"), ("ll", "ll128", "simple"), ("t1-LL", "t1-LL128", "t1-Simple")])
+@pytest.mark.parametrize(
+    "names",
+    [("LL", "LL128", "Simple"), ("ll", "ll128", "simple"), ("t1-LL", "t1-LL128", "t1-Simple")],
+)
 def test_measured_protocols_under_nccls_names_give_the_rows(names: tuple[str, ...]) -> None:
     """By the largest message only Simple is left; a name may have its tier's in front."""
     text = tuner_config(measured(*names), [8])
     for size in SIZES[1:-1]:
         row = price(measured(*names), AG, float(size), 8).best
         own = PROTOCOLS[names.index(row.protocol)]
-        assert taken(text, "allgather", size, 8, 1) == ("ring", own) or hurts(measured(*names), AG, size, 8, ("ring", own))
+        assert taken(text, "allgather", size, 8, 1) == ("ring", own) or hurts(
+            measured(*names), AG, size, 8, ("ring", own)
+        )
     assert f"measured from 512 B to 512 MiB under {', '.join(names)}" in joined(text)
     assert "rows for smaller and larger messages are extrapolated" in joined(text)
 
@@ -144,7 +166,9 @@ def test_one_protocol_in_two_parts_is_the_faster_of_both() -> None:
     on = measured("short-LL", "LL", "Simple")
     lines = [line for line in read(tuner_config(on, [8])) if line.collective == 2]
     assert [line[3:5] for line in lines] == [("ring", "ll"), ("ring", "simple")]
-    both = [price(on, AG, float(size), 8).best.protocol for size in (1, lines[0].high - 1, lines[1].low)]
+    both = [
+        price(on, AG, float(size), 8).best.protocol for size in (1, lines[0].high - 1, lines[1].low)
+    ]
     assert both == ["short-LL", "LL", "Simple"]
 
 
@@ -152,10 +176,18 @@ def test_a_collective_that_was_not_measured_has_nccls_own_choice() -> None:
     """The protocols of all-reduce stand in for broadcast, and nobody saw that."""
     text = tuner_config(MEASURED, [8])
     plain = tuner_config(fabric(NVSWITCH, library=FACTS), [8])
-    rows = [[line for line in one.splitlines() if line.startswith("broadcast,")] for one in (text, plain)]
+    rows = [
+        [line for line in one.splitlines() if line.startswith("broadcast,")]
+        for one in (text, plain)
+    ]
     assert rows[0] == rows[1]
-    broadcast, allreduce = (text.split(f"# {name}, 8 ranks")[1] for name in ("broadcast", "allreduce"))
-    assert broadcast.splitlines()[1] == "#   not measured on this group: what NCCL 2.30 picks by its own model"
+    broadcast, allreduce = (
+        text.split(f"# {name}, 8 ranks")[1] for name in ("broadcast", "allreduce")
+    )
+    assert (
+        broadcast.splitlines()[1]
+        == "#   not measured on this group: what NCCL 2.30 picks by its own model"
+    )
     assert "not measured" not in allreduce
     assert "Where a collective was not measured, rows are what NCCL 2.30 picks" in joined(text)
 
@@ -168,51 +200,82 @@ def test_a_group_beyond_the_measured_tier_has_nccls_own_choice() -> None:
 
 
 def test_protocols_that_nobody_measured_but_the_fabric_lists_are_taken_at_their_word() -> None:
-    on = fabric(star(8, 1, 100, protocols=protocols("LL", "LL128", "Simple")), clos(4, alpha=2), library=FACTS)
+    on = fabric(
+        star(8, 1, 100, protocols=protocols("LL", "LL128", "Simple")),
+        clos(4, alpha=2),
+        library=FACTS,
+    )
     text = tuner_config(on, [8, 16])
-    assert text.count("by the fabric's protocols LL, LL128, Simple: as it lists them, not measured") == 10
+    assert (
+        text.count("by the fabric's protocols LL, LL128, Simple: as it lists them, not measured")
+        == 10
+    )
     assert text.count("'t2' lists no protocols: the same numbers under all") == 5
     assert "picks by its own model" not in text
 
 
-@pytest.mark.parametrize("names", [("low-latency", "mid", "high-bandwidth"), ("p1", "p2", "p3"), ("LL", "mid", "Simple")])
+@pytest.mark.parametrize(
+    "names", [("low-latency", "mid", "high-bandwidth"), ("p1", "p2", "p3"), ("LL", "mid", "Simple")]
+)
 def test_protocols_that_nobody_can_name_are_refused(names: tuple[str, ...]) -> None:
     first = names[1] if names[0] == "LL" else names[0]
-    with pytest.raises(ColltoolError, match=f"which of NCCL's protocols '{first}' is, listed by 't1' for all-gather") as caught:
+    with pytest.raises(
+        ColltoolError,
+        match=f"which of NCCL's protocols '{first}' is, listed by 't1' for all-gather",
+    ) as caught:
         tuner_config(measured(*names), [8])
     assert "call it LL, LL128 or Simple in the fabric's file" in str(caught.value.fix)
     assert "take these protocols out for all-gather" in str(caught.value.fix)
-    assert tuner_config(measured(*names), [16]) == tuner_config(MEASURED, [16])  # nothing was measured there
+    # nothing was measured there
+    assert tuner_config(measured(*names), [16]) == tuner_config(MEASURED, [16])
 
 
 def test_tiers_that_share_no_protocol_are_refused() -> None:
     with pytest.raises(ColltoolError, match="share no protocol"):
         tuner_config(
-            fabric(star(8, protocols=protocols("LL")), clos(8, alpha=2, protocols=protocols("LL", "Simple")[1:]), library=FACTS),
+            fabric(
+                star(8, protocols=protocols("LL")),
+                clos(8, alpha=2, protocols=protocols("LL", "Simple")[1:]),
+                library=FACTS,
+            ),
             [16],
         )
 
 
 def test_nvls_does_not_win_under_a_measured_protocol_that_it_has_not() -> None:
-    """In-network is cheapest under every protocol here, but NCCL has it under Simple only: below, the ring's LL wins."""
-    listed = [{"name": "ll", "launch_overhead": "1us", "bandwidth": "50GB/s"},
-              {"name": "simple", "launch_overhead": "40us", "bandwidth": "100GB/s"}]  # fmt: skip
-    on = fabric(star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed), library=FACTS)
+    """In-network is cheapest under every protocol here, but NCCL has it under Simple only: below,
+    the ring's LL wins."""
+    listed = [
+        {"name": "ll", "launch_overhead": "1us", "bandwidth": "50GB/s"},
+        {"name": "simple", "launch_overhead": "40us", "bandwidth": "100GB/s"},
+    ]
+    on = fabric(
+        star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed), library=FACTS
+    )
     text = tuner_config(on, [8])
     assert taken(text, "allreduce", 1000, 8, 1) == ("ring", "ll")
     assert taken(text, "allreduce", 10**9, 8, 1) == ("nvls", "simple")
-    off = fabric(star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed), library=FACTS | {"nvls": False})
+    off = fabric(
+        star(8, 1, 100, in_network=switch(0.2, eta_beta=0.9), protocols=listed),
+        library=FACTS | {"nvls": False},
+    )
     assert taken(tuner_config(off, [8]), "allreduce", 10**9, 8, 1) == ("ring", "simple")
 
 
 def test_what_the_library_runs_restricts_the_choice() -> None:
     listed = protocols("LL", "LL128", "Simple")
-    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["ring"]}, protocols=listed), library=FACTS)
-    assert {taken(tuner_config(on, [8]), "allreduce", size, 8, 1)[0] for size in SIZES} == {"ring"}
-    assert "only what the fabric's algorithms list (ring): what ran was fitted, not seen in a log" in joined(
-        tuner_config(on, [8])
+    on = fabric(
+        star(8, in_network=switch(), algorithms={"ar": ["ring"]}, protocols=listed), library=FACTS
     )
-    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["two-shot"]}, protocols=listed), library=FACTS)
+    assert {taken(tuner_config(on, [8]), "allreduce", size, 8, 1)[0] for size in SIZES} == {"ring"}
+    assert (
+        "only what the fabric's algorithms list (ring): what ran was fitted, not seen in a log"
+        in joined(tuner_config(on, [8]))
+    )
+    on = fabric(
+        star(8, in_network=switch(), algorithms={"ar": ["two-shot"]}, protocols=listed),
+        library=FACTS,
+    )
     text = joined(tuner_config(on, [8]))
     assert "NCCL runs none of the fabric's algorithms for it here (two-shot)" in text
     assert "fitted" not in text
@@ -220,8 +283,17 @@ def test_what_the_library_runs_restricts_the_choice() -> None:
 
 
 def test_a_measured_switch_alone_has_nccls_own_rings_behind_it() -> None:
-    listed = [{"name": "Simple", "launch_overhead": "20us", "measured": {"smallest": "1MiB", "largest": "1GiB"}}]
-    on = fabric(star(8, in_network=switch(), algorithms={"ar": ["in-network"]}, protocols=listed), library=FACTS)
+    listed = [
+        {
+            "name": "Simple",
+            "launch_overhead": "20us",
+            "measured": {"smallest": "1MiB", "largest": "1GiB"},
+        }
+    ]
+    on = fabric(
+        star(8, in_network=switch(), algorithms={"ar": ["in-network"]}, protocols=listed),
+        library=FACTS,
+    )
     rows = [line[3:5] for line in read(tuner_config(on, [8])) if line.collective == 4]
     assert rows == [("nvls", "simple"), ("ring", "ll"), ("ring", "simple")]
     assert "those behind are NCCL 2.30's own, by its model" in joined(tuner_config(on, [8]))
@@ -238,7 +310,10 @@ def test_the_header_says_how_to_load_it_and_what_it_counts_on() -> None:
         "16 ranks on 2 nodes",
         "advice",
         "For hopper GPUs on one node, with NVLS.",
-        "with NVLS and without SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin); with it: --set library.collnet=true",
+        (
+            "with NVLS and without SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin); with it:"
+            " --set library.collnet=true"
+        ),
         "Nothing was measured: rows are what NCCL 2.30 picks by its own model",
         "24 on 1 node, 16 on 2 nodes, at most 16 for NVLS",
     ):
@@ -250,11 +325,23 @@ def test_the_header_says_how_to_load_it_and_what_it_counts_on() -> None:
 
 def test_a_thinned_network_is_said_to_be_none_of_the_models_business() -> None:
     text = joined(tuner_config(load_fabric("clos-4to1"), [8, 1024]))
-    assert text.count("oversubscribed 4:1 among 1024 ranks on 128 nodes, which NCCL's model ignores") == 1
+    assert (
+        text.count("oversubscribed 4:1 among 1024 ranks on 128 nodes, which NCCL's model ignores")
+        == 1
+    )
 
 
 def test_a_name_as_long_as_they_come_keeps_lines_short() -> None:
-    long = ["tree", "recursive-doubling", "rabenseifner", "one-shot", "two-shot", "outer-ring", "inner-ring", "leader"]
+    long = [
+        "tree",
+        "recursive-doubling",
+        "rabenseifner",
+        "one-shot",
+        "two-shot",
+        "outer-ring",
+        "inner-ring",
+        "leader",
+    ]
     long += [f"leader:{'tree/' * n}tree" for n in (9, 20)]
     listed = protocols("LL", "LL128", "Simple")
     on = fabric(star(8, algorithms={"ar": long}, protocols=listed), library=FACTS, name="n" * 64)
@@ -271,7 +358,9 @@ def test_env_lists_all_that_rows_have_by_nccls_other_names() -> None:
     protocols = [line for line in lines if line.startswith("NCCL_PROTO")]
     assert len(protocols) == 2
     assert all(
-        f"{one}:" in line for line in protocols for one in ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
+        f"{one}:" in line
+        for line in protocols
+        for one in ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
     )
     assert any("NCCL_TOPO_FILE is not written" in line for line in lines)
 
@@ -287,8 +376,16 @@ def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("on", "message", "fix"),
     [
-        (fabric(NVSWITCH), "NCCL's model needs the GPU generation", "write library: {name: nccl, gpu: hopper}"),
-        (fabric(NVSWITCH, library="rccl"), "small runs rccl by its key library", "write library: {name: nccl"),
+        (
+            fabric(NVSWITCH),
+            "NCCL's model needs the GPU generation",
+            "write library: {name: nccl, gpu: hopper}",
+        ),
+        (
+            fabric(NVSWITCH, library="rccl"),
+            "small runs rccl by its key library",
+            "write library: {name: nccl",
+        ),
         (
             load_fabric("nvl72", ["library.channels=null"]),
             "needs the channels of a node of 72 GPUs",
