@@ -90,7 +90,7 @@ class ContestEntry(NamedTuple):
 
 def contest(
     entries: Sequence[ContestEntry],
-    asked: PriceRequest,
+    request: PriceRequest,
     group: GroupSpec,
     size: float,
     *,
@@ -103,49 +103,52 @@ def contest(
     A key that two fabrics share is drawn once, at the same place within each one's range: an error
     in a vendor's figure affects both.
     """
-    who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
-    ideal = asked.readings.ideal
-    taken = affordable(samples, max(len(one.numbers) for one in entries))
-    times, sides = zip(
-        *(_priced(one, WhatIf(one.fabric, asked, who, size), taken, seed) for one in entries),
-        strict=True,
-    )
-    launches = launch_missing(
-        [basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
-    )
-    names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
+    ranks = group.ranks or min(entry.fabric.ranks for entry in entries)
+    group = group._replace(ranks=ranks)
+    ideal = request.readings.ideal
+    taken = affordable(samples, max(len(entry.numbers) for entry in entries))
+    times, sides = [], []
+    for entry in entries:
+        seconds, side = _priced(entry, WhatIf(entry.fabric, request, group, size), taken, seed)
+        times.append(seconds)
+        sides.append(side)
+    grounds = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
+    launches = launch_missing(grounds)
+    names = [entry.name for entry in entries]
+    fabrics = [entry.fabric for entry in entries]
+    differences = group_differences(names, fabrics, request.primitive, [group], ideal=ideal)
     return Contest(
-        primitive=asked.primitive,
-        ranks=who.ranks or 0,
+        primitive=request.primitive,
+        ranks=ranks,
         bytes=size,
         ideal=ideal,
-        sides=sides,
+        sides=tuple(sides),
         beats=tuple(_against(times, sides, launches, at) for at in range(1, len(entries))),
         samples=taken,
         samples_asked=samples,
         seed=seed,
-        ground=joined(group_differences(names, fabrics, asked.primitive, [who], ideal=ideal)),
+        ground=joined(differences),
     )
 
 
 def _priced(
-    one: ContestEntry, question: WhatIf, samples: int, seed: int
+    entry: ContestEntry, question: WhatIf, samples: int, seed: int
 ) -> tuple[Floats, ContestSide]:
-    best = winner(*question)
+    """The fastest schedule's seconds in each sample, and their spread."""
+    best = winner(question.fabric, question.request, question.group, question.size)
     nominal = float(np.ravel(best.total_s)[0])
     times = np.full(samples, nominal)
-    if one.numbers:
-        times = np.asarray(
-            totals_of(question, draws(one.numbers, samples, seed), best)[1].min(axis=0)
-        )
+    if entry.numbers:
+        _, totals = totals_of(question, draws(entry.numbers, samples, seed), best)
+        times = np.asarray(totals.min(axis=0))
     return times, ContestSide(
-        one.name,
-        one.fabric.name,
+        entry.name,
+        entry.fabric.name,
         best.title,
         nominal,
         *percentiles(times),
-        numbers=one.numbers,
-        assumed=one.assumed,
+        numbers=entry.numbers,
+        assumed=entry.assumed,
     )
 
 
@@ -153,23 +156,23 @@ def _against(
     times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int
 ) -> Beats:
     first, other = sides[0], sides[at]
-    known = {one.key for one in first.numbers}
-    shared = tuple(one.key for one in other.numbers if one.key in known)
+    known = {number.key for number in first.numbers}
+    shared = tuple(number.key for number in other.numbers if number.key in known)
     missing = launches[0], launches[at]
     ratios = times[at] / times[0]
+    # Would it turn the outcome if the launch that one side lacks were added to it?
     filled = (times[at] + missing[1]) / (times[0] + missing[0])
     turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
     if launch_felt((first.nominal_s, other.nominal_s), missing) or turned > TURNED:
         return Beats(other.name, shared=shared, compared=False)
     same = np.abs(ratios - 1) <= SAME
-    faster, slower = (float((one & ~same).mean()) for one in (ratios < 1, ratios > 1))
     low, middle, high = percentiles(ratios)
     return Beats(
         other.name,
         shared,
-        faster=faster,
+        faster=float(((ratios < 1) & ~same).mean()),
         same=float(same.mean()),
-        slower=slower,
+        slower=float(((ratios > 1) & ~same).mean()),
         ratio_p5=low,
         ratio_p50=middle,
         ratio_p95=high,

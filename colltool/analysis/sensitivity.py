@@ -33,7 +33,7 @@ BINS = 20  # of one number, for its value of information
 FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
 POINTS = 401
 ROUNDS = 5  # each zooms in between two neighbours: beyond the twelfth digit
-SIDES_AT_ONCE = 10  # directions priced in one go: shared work is done once, and arrays stay small
+DIRECTIONS_AT_ONCE = 10  # priced in one go: shared work is done once, and arrays stay small
 MANY = 100  # numbers: beyond, pricing slows down with each, so only some are examined
 FEW = 10
 
@@ -127,31 +127,31 @@ class WhatIf(NamedTuple):
     """What is priced, again and again; ``size`` in bytes."""
 
     fabric: Fabric
-    asked: PriceRequest
+    request: PriceRequest
     group: GroupSpec
     size: float
 
     def rows(self, values: Mapping[Place, Any], count: int = 1) -> list[AlgorithmEstimate]:
         """The schedules that may win with these values, ``count`` each, in place of the file's."""
-        return leading_rows(
-            with_values(self.fabric, values), self.group, self.asked, np.full(count, self.size)
-        )
+        fabric = with_values(self.fabric, values)
+        return leading_rows(fabric, self.group, self.request, np.full(count, self.size))
 
     def at_both_ends(self, numbers: Sequence[ParameterRange]) -> list[AlgorithmEstimate]:
         """Two elements per number: at its low and at its high end, with all others as in the
         file."""
-        varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
-        for at, one in enumerate(numbers):
-            varied[one.place][2 * at : 2 * at + 2] = one.low, one.high
-        return self.rows(varied, 2 * len(numbers))
+        count = 2 * len(numbers)
+        varied = {number.place: np.full(count, number.value) for number in numbers}
+        for at, number in enumerate(numbers):
+            varied[number.place][2 * at : 2 * at + 2] = number.low, number.high
+        return self.rows(varied, count)
 
     def only(self, names: Sequence[str]) -> WhatIf:
-        return self._replace(asked=self.asked._replace(only=tuple(names)))
+        return self._replace(request=self.request._replace(only=tuple(names)))
 
 
 def sensitivity(
     fabric: Fabric,
-    asked: PriceRequest,
+    request: PriceRequest,
     group: GroupSpec,
     size: float,
     numbers: Sequence[ParameterRange],
@@ -161,21 +161,26 @@ def sensitivity(
     assumed: bool = False,
 ) -> Sensitivity:
     """Vary ``numbers`` independently within their ranges and see whether the winner changes."""
-    question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
+    question = WhatIf(fabric, request, group, size)
+    taken = affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
-    best = winner(fabric, asked, group, size)
+    best = winner(fabric, request, group, size)
     listed, totals = totals_of(question, drawn, best)
     regret = totals[list(listed).index(best.title)] / totals.min(axis=0) - 1
-    telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
+    telling = _value_of_information(numbers, drawn, totals)
+    placement = place(fabric, group).placement
     sought = _foremost(question, numbers)
+    next_test = ""
+    if telling:
+        next_test = experiment(fabric, request.primitive, telling[0].key, placement.ranks)
     return Sensitivity(
         fabric=fabric.name,
         overrides=fabric.overrides,
-        primitive=asked.primitive,
-        group=seats,
+        primitive=request.primitive,
+        group=placement,
         bytes=size,
-        ideal=asked.readings.ideal,
-        readings=asked.readings,
+        ideal=request.readings.ideal,
+        readings=request.readings,
         library=library_of(fabric),
         winner=best.title,
         library_leads=best.selectable,
@@ -195,9 +200,7 @@ def sensitivity(
         telling=telling,
         numbers=tuple(numbers),
         assumed=assumed,
-        experiment=(
-            experiment(fabric, asked.primitive, telling[0].key, seats.ranks) if telling else ""
-        ),
+        experiment=next_test,
     )
 
 
@@ -215,16 +218,13 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     drawn.
     """
     found: dict[Place, Floats] = {}
-    for one in numbers:
-        share, by_factor = (
-            np.random.default_rng([seed, *one.key.encode()]).random(samples),
-            one.even and one.low > 0,
-        )
-        found[one.place] = (
-            one.low * (one.high / one.low) ** share
-            if by_factor
-            else one.low + (one.high - one.low) * share
-        )
+    for number in numbers:
+        generator = np.random.default_rng([seed, *number.key.encode()])
+        share = generator.random(samples)
+        if number.even and number.low > 0:
+            found[number.place] = number.low * (number.high / number.low) ** share
+        else:
+            found[number.place] = number.low + (number.high - number.low) * share
     return found
 
 
@@ -275,36 +275,29 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
 def _spreads(
     question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats
 ) -> tuple[Spread, ...]:
-    nominal = {
-        title: float(seconds[0])
-        for title, seconds in _seconds(
-            question.only([row.spec for row in listed.values()]).rows({}), 1
-        ).items()
-    }
+    """A row for each schedule, the most frequent winner first."""
+    named = question.only([row.spec for row in listed.values()])
+    nominal = _seconds(named.rows({}), 1)
     won = first_least(list(totals))
-    found = (
-        Spread(
-            title,
-            row.spec,
-            nominal[title],
-            *percentiles(seconds),
-            wins=float((won == index).mean()),
-        )
-        for index, ((title, row), seconds) in enumerate(zip(listed.items(), totals, strict=True))
-    )
+    found = []
+    for index, (title, row) in enumerate(listed.items()):
+        wins = float((won == index).mean())
+        quantiles = percentiles(totals[index])
+        found.append(Spread(title, row.spec, float(nominal[title][0]), *quantiles, wins=wins))
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
 def _tornado(
     question: WhatIf, numbers: Sequence[ParameterRange], today: str
 ) -> tuple[TornadoBar, ...]:
-    # one spec may match several titles
+    """The nominal winner's seconds at both ends of each number, the widest bar first."""
+    # by title: one spec may match several
     seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()
-    found = (
-        TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2])
-        for at, one in enumerate(numbers)
-    )
-    return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
+    found = []
+    for at, number in enumerate(numbers):
+        low_s, high_s = seconds[2 * at : 2 * at + 2]
+        found.append(TornadoBar(number.key, number.low, number.high, low_s, high_s))
+    return tuple(sorted(found, key=lambda bar: -abs(bar.high_s - bar.low_s)))
 
 
 def _value_of_information(
@@ -318,17 +311,17 @@ def _value_of_information(
     borders = [len(part) for part in np.array_split(np.arange(count), BINS)]
     starts = [at for at in np.cumsum(borders)[:-1].tolist() if at < count]
     found = []
-    for one in numbers:
-        parts: list[NDArray[Any]] = np.array_split(np.argpartition(drawn[one.place], starts), BINS)
-        knowing = (
-            sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part))
-            / count
-        )
-        if blind - knowing > NOTHING * blind:
+    for number in numbers:
+        # A full sort is not needed: which draws fall into which bin is all that counts.
+        order = np.argpartition(drawn[number.place], starts)
+        parts: list[NDArray[Any]] = np.array_split(order, BINS)
+        best = [totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)]
+        gain_s = blind - sum(best) / count
+        if gain_s > NOTHING * blind:
             found.append(
-                ValueOfInformation(one.key, one.value, one.low, one.high, float(blind - knowing))
+                ValueOfInformation(number.key, number.value, number.low, number.high, float(gain_s))
             )
-    return tuple(sorted(found, key=lambda one: -one.gain_s))
+    return tuple(sorted(found, key=lambda value: -value.gain_s))
 
 
 def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
@@ -342,60 +335,81 @@ def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[P
     return [numbers[at] for at in sorted(order)]
 
 
-Side = tuple[ParameterRange, Floats]  # a number, and values that lead away from the file's
+@dataclass
+class Direction:
+    """A number, and values that lead away from the file's, nearest first; ``winner`` is who wins at
+    the first of them, once a change is known to lie between the first and the last."""
+
+    number: ParameterRange
+    values: Floats
+    winner: str = ""
 
 
 def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
     """The nearest change of winner for each number, up or down; nearest first, numbers that never
     change it left out."""
-    up = np.geomspace(1, FARTHEST, POINTS)
-    away = (
-        (one, values) for one in numbers if one.value for values in (one.value * up, one.value / up)
-    )
-    sides = [(one, np.clip(values, *one.limits)) for one, values in away]
+    factors = np.geomspace(1, FARTHEST, POINTS)
+    directions = []
+    for number in numbers:
+        if number.value:
+            for values in (number.value * factors, number.value / factors):
+                directions.append(Direction(number, np.clip(values, *number.limits)))
     found: list[BreakEven] = []
-    for start in followed(range(0, len(sides), SIDES_AT_ONCE)):
-        some = sides[start : start + SIDES_AT_ONCE]
-        for (one, values), names in zip(some, _winners(question, some), strict=True):
-            found += _flip(question, one, values, names)
+    for start in followed(range(0, len(directions), DIRECTIONS_AT_ONCE)):
+        some = directions[start : start + DIRECTIONS_AT_ONCE]
+        found += [_break_even(question, direction) for direction in _zoomed(question, some)]
     nearest: dict[str, BreakEven] = {}
     for flip in sorted(found, key=lambda flip: abs(log(flip.factor))):
         nearest.setdefault(flip.key, flip)
     return tuple(nearest.values())
 
 
-def _flip(
-    question: WhatIf, one: ParameterRange, values: Floats, names: Sequence[str]
-) -> Iterator[BreakEven]:
-    """The first change of winner, if any, zooming in; ``names``: the winners at ``values``.
+def _zoomed(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
+    """The directions in which the winner changes, closed in on their first change.
 
-    Its value is the first past the change at which a scalar price names another winner too: there
-    both tie up to rounding.
+    All are priced together in each round. Where a closer look shows no change any more, it lies
+    within rounding, and the last values stay.
     """
-    before = ""
-    for left in reversed(range(ROUNDS)):
-        other = next((index for index, name in enumerate(names) if name != names[0]), None)
-        if other is None:
+    looked_at = list(directions)
+    for _ in range(ROUNDS):
+        changing = []
+        for direction, names in zip(looked_at, _winners(question, looked_at), strict=True):
+            other = next((index for index, name in enumerate(names) if name != names[0]), None)
+            if other is not None:
+                first, last = direction.values[other - 1], direction.values[other]
+                direction.values = np.linspace(first, last, POINTS)
+                direction.winner = names[0]
+                changing.append(direction)
+        looked_at = changing
+        if not looked_at:
             break
-        before, values = names[0], np.linspace(values[other - 1], values[other], POINTS)
-        if left:
-            (names,) = _winners(question, [(one, values)])
-    if not before:
-        return
-    inside, value, (least, most) = float(values[0]), float(values[-1]), one.limits
+    return [direction for direction in directions if direction.winner]
+
+
+def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
+    """The first value past a change at which a scalar price names another winner too: there both
+    tie up to rounding."""
+    number = direction.number
+    before, after = float(direction.values[0]), float(direction.values[-1])
+    least, most = number.limits
     for away in (0.0, *(10.0**power for power in range(-15, -9))):
-        tried = min(most, max(least, value * (1 + away if value > inside else 1 - away)))
-        now = winner(with_values(question.fabric, {one.place: tried}), *question[1:]).title
-        if now != before:
+        moved = after * (1 + away if after > before else 1 - away)
+        tried = min(most, max(least, moved))
+        fabric = with_values(question.fabric, {number.place: tried})
+        now = winner(fabric, question.request, question.group, question.size).title
+        if now != direction.winner:
             break
-    yield BreakEven(one.key, tried, tried / one.value, now)
+    return BreakEven(number.key, tried, tried / number.value, now)
 
 
-def _winners(question: WhatIf, sides: Sequence[Side]) -> list[list[str]]:
-    count = POINTS * len(sides)
-    varied = {one.place: np.full(count, one.value) for one, _ in sides}
-    for at, (one, values) in enumerate(sides):
-        varied[one.place][POINTS * at : POINTS * (at + 1)] = values
+def _winners(question: WhatIf, directions: Sequence[Direction]) -> list[list[str]]:
+    """Who wins at each value of each direction."""
+    count = POINTS * len(directions)
+    varied: dict[Place, Floats] = {}
+    for direction in directions:
+        varied[direction.number.place] = np.full(count, direction.number.value)
+    for at, direction in enumerate(directions):
+        varied[direction.number.place][POINTS * at : POINTS * (at + 1)] = direction.values
     seconds = _seconds(question.rows(varied, count), count)
     titles = list(seconds)
     names = [titles[index] for index in first_least(list(seconds.values()))]

@@ -8,6 +8,7 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import (
     BasisDifference,
     common_layers,
@@ -16,7 +17,7 @@ from colltool.analysis.basis import (
     software_differences,
     too_many,
 )
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
+from colltool.analysis.axes import axes_of
 from colltool.analysis.compare import Comparison
 from colltool.analysis.compare import compare as compare_columns
 from colltool.analysis.contest import Contest, ContestEntry, contest
-from colltool.analysis.grid import PriceRequest, axes_of
+from colltool.analysis.grid import PriceRequest
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sensitivity import sensitivity as sensitivity_of
 from colltool.analysis.sweep import MOST_CELLS, Sweep

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import colltool
-from colltool.analysis.grid import axes_of
+from colltool.analysis.axes import axes_of
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
 from colltool.api import values as v
 from colltool.api.arguments import AnyShape, command_line

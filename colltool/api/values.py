@@ -414,8 +414,8 @@ def columns_of(
     machine: OwnMachine | None = None,
 ) -> list[CompareColumn]:
     """Every fabric under every combination of values, called by what tells it apart."""
+    from colltool.analysis.axes import axes_of
     from colltool.analysis.compare import CompareColumn
-    from colltool.analysis.grid import axes_of
 
     axes = axes_of(vary_of(vary))
     if other := next((axis for axis in axes if axis.is_reading), None):

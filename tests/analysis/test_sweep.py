@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from swept import swept
 
 import colltool
-from colltool.analysis.grid import axes_of, axis_of
+from colltool.analysis.axes import axes_of, axis_of
 from colltool.analysis.sweep import CLOSE
 from colltool.base.errors import ColltoolError
 

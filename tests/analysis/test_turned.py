@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import colltool
-from colltool.analysis.compare import one_port_winners
-from colltool.analysis.grid import Cell, PriceRequest
+from colltool.analysis.compare import CompareLine, turned_winners
+from colltool.analysis.grid import Cell
 from colltool.base.primitives import AR
-from colltool.estimate.assumptions import Readings
 from colltool.render.dispatch import document, rendered
 
 
@@ -37,25 +36,15 @@ def test_all_rows_need_no_place() -> None:
 
 
 def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
-    class Row:
-        def __init__(self, *times: float | None) -> None:
-            self.primitive, self.ranks, self.bytes = AR, 8, 1e6
-            self.cells = tuple(Cell((), total_s=time) for time in times)
+    def line(*times: float | None) -> CompareLine:
+        cells = tuple(Cell((), total_s=time) for time in times)
+        return CompareLine(AR, 8, 1e6, cells, (0.0, 0.0), (0.0, 0.0))
 
-    def column(now: Row, then: Row) -> list[str]:
-        rows = {"all": [now], "one": [then]}
-        return [
-            one.column
-            for one in one_port_winners(
-                PriceRequest(AR, Readings()),
-                lambda asked: rows[asked.readings.ports],
-                ["a", "b"],
-                0.02,
-            )
-        ]
+    def column(now: CompareLine, then: CompareLine) -> list[str]:
+        return [row.column for row in turned_winners([now], [then], ["a", "b"], 0.02)]
 
-    assert column(Row(2, 1), Row(2, 3)) == ["a"]
-    assert column(Row(2, 1), Row(2, 2.03)) == []
-    assert column(Row(2, 1), Row(3, 1)) == []
-    assert column(Row(2, 1), Row(2, None)) == ["a"]
-    assert column(Row(2, None), Row(None, None)) == []
+    assert column(line(2, 1), line(2, 3)) == ["a"]
+    assert column(line(2, 1), line(2, 2.03)) == []
+    assert column(line(2, 1), line(3, 1)) == []
+    assert column(line(2, 1), line(2, None)) == ["a"]
+    assert column(line(2, None), line(None, None)) == []

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from colltool.analysis.grid import OWN_AXES, Cell, SweepAxis
+from colltool.analysis.axes import OWN_AXES, SweepAxis
+from colltool.analysis.grid import Cell
 from colltool.analysis.sweep import At, Pivot, Sweep, is_close, pivot_tables
 from colltool.base.formatting import (
     counted,

@@ -1,0 +1,142 @@
+"""Axes of a grid as they are typed: ``ib.bandwidth=25GB/s:100GB/s:4``, ``ideal=true,false``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.definitions.reader import spelt
+from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
+
+OWN_AXES = ("fabric", "ranks", "bytes")
+MOST_VALUES = 10_000
+
+# Axes that every grid has, with the argument that sets their values.
+_SET_BY = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
+
+_RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
+
+# Commas that separate values: not those inside brackets, as in torus.shape=[8,8,4].
+_COMMA = re.compile(r",(?![^\[\]{}]*[\]}])")
+
+
+class SweepAxis(NamedTuple):
+    """One varied key and its values in order: text as ``--set`` takes it, integers for ranks,
+    floats (bytes) for sizes."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def is_reading(self) -> bool:
+        return self.key in DECLARED
+
+
+def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
+    """Parse the axes of ``--vary``.
+
+    Raises:
+        ColltoolError: an axis that cannot be read, or two whose keys overlap, as ``ib`` and
+            ``ib.bandwidth`` do.
+    """
+    found: list[SweepAxis] = []
+    for text in typed:
+        axis = axis_of(text)
+        if any(_overlap(axis.key, known.key) for known in found):
+            raise _refused(text, f"{axis.key} is varied twice", "name each key once")
+        found.append(axis)
+    return tuple(found)
+
+
+def _overlap(key: str, other: str) -> bool:
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
+
+
+def axis_of(text: str) -> SweepAxis:
+    """Parse one axis: ``ib.bandwidth=25GB/s:100GB/s:4``, ``alpha=0.1us:10us:5log``,
+    ``torus.shape=8x8x8,16x8x4``, ``ideal=true,false``.
+
+    >>> axis_of("ib.bandwidth=25GB/s:100GB/s:4").values
+    ('25GB/s', '50GB/s', '75GB/s', '100GB/s')
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not key or not equals or not values:
+        fix = f"write {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        raise _refused(text, "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT", fix)
+    if key in _SET_BY:
+        fix = f"list its values in {given(_SET_BY[key])}"
+        raise _refused(text, f"{key} is an axis of its own", fix)
+    ranged = _RANGE.fullmatch(values)
+    found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
+    if key in DECLARED:
+        return SweepAxis(key, tuple(_reading(text, key, value) for value in found))
+    return SweepAxis(key, tuple(spelt(value) for value in found))
+
+
+def _listed_values(text: str, values: str) -> list[str]:
+    found = [value.strip() for value in _COMMA.split(values)]
+    if not all(found):
+        raise _refused(text, "an empty value", "separate values with one comma")
+    if len(set(found)) < len(found):
+        raise _refused(text, "a value stands twice", "name each value once")
+    return found
+
+
+def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
+    """The values of LOW:HIGH:COUNT, in equal steps, or in equal factors where it ends in log; the
+    ends as they were typed."""
+    low = _QUANTITY.fullmatch(ranged["low"].strip())
+    high = _QUANTITY.fullmatch(ranged["high"].strip())
+    if low is None or high is None:
+        what = "the ends of a range are numbers with their units"
+        raise _refused(text, what, "such as 25GB/s:100GB/s:4")
+    start, end, count = float(low[1]), float(high[1]), int(ranged["count"])
+    unit = low[2] or ""
+    if unit != (high[2] or ""):
+        what = f"the ends of the range have different units, {low[2]} and {high[2]}"
+        raise _refused(text, what, "give both in one unit")
+    if not start < end:
+        what = f"the range is upside down: {low[0]} is not below {high[0]}"
+        raise _refused(text, what, f"write {high[0]}:{low[0]}:{count}")
+    if not 2 <= count <= MOST_VALUES:
+        raise _refused(text, f"a range of {count} values", f"2 to {MOST_VALUES} values")
+    if ranged["log"] and start <= 0:
+        raise _refused(text, "equal factors start above 0", "a larger low end, or leave log out")
+    numbers = [low[1]]
+    for index in range(1, count - 1):
+        step = index / (count - 1)
+        if ranged["log"]:
+            value = start * (end / start) ** step
+        else:
+            value = start + (end - start) * step
+        numbers.append(f"{value:.12g}")
+    numbers.append(high[1])
+    return [f"{number}{unit}" for number in numbers]
+
+
+def _reading(text: str, key: str, value: str) -> Any:
+    """A value of a model option, checked."""
+    plain: Any = value
+    if KINDS[key] is bool:
+        plain = {"true": True, "false": False}.get(value.lower())
+        if plain is None:
+            what = f"{key} is true or false, got '{clipped(value)}'"
+            raise _refused(text, what, f"write {key}=true,false")
+    elif value not in words(key):
+        number = int if takes_count(key) else float
+        try:
+            plain = number(value)
+        except ValueError:
+            fix = f"its values: {', '.join(words(key)) or 'numbers'}"
+            raise _refused(text, f"{key} has no '{clipped(value)}'", fix) from None
+    try:
+        return getattr(checked(**{key: plain}), key)
+    except ColltoolError as error:
+        raise _refused(text, f"{key}: {error.what}", error.fix) from None
+
+
+def _refused(text: str, what: str, fix: str) -> ColltoolError:
+    return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
