@@ -1,5 +1,4 @@
-"""How far off prices like one are: ``accuracy.csv``, the errors on measured rows that no fit had
-seen.
+"""How far off prices are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
 
 ``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class.
 Where a cell is thin the next wider one is taken, and its error grows.
@@ -23,17 +22,13 @@ from colltool.fabric.model import Fabric
 
 CLASSES = ("<=64 KiB", "64 KiB-8 MiB", "8-128 MiB", ">=128 MiB")
 SMALLEST = (1.0, 64 * 2**10 + 1.0, 8 * 2**20 + 1.0, 128.0 * 2**20)
-"""A size of each class."""
+"""The least bytes of each class."""
 _ENDS = (64 * 2**10, 8 * 2**20, 128 * 2**20 - 1)
-_SPOKEN = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
+_IN_WORDS = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
 ENOUGH = 4
 """Rows that a cell needs to speak for itself."""
 WIDER = 1.5
 """Times a cell's error where it stands for more ranks or other sizes than were measured."""
-# the first cells of _wider are of the device itself; for another one, what 9 of 10 rows of all
-# devices keep is typical
-_MINE = 2
-
 DATASHEET = (0.23, 0.40, 0.26, 0.11)
 """Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463
 published rows of nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which
@@ -65,20 +60,44 @@ def size_class(size: float) -> int:
 
 @cache
 def table() -> tuple[Judged, ...]:
-    with (Path(__file__).parent / "accuracy.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Judged(
-                device=row["device"],
-                wire=row["wire"],
-                collective=row["collective"],
-                size=int(row["size"]),
-                rows=int(row["rows"]),
-                sources=int(row["sources"]),
-                median=float(row["median"]),
-                p90=float(row["p90"]),
+    """The rows of ``accuracy.csv``."""
+    path = Path(__file__).parent / "accuracy.csv"
+    found = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.append(
+                Judged(
+                    device=row["device"],
+                    wire=row["wire"],
+                    collective=row["collective"],
+                    size=int(row["size"]),
+                    rows=int(row["rows"]),
+                    sources=int(row["sources"]),
+                    median=float(row["median"]),
+                    p90=float(row["p90"]),
+                )
             )
-            for row in csv.DictReader(file)
-        )
+    return tuple(found)
+
+
+class AlikeRows(NamedTuple):
+    """Cells of the table that may speak for a price; ``own``: of its very device."""
+
+    cells: Sequence[Judged]
+    like: str
+    own: bool
+
+    @property
+    def rows(self) -> int:
+        return sum(cell.rows for cell in self.cells)
+
+    @property
+    def median(self) -> float:
+        return sum(cell.rows * cell.median for cell in self.cells) / self.rows
+
+    @property
+    def p90(self) -> float:
+        return sum(cell.rows * cell.p90 for cell in self.cells) / self.rows
 
 
 def accuracy_of(
@@ -101,44 +120,39 @@ def accuracy_of(
     if readings.numbers == "datasheet" or not fitted:
         return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
-    for number, (cells, like) in enumerate(_wider(fabric.device or "", wire, str(primitive), at)):
-        if (rows := sum(cell.rows for cell in cells)) >= ENOUGH:
-            middle, most = (
-                sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows
-                for values in ([one.median for one in cells], [one.p90 for one in cells])
-            )
-            # no row of unlike domains
-            if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):
-                return Accuracy(most, None, 0, NO_ROW)
-            return (
-                Accuracy(middle * WIDER, most * WIDER, 0, NO_ROW)
-                if held
-                else Accuracy(middle, most, rows, like)
-            )
+    for alike in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
+        if alike.rows < ENOUGH:
+            continue
+        other_machine = bool(fabric.measured_on) and wire == "across"
+        # What nine of ten rows of all devices keep is typical of a device that has no rows; nor has
+        # anybody measured domains of different sizes.
+        if not alike.own or placed.domains or other_machine:
+            return Accuracy(alike.p90, None, 0, NO_ROW)
+        if held:
+            return Accuracy(alike.median * WIDER, alike.p90 * WIDER, 0, NO_ROW)
+        return Accuracy(alike.median, alike.p90, alike.rows, alike.like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
 def unmeasured(size: float, readings: Readings) -> Accuracy | None:
-    """Of a schedule that nobody measured: the error of fabrics that no log was fitted to; None for
-    an ideal price."""
-    return None if readings.ideal else Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
+    """The error of a schedule that nobody measured: that of fabrics which no log was fitted to;
+    None for an ideal price."""
+    if readings.ideal:
+        return None
+    return Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
 
 
-def _wider(
-    device: str, wire: str, collective: str, at: int
-) -> Iterator[tuple[Sequence[Judged], str]]:
+def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[AlikeRows]:
     """The cells that may speak for a price, from its own to all of its wire."""
-    here = [one for one in table() if one.wire == wire and one.size == at and one.device != ALL]
+    here = [cell for cell in table() if (cell.wire, cell.size) == (wire, at) and cell.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
-    mine = [one for one in here if one.device == device]
     spoken = collective.replace("_", "-")
-    yield (
-        [one for one in mine if one.collective == collective],
-        f"{device} {where}, {spoken}, {_SPOKEN[at]}",
-    )
-    yield mine, f"{device} {where}, any collective, {_SPOKEN[at]}"
-    yield (
-        [one for one in here if one.collective == collective],
-        f"any device {where}, {spoken}, {_SPOKEN[at]}",
-    )
-    yield here, f"any device {where}, {_SPOKEN[at]}"
+    size = _IN_WORDS[at]
+    for own, cells, name in (
+        (True, [cell for cell in here if cell.device == device], device),
+        (False, here, "any device"),
+    ):
+        alike = [cell for cell in cells if cell.collective == collective]
+        yield AlikeRows(alike, f"{name} {where}, {spoken}, {size}", own)
+        what = "any collective, " if own else ""
+        yield AlikeRows(cells, f"{name} {where}, {what}{size}", own)

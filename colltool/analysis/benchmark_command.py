@@ -47,19 +47,18 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     else is in the way. Empty for lattices, where no such tool runs.
     """
     parts = key.split(".")
-    tier = next(
-        (index for index, one in enumerate(fabric.tiers) if one.name == parts[0]),
-        len(fabric.tiers) - 1,
-    )
+    names = [tier.name for tier in fabric.tiers]
+    tier = names.index(parts[0]) if parts[0] in names else len(names) - 1
     if capabilities_of(fabric.tiers[tier]).axes:
         return ""
     small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
-    inside = fabric.tiers[0].endpoints
-    hosts = max(2, -(-ranks // inside))
     sizes = SMALL_SIZES if small else LARGE_SIZES
+    mpi = fabric.library_name == "mpi"
+    inside = fabric.tiers[0].endpoints
     if tier == 0:
-        return command_line(primitive, sizes, min(ranks, inside), mpi=fabric.library_name == "mpi")
-    return command_line(primitive, sizes, hosts, hosts, mpi=fabric.library_name == "mpi")
+        return command_line(primitive, sizes, min(ranks, inside), mpi=mpi)
+    hosts = max(2, -(-ranks // inside))
+    return command_line(primitive, sizes, hosts, hosts, mpi=mpi)
 
 
 def command_line(
@@ -73,14 +72,15 @@ def command_line(
 ) -> str:
     """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all; ``settings``: environment,
     for nccl-tests only."""
-    spread = ["-N", str(ranks // hosts)] if hosts > 1 else []
+    launcher = ["mpirun", "-np", str(ranks)]
+    if hosts > 1:
+        launcher += ["-N", str(ranks // hosts)]
     if mpi:
-        return " ".join(["mpirun", "-np", str(ranks), *spread, _OSU[primitive], "-m", sizes.osu])
-    test, set_ = (
-        f"./build/{_TESTS[primitive]}",
-        [f"{name}={value}" for name, value in (settings or {}).items()],
-    )
+        return " ".join([*launcher, _OSU[primitive], "-m", sizes.osu])
+    test = f"./build/{_TESTS[primitive]}"
+    variables = [f"{name}={value}" for name, value in (settings or {}).items()]
     if hosts == 1:
-        return " ".join([*set_, test, sizes.nccl, "-g", str(ranks)])
-    passed = [word for one in set_ for word in ("-x", one)]
-    return " ".join(["mpirun", "-np", str(ranks), *spread, *passed, test, sizes.nccl, "-g", "1"])
+        return " ".join([*variables, test, sizes.nccl, "-g", str(ranks)])
+    for variable in variables:
+        launcher += ["-x", variable]
+    return " ".join([*launcher, test, sizes.nccl, "-g", "1"])

@@ -38,11 +38,9 @@ class PricedWay(NamedTuple):
 
     def seconds_on(self, fabric: Fabric) -> float:
         """The same schedule's price on another fabric."""
-        return float(
-            price(
-                fabric, self.primitive, self.size, self.group, self.readings, [self.row.spec]
-            ).best.total_s
-        )
+        alone = [self.row.spec]
+        found = price(fabric, self.primitive, self.size, self.group, self.readings, alone)
+        return float(found.best.total_s)
 
 
 def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
@@ -57,22 +55,16 @@ def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
 
 
 def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
-    before, names, now = values_of(filed), keys_of(fabric), values_of(fabric)
     total_s: float | None = None
     for key, _ in fabric.overrides:
-        if (told := _of_another_number(key)) is not None:
-            yield Inert(key, told)
+        another = _reason_of_another_number(key)
+        if another is not None:
+            yield Inert(key, another)
             continue
-        changed: dict[Place, Any] = {}
-        for at, name in names.items():
-            if (
-                (name == key or name.startswith(f"{key}."))
-                and at in before
-                and before[at] != now[at]
-            ):
-                changed[at] = before[at]
+        changed = _values_put_back(fabric, filed, key)
+        # Words and counts change what can run; and a value may stand in the file as it was set.
         if not changed or not all(isinstance(value, float) for value in changed.values()):
-            continue  # words and counts, and values that stand in the file as they were set
+            continue
         if total_s is None:
             total_s = priced.seconds_on(fabric)
         if priced.seconds_on(with_values(fabric, changed)) == total_s:
@@ -80,9 +72,20 @@ def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
             yield Inert(key, _why(next(iter(changed)), fabric, placed, priced.readings, priced.row))
 
 
-def _of_another_number(key: str) -> str | None:
+def _values_put_back(fabric: Fabric, filed: Fabric, key: str) -> dict[Place, Any]:
+    """What a key and all below it are in the file, where they were changed."""
+    before, now = values_of(filed), values_of(fabric)
+    changed = {}
+    for at, name in keys_of(fabric).items():
+        below = name == key or name.startswith(f"{key}.")
+        if below and at in before and before[at] != now[at]:
+            changed[at] = before[at]
+    return changed
+
+
+def _reason_of_another_number(key: str) -> str | None:
     parts = key.split(".")
-    return next((told for part, told in _OWN_NUMBERS.items() if part in parts), None)
+    return next((reason for part, reason in _OWN_NUMBERS.items() if part in parts), None)
 
 
 def _why(

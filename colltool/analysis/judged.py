@@ -1,5 +1,4 @@
-"""Prices with how far off they are: the interval of each row, and the table's accuracy of the
-first."""
+"""Prices with how far off they are: an interval for each row, the table's accuracy for the first."""
 
 from __future__ import annotations
 
@@ -31,20 +30,22 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -
     if not price.results:
         return price
     runs = price.library.runs if price.library else None
-    every = {id(row): row for row in (*price.results, *([runs] if runs else ()))}
+    rows = {id(row): row for row in price.results}
+    if runs is not None:
+        rows[id(runs)] = runs
     if readings.ideal or not isinstance(price.bytes, float):
         why = NO_INTERVAL if readings.ideal else SEVERAL
-        known = {key: replace(row, no_interval=why) for key, row in every.items()}
+        known = {key: replace(row, no_interval=why) for key, row in rows.items()}
     else:
         before = _before(price, fabric, group, readings)
-        known = {
-            key: _with_interval(row, price.primitive, fabric, group, readings, before)
-            for key, row in every.items()
-        }
-    library = (
-        price.library._replace(runs=known[id(runs)]) if price.library and runs else price.library
-    )
-    found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
+        known = {}
+        for key, row in rows.items():
+            known[key] = _with_interval(row, price.primitive, fabric, group, readings, before)
+    library = price.library
+    if library is not None and runs is not None:
+        library = library._replace(runs=known[id(runs)])
+    results = tuple(known[id(row)] for row in price.results)
+    found = replace(price, results=results, library=library)
     return replace(found, accuracy=_accuracy(found, fabric, group, readings))
 
 
@@ -58,13 +59,11 @@ def judged_row(
     """A row of one size with its interval."""
     if readings.ideal:
         return replace(row, no_interval=NO_INTERVAL)
-    other = before_dials(fabric)
-    size = float(row.bytes)
-    before = (
-        None
-        if other is None
-        else seconds_by_schedule(other, primitive, size, group, readings, (row.spec,))
-    )
+    before: Before = None
+    unchanged = before_dials(fabric)
+    if unchanged is not None:
+        size = float(row.bytes)
+        before = seconds_by_schedule(unchanged, primitive, size, group, readings, (row.spec,))
     return _with_interval(row, primitive, fabric, group, readings, before)
 
 
@@ -83,9 +82,8 @@ def _accuracy(
     if price.best.status == "own":
         return larger_side(unmeasured(price.bytes, readings), price.best)
     held = bool(price.best.software_time.notes(price.bytes))
-    return larger_side(
-        accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held), price.best
-    )
+    accuracy = accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held)
+    return larger_side(accuracy, price.best)
 
 
 Before = Mapping[tuple[str, str], float] | None
@@ -100,11 +98,10 @@ def _with_interval(
     readings: Readings,
     before: Before,
 ) -> AlgorithmEstimate:
-    base = (
-        None
-        if before is None
-        else before.get((row.title, str(row.protocol)), before.get((row.title, ""), inf))
-    )
+    base = None
+    if before is not None:
+        under_fastest = before.get((row.title, ""), inf)
+        base = before.get((row.title, str(row.protocol)), under_fastest)
     interval = interval_of(
         fabric,
         primitive,
@@ -120,12 +117,11 @@ def _with_interval(
 
 def _before(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Before:
     """The same schedules on the fabric before its dials moved."""
-    other = before_dials(fabric)
-    if other is None:
+    unchanged = before_dials(fabric)
+    if unchanged is None:
         return None
-    return seconds_by_schedule(
-        other, price.primitive, float(price.bytes), group, readings, price.asked
-    )
+    size = float(price.bytes)
+    return seconds_by_schedule(unchanged, price.primitive, size, group, readings, price.asked)
 
 
 def seconds_by_schedule(
@@ -143,10 +139,9 @@ def seconds_by_schedule(
     except ColltoolError:  # the group needs what the user changed
         return {}
     (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
-    rows = [
-        *found.results,
-        *([chosen.library.runs] if chosen.library and chosen.library.runs else []),
-    ]
+    rows = list(found.results)
+    if chosen.library and chosen.library.runs:
+        rows.append(chosen.library.runs)
     seconds: dict[tuple[str, str], float] = {}
     for row in rows:
         seconds.setdefault((row.title, ""), float(row.total_s))
@@ -162,21 +157,23 @@ def with_intervals(
     cells: Sequence[Cell],
     fabric: Fabric,
     group: GroupSpec,
-    asked: PriceRequest,
+    request: PriceRequest,
     sizes: Sequence[float],
     before: Seconds | None,
 ) -> Iterator[Cell]:
     """Cells of one group with their intervals; ``before``: seconds without what was changed, None
     where nothing was."""
-    if asked.readings.ideal or all(cell.total_s is None for cell in cells):
+    if request.readings.ideal or all(cell.total_s is None for cell in cells):
         yield from cells
         return
-    ground = ground_of(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
+    ground = ground_of(fabric, request.primitive, place(fabric, group), 1.0, request.readings)
 
     @cache
     def how_far(at: int, held: bool) -> Accuracy | None:
         """Accuracy by size class, and whether the software time is held."""
-        return accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held)
+        return accuracy_of(
+            fabric, request.primitive, group, SMALLEST[at], request.readings, held=held
+        )
 
     for cell, size in zip(cells, sizes, strict=True):
         if cell.total_s is None:
@@ -185,5 +182,6 @@ def with_intervals(
         base = None if before is None else before.get((str(cell.algorithm), size), inf)
         interval = ground.interval(size, cell.total_s, base_total_s=base, runs=cell.selectable)
         accuracy = how_far(size_class(size), bool(cell.held))
-        accuracy = accuracy and accuracy._replace(p90=interval.larger_side(cell.total_s))
+        if accuracy is not None:
+            accuracy = accuracy._replace(p90=interval.larger_side(cell.total_s))
         yield cell._replace(interval=interval, accuracy=accuracy)
