@@ -21,6 +21,7 @@ from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
+from colltool.libraries.numbers import ProtocolNumbers
 from colltool.training.published import published_error
 
 Code = Literal[
@@ -98,23 +99,20 @@ def common_layers(
     """
     if readings.ideal:
         return readings, ()
-    known = {
-        name: layers_of(fabric, primitives) for name, fabric in zip(names, fabrics, strict=True)
-    }
-    least: Layer = min((*known.values(), readings.numbers), key=LAYERS.index)
+    layers = [layers_of(fabric, primitives) for fabric in fabrics]
+    least: Layer = min((*layers, readings.numbers), key=LAYERS.index)
     # alike already: what was asked for stands
-    if all(layers == least for layers in known.values()):
+    if set(layers) == {least}:
         return readings, ()
-    parts = {
-        layers: tuple(name for name, own in known.items() if own == layers) for layers in LAYERS
-    }
-    told = tuple((layers, columns) for layers, columns in parts.items() if columns)
-    differ = (
-        (BasisDifference("layers", told),)
-        if len(told) > 1 and LAYERS.index(least) < LAYERS.index(readings.numbers)
-        else ()
-    )
-    return readings._replace(numbers=least), differ
+    at_least = readings._replace(numbers=least)
+    if len(set(layers)) == 1 or LAYERS.index(least) >= LAYERS.index(readings.numbers):
+        return at_least, ()
+    parts = []
+    for layer in LAYERS:
+        having = tuple(name for name, own in zip(names, layers, strict=True) if own == layer)
+        if having:
+            parts.append((layer, having))
+    return at_least, (BasisDifference("layers", tuple(parts)),)
 
 
 def basis_of(
@@ -122,44 +120,51 @@ def basis_of(
 ) -> PriceBasis:
     """What the price of a primitive on a group rests on."""
     placed = place(fabric, group)
-    known = launch_is_known(placed, primitive)
     tiers = [span.tier for span in placed.spans]
+    launch = None
+    if launch_is_known(placed, primitive):
+        launch = min(protocol.overhead_s for protocol in under_protocols(placed, primitive))
+    members: tuple[int | str, ...] = tuple(placed.placement.per_domain)
+    if placed.domains:
+        members = (domains_text(placed.domains),)
+    slices = [_slice(tier) for tier in tiers]
     return PriceBasis(
-        launch=(
-            min(under.overhead_s for under in under_protocols(placed, primitive)) if known else None
-        ),
+        launch=launch,
         protocols=any(tier.protocols_for(primitive) for tier in tiers),
-        software=not ideal and any(primitive in one.primitives for one in fabric.efficiencies),
+        software=not ideal and any(primitive in row.primitives for row in fabric.efficiencies),
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
-        group=(
-            (domains_text(placed.domains),)
-            if placed.domains
-            else tuple(placed.placement.per_domain)
-        ),
-        slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
+        group=members,
+        slice=" x ".join(filter(None, slices)),
     )
 
 
-def _sliced(tier: Tier) -> str:
-    """``4x4x4``, plus the axes without wraparound (a ring of 2 is a line anyway), or that it is
-    twisted; empty off lattices."""
+def _slice(tier: Tier) -> str:
+    """``4x4x4``, plus the axes without wraparound, or that it is twisted; empty off lattices."""
     axes = capabilities_of(tier).axes
+    shape = shape_text([axis.size for axis in axes])
     if is_twisted(axes):
-        return f"{shape_text([axis.size for axis in axes])} twisted"
+        return f"{shape} twisted"
+    # a ring of 2 is a line anyway
     long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
+    if not open_:
+        return shape
     along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
-    return shape_text([axis.size for axis in axes]) + (f" (no wraparound{along})" if open_ else "")
+    return f"{shape} (no wraparound{along})"
 
 
 def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
-    listed = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
-    launches = [row.launch_s for row in listed if row.launch_s is not None]
-    launches += [fabric.launch_overhead] if "launch_overhead" in fabric.model_fields_set else []
+    protocols: list[ProtocolNumbers] = []
+    for tier in fabric.tiers:
+        if tier.library:
+            protocols += tier.library.protocols
+    launches = [row.launch_s for row in protocols if row.launch_s is not None]
+    if "launch_overhead" in fabric.model_fields_set:
+        launches.append(fabric.launch_overhead)
     return PriceBasis(
         launch=min(launches, default=None),
-        protocols=bool(listed),
+        protocols=bool(protocols),
         software=not ideal and bool(fabric.efficiencies),
         contention=ideal or _contended(fabric.tiers),
         library=library_of(fabric),
@@ -178,28 +183,30 @@ def basis_differences(
     Launches differ only if some column has none; slices only if several columns have one.
     """
     found = []
-    for code in (one for one in get_args(Code) if one in PriceBasis._fields):
+    for code in get_args(Code):
+        if code not in PriceBasis._fields:
+            continue
         parts: dict[Any, list[str]] = {}
         for name, ground in zip(names, grounds, strict=True):
             parts.setdefault(getattr(ground, code), []).append(name)
-        alone = {"launch": None not in parts, "slice": len([one for one in parts if one]) < 2}
-        if len(parts) > 1 and not alone.get(code):
-            found.append(
-                BasisDifference(
-                    code, tuple((value, tuple(several)) for value, several in parts.items())
-                )
-            )
+        if len(parts) < 2 or (code == "launch" and None not in parts):
+            continue
+        if code == "slice" and len([shape for shape in parts if shape]) < 2:
+            continue
+        values = tuple((value, tuple(having)) for value, having in parts.items())
+        found.append(BasisDifference(code, values))
     return tuple(found)
 
 
 def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
+    """Equal differences as one, of all their primitives and rank counts."""
     found: dict[tuple[Any, ...], BasisDifference] = {}
-    for one in several:
-        key = (one.code, one.parts)
-        before = found.get(key, one)
-        found[key] = one._replace(
-            primitives=tuple(dict.fromkeys((*before.primitives, *one.primitives))),
-            ranks=tuple(dict.fromkeys((*before.ranks, *one.ranks))),
+    for difference in several:
+        key = (difference.code, difference.parts)
+        before = found.get(key, difference)
+        found[key] = difference._replace(
+            primitives=tuple(dict.fromkeys((*before.primitives, *difference.primitives))),
+            ranks=tuple(dict.fromkeys((*before.ranks, *difference.ranks))),
         )
     return tuple(found.values())
 
@@ -207,10 +214,13 @@ def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
 def launch_missing(grounds: Sequence[PriceBasis | None]) -> tuple[float, ...]:
     """For each column that states no launch: the largest launch (seconds) that another one states;
     0 for the others."""
-    most = max(
-        (one.launch for one in grounds if one is not None and one.launch is not None), default=0.0
-    )
-    return tuple(most if one is not None and one.launch is None else 0.0 for one in grounds)
+    launches = [ground.launch for ground in grounds if ground is not None]
+    most = max((launch for launch in launches if launch is not None), default=0.0)
+    missing = []
+    for ground in grounds:
+        states_none = ground is not None and ground.launch is None
+        missing.append(most if states_none else 0.0)
+    return tuple(missing)
 
 
 class PointTimes(NamedTuple):
@@ -234,29 +244,31 @@ class PointTimes(NamedTuple):
         lacking = tuple(name for name, _, fitted in self.took if fitted is None)
         if not having or not lacking:
             return ()
-        most = max(having, key=lambda one: one[0] / one[1])
-        return (
-            ((most[0], most[1], self.bytes), tuple(name for _, _, name in having)),
-            (None, lacking),
-        )
+        software_s, total_s, _ = max(having, key=lambda times: times[0] / times[1])
+        names = tuple(name for _, _, name in having)
+        return ((software_s, total_s, self.bytes), names), (None, lacking)
 
 
 def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference, ...]:
     """Measured software time that only some columns have, at the size where its share is
     largest."""
-    found: dict[tuple[Any, ...], list[PointTimes]] = {}
+    alike: dict[tuple[Any, ...], list[PointTimes]] = {}
     for point in points:
-        if told := point.told:
-            found.setdefault((point.primitive, tuple(names for _, names in told)), []).append(point)
-    return tuple(
-        BasisDifference(
-            "software_time",
-            max((one.told for one in several), key=lambda told: told[0][0][0] / told[0][0][1]),
-            (primitive,),
-            tuple(dict.fromkeys(one.ranks for one in several if one.ranks)),
-        )
-        for (primitive, _), several in found.items()
-    )
+        if point.told:
+            names = tuple(having for _, having in point.told)
+            alike.setdefault((point.primitive, names), []).append(point)
+    found = []
+    for (primitive, _), several in alike.items():
+        largest = max((point.told for point in several), key=_software_share)
+        ranks = tuple(dict.fromkeys(point.ranks for point in several if point.ranks))
+        found.append(BasisDifference("software_time", largest, (primitive,), ranks))
+    return tuple(found)
+
+
+def _software_share(told: tuple[tuple[Any, tuple[str, ...]], ...]) -> float:
+    """The share of software time at a point, of :attr:`PointTimes.told`."""
+    software_s, total_s, _ = told[0][0]
+    return float(software_s / total_s)
 
 
 def group_differences(
@@ -269,28 +281,31 @@ def group_differences(
 ) -> tuple[BasisDifference, ...]:
     """What differs between fabrics on any of the groups, skipping fabrics on which a group does not
     fit."""
-    found: list[BasisDifference] = []
+    found = []
     for group in groups:
-        grounds = [basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in fabrics]
-        both = [(name, one) for name, one in zip(names, grounds, strict=True) if one is not None]
+        columns, grounds = [], []
+        for name, fabric in zip(names, fabrics, strict=True):
+            ground = basis_or_none(fabric, primitive, group, ideal=ideal)
+            if ground is not None:
+                columns.append(name)
+                grounds.append(ground)
         ranks = (group.ranks,) if group.ranks else ()
-        found += [
-            one._replace(primitives=(primitive,), ranks=ranks)
-            for one in basis_differences([name for name, _ in both], [one for _, one in both])
-        ]
+        for difference in basis_differences(columns, grounds):
+            found.append(difference._replace(primitives=(primitive,), ranks=ranks))
     return tuple(found)
 
 
 def basis_or_none(
     fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False
 ) -> PriceBasis | None:
+    """What a price rests on; None where the group does not fit."""
     try:
         return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
         return None
 
 
-_OF_A_STEP = 0.26
+_COLLECTIVES_ERROR = 0.26
 """Error of a step's collectives, most of which are 8 to 128 MB."""
 
 
@@ -299,7 +314,9 @@ def step_error(network_share: float, *, same_device: bool) -> float:
     cancels."""
     published = published_error("all")
     assert published is not None
-    return min(published.median, network_share * _OF_A_STEP) if same_device else published.median
+    if not same_device:
+        return published.median
+    return min(published.median, network_share * _COLLECTIVES_ERROR)
 
 
 def too_many(count: int, most: int) -> ColltoolError:

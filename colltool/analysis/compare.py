@@ -361,7 +361,7 @@ class CompareTable:
             SweepAxis("ranks", tuple(group.ranks for group in self.groups)),
             SweepAxis("bytes", tuple(sizes)),
         )
-        loads: list[FabricLoader] = [partial(_without_overrides, one) for one in self.fabrics]
+        loads: list[FabricLoader] = [partial(_without_overrides, fabric) for fabric in self.fabrics]
         found = cells(request, axes, loads, self.groups, parts)
         priced = [on_layers(fabric, request.readings) for fabric in self.fabrics]
         a_column = len(self.groups) * len(sizes)

@@ -68,42 +68,31 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         raise ColltoolError(what, fix="compare two outputs of the same command")
     try:
         fabrics = [list(dict.fromkeys(_fabrics(document))) for document in (old, new)]
-        identity = tuple(
-            key for key in _IDENTITY if key != "fabric" or any(len(own) > 1 for own in fabrics)
-        )
-        alone = all("results" in document for document in (old, new))
-        told = (
-            (_with_model(old, new), "old", fabrics[0]),
-            (_with_model(new, old), "new", fabrics[1]),
-        )
-        before, after = (
-            _flat(_said_once(document, alone), which, own, identity)
-            for document, which, own in told
-        )
+        several = any(len(own) > 1 for own in fabrics)
+        identity = tuple(key for key in _IDENTITY if key != "fabric" or several)
+        alone = "results" in old and "results" in new
+        before = _said_once(_with_model(old, new), alone)
+        after = _said_once(_with_model(new, old), alone)
+        leaves_before = _flat(before, "old", fabrics[0], identity)
+        leaves_after = _flat(after, "new", fabrics[1], identity)
     except RecursionError as error:
-        raise ColltoolError(
-            "a document is nested too deeply", argument="old", fix=_WRITE_ONE
-        ) from error
-    moved = (
-        _change(where, value, after[where]) for where, value in before.items() if where in after
-    )
-    changed = tuple(
-        one
-        for one in moved
-        if one is not None and (one.relative is None or abs(one.relative) > rtol)
-    )
-    return Diff(rtol, changed, _only(after, before), _only(before, after))
+        what = "a document is nested too deeply"
+        raise ColltoolError(what, argument="old", fix=_WRITE_ONE) from error
+    changed = []
+    for where, value in leaves_before.items():
+        change = _change(where, value, leaves_after[where]) if where in leaves_after else None
+        if change is not None and (change.relative is None or abs(change.relative) > rtol):
+            changed.append(change)
+    added, removed = _only(leaves_after, leaves_before), _only(leaves_before, leaves_after)
+    return Diff(rtol, tuple(changed), added, removed)
 
 
 def _with_model(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
     """A ladder with the usual readings written out, which it leaves out, where the other states its
     own."""
     theirs = other.get("model")
-    if (
-        "model" in document
-        or not isinstance(theirs, Mapping)
-        or not str(document["schema"]).startswith("colltool.ladder/")
-    ):
+    is_ladder = str(document["schema"]).startswith("colltool.ladder/")
+    if "model" in document or not isinstance(theirs, Mapping) or not is_ladder:
         return document
     return {**document, "model": {name: getattr(USUAL, name, None) for name in theirs}}
 
@@ -133,17 +122,18 @@ def _flat(
     """Every leaf by its path; if there is only one fabric, it is named once."""
     leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
-        if bad := next(_not_finite(value), ""):
+        bad = next(_not_finite(value), "")
+        if bad:
             what = f"{where} is {bad}, which cannot be compared"
-            raise ColltoolError(
-                what, argument=which, fix="a price is finite: write the document again"
-            )
+            fix = "a price is finite: write the document again"
+            raise ColltoolError(what, argument=which, fix=fix)
     if "fabric" in identity:
         return leaves
-    named = {"fabric": fabrics[0]} if fabrics else {}
-    return named | {
-        where: value for where, value in leaves.items() if not where.endswith("].fabric")
-    }
+    found = {"fabric": fabrics[0]} if fabrics else {}
+    for where, value in leaves.items():
+        if not where.endswith("].fabric"):
+            found[where] = value
+    return found
 
 
 def _not_finite(value: Any) -> Iterator[str]:
@@ -162,39 +152,34 @@ def _not_finite(value: Any) -> Iterator[str]:
 def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
     """What only one side has: whole records by name, else values by path."""
 
-    def records(where: str) -> Iterator[str]:
-        return (where[: index + 1] for index, char in enumerate(where) if char == "]")
+    known: set[str] = set()
+    for where in those:
+        known.update(_records(where))
+    missing = []
+    for where in these:
+        if where not in those:
+            new_records = (record for record in _records(where) if record not in known)
+            missing.append(next(new_records, where))
+    return tuple(dict.fromkeys(missing))
 
-    known = {prefix for where in those for prefix in records(where)}
-    missing = (where for where in these if where not in those)
-    return tuple(
-        dict.fromkeys(
-            next((one for one in records(where) if one not in known), where) for where in missing
-        )
-    )
+
+def _records(where: str) -> Iterator[str]:
+    """The paths of the records that a leaf lies in, outermost first."""
+    for index, char in enumerate(where):
+        if char == "]":
+            yield where[: index + 1]
 
 
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if (
-                key not in _IGNORED
-                and not str(key).endswith(_SPEC)
-                and _AGAIN.get(str(key)) not in value
-            ):
+            derived = _AGAIN.get(str(key)) in value
+            if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         seen: dict[str, int] = {}
         for item in value:
-            parts = [item.get(key) for key in identity]
-            name = (
-                " ".join(
-                    str(part)
-                    for part in parts
-                    if part != "" and isinstance(part, str | int | float)
-                )
-                or "item"
-            )
+            name = _name_of(item, identity)
             seen[name] = seen.get(name, 0) + 1
             suffix = f" #{seen[name]}" if seen[name] > 1 else ""
             yield from _leaves(item, f"{where}[{name}{suffix}]", identity)
@@ -202,16 +187,25 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
         yield where, value
 
 
+def _name_of(record: Mapping[str, Any], identity: tuple[str, ...]) -> str:
+    """What a record is told from its neighbours by."""
+    parts = [record.get(key) for key in identity]
+    words = [str(part) for part in parts if isinstance(part, str | int | float) and part != ""]
+    return " ".join(words) or "item"
+
+
 def _change(where: str, old: Any, new: Any) -> ValueChange | None:
     if old == new:
         return None
-    numbers = all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in (old, new)
-    )
-    relative = new / old - 1 if numbers and old else None
-    return ValueChange(
-        where, old, new, relative if relative is not None and isfinite(relative) else None
-    )
+    relative = None
+    if _is_number(old) and _is_number(new) and old:
+        change = new / old - 1
+        relative = change if isfinite(change) else None
+    return ValueChange(where, old, new, relative)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class ValueChange(NamedTuple):
@@ -254,28 +248,29 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = json.loads(text, parse_constant=_float, parse_float=_float, parse_int=_int)
     except _NotComparable:
         raise _refused(text, name) from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        place = (
-            f"{name}:{error.lineno}:{error.colno}"
-            if isinstance(error, json.JSONDecodeError)
-            else name
-        )
-        raise ColltoolError(
-            f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=_WRITE_ONE
-        ) from error
-    for match in _TOKEN.finditer(text) if "\\ud" in text or "\\uD" in text else ():
-        if match[0][0] == '"' and any(
-            "\ud800" <= char <= "\udfff" for char in json.loads(match[0], strict=False)
-        ):
-            raise _error(
-                text,
-                name,
-                match.start(),
-                "a text with half of a surrogate pair, which is no character",
-            )
+    except json.JSONDecodeError as error:
+        where = f"{name}:{error.lineno}:{error.colno}"
+        raise ColltoolError(f"not JSON: {error.msg}", where=where, fix=_WRITE_ONE) from error
+    except RecursionError as error:
+        what = "not JSON: nested too deeply"
+        raise ColltoolError(what, where=name, fix=_WRITE_ONE) from error
+    _check_characters(text, name)
     if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
         raise ColltoolError("not a JSON document of colltool", where=name, fix=_WRITE_ONE)
     return content
+
+
+def _check_characters(text: str, name: str) -> None:
+    """Refuse half of a surrogate pair, which JSON can write and no text can hold."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return
+    for match in _TOKEN.finditer(text):
+        if match[0][0] != '"':
+            continue
+        characters = json.loads(match[0], strict=False)
+        if any("\ud800" <= char <= "\udfff" for char in characters):
+            what = "a text with half of a surrogate pair, which is no character"
+            raise _error(text, name, match.start(), what)
 
 
 class _NotComparable(Exception):
@@ -296,21 +291,19 @@ def _int(digits: str) -> int:
 
 
 def _refused(text: str, name: str) -> ColltoolError:
+    """The error of the first number that cannot be compared, with its place."""
     for match in _TOKEN.finditer(text):
         token = match[0]
         if token[0] == '"':
             continue
         if token in ("NaN", "Infinity", "-Infinity"):
             return _error(text, name, match.start(), f"{token} cannot be compared")
+        read = _int if token.lstrip("-").isdigit() else _float
         try:
-            (_int if token.lstrip("-").isdigit() else _float)(token)
+            read(token)
         except _NotComparable:
-            what = (
-                "a number that is too large to compare"
-                if len(token) > 40
-                else f"{token} is too large to compare"
-            )
-            return _error(text, name, match.start(), what)
+            number = token if len(token) <= 40 else "a number that"
+            return _error(text, name, match.start(), f"{number} is too large to compare")
         except ValueError:
             continue
     return ColltoolError("holds a number that cannot be compared", where=name, fix=_WRITE_ONE)

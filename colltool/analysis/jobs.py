@@ -14,7 +14,7 @@ from colltool.analysis.basis import BasisDifference, basis_differences, basis_of
 from colltool.analysis.judged import seconds_by_schedule
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import told_apart
-from colltool.base.primitives import P2P, Primitive
+from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import before_dials, interval_of
@@ -72,47 +72,37 @@ def planned(
 
 def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
     """A plan that says of each collective how far off such a price is."""
-
-    def told(one: PlannedCall) -> PlannedCall:
-        call, group = (
-            one.sent.call,
-            GroupSpec(one.sent.call.group.ranks, one.sent.call.group.stride),
-        )
-        if call.primitive is P2P or not one.sent.each_s:  # nobody measured a send beside the others
-            return one
-        with suppress(ColltoolError):  # a group of several axes need not be one of the fabric's
-            accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
-            took = one.sent.each_s
-            base = (
-                None
-                if before is None
-                else _seconds_before(before, call.primitive, call.bytes, group, readings, one)
-            )
-            interval = interval_of(
-                fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base
-            )
-            if accuracy and interval:
-                accuracy = accuracy._replace(p90=interval.larger_side(took))
-            return one._replace(accuracy=accuracy, interval=interval)
-        return one
-
-    before = before_dials(fabric)
-    return replace(found, collectives=tuple(told(one) for one in found.collectives))
+    unchanged = before_dials(fabric)
+    judged = []
+    for planned_call in found.collectives:
+        # a group of several axes need not be one of the fabric's
+        with suppress(ColltoolError):
+            planned_call = _judged_call(planned_call, fabric, unchanged, readings)
+        judged.append(planned_call)
+    return replace(found, collectives=tuple(judged))
 
 
-def _seconds_before(
-    fabric: Fabric,
-    primitive: Primitive,
-    size: float,
-    group: GroupSpec,
-    readings: Readings,
-    one: PlannedCall,
-) -> float:
-    """What the same schedule took before numbers of the fabric were changed; inf where it did not
-    run."""
-    return seconds_by_schedule(fabric, primitive, size, group, readings).get(
-        (one.sent.cost.algorithm, ""), inf
+def _judged_call(
+    planned_call: PlannedCall, fabric: Fabric, unchanged: Fabric | None, readings: Readings
+) -> PlannedCall:
+    """A call with its accuracy and its interval; ``unchanged``: the fabric before its numbers were
+    changed, None where they were not."""
+    call, took = planned_call.sent.call, planned_call.sent.each_s
+    if call.primitive is P2P or not took:  # nobody measured a send beside the others
+        return planned_call
+    group = GroupSpec(call.group.ranks, call.group.stride)
+    accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
+    base = None
+    if unchanged is not None:
+        seconds = seconds_by_schedule(unchanged, call.primitive, call.bytes, group, readings)
+        # infinitely long where the same schedule did not run before
+        base = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
+    interval = interval_of(
+        fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base
     )
+    if accuracy and interval:
+        accuracy = accuracy._replace(p90=interval.larger_side(took))
+    return planned_call._replace(accuracy=accuracy, interval=interval)
 
 
 class StepTornadoBar(NamedTuple):
@@ -170,14 +160,10 @@ def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
     was typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
-    own = [
-        ", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common)
-        for one in fabrics
-    ]
-    names = [
-        f"{one.name} with {said}" if said else one.name
-        for one, said in zip(fabrics, own, strict=True)
-    ]
+    names = []
+    for fabric in fabrics:
+        own = [f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common]
+        names.append(f"{fabric.name} with {', '.join(own)}" if own else fabric.name)
     return tuple(told_apart(names, typed))
 
 
@@ -202,23 +188,18 @@ def plan_spread(
     setup, plain = found.setup, job.plain_calls(found.setup)
 
     def step_s(values: dict[Place, float]) -> float:
-        return step_time(
-            setup,
-            CollectiveCostCache(
-                job_slice(with_values(fabric, values), setup.layout.ranks), readings
-            ),
-            plain,
-        ).step_s
+        part = job_slice(with_values(fabric, values), setup.layout.ranks)
+        return step_time(setup, CollectiveCostCache(part, readings), plain).step_s
 
-    moved = [
-        StepTornadoBar(one, step_s({one.place: one.low}), step_s({one.place: one.high}))
-        for one in numbers
-    ]
+    moved = []
+    for number in numbers:
+        low_s, high_s = step_s({number.place: number.low}), step_s({number.place: number.high})
+        moved.append(StepTornadoBar(number, low_s, high_s))
     drawn = draws(numbers, samples, seed)
-    steps = [
-        step_s({place: float(values[sample]) for place, values in drawn.items()})
-        for sample in range(samples)
-    ]
+    steps = []
+    for sample in range(samples):
+        values = {place: float(drawn_here[sample]) for place, drawn_here in drawn.items()}
+        steps.append(step_s(values))
     cuts = quantiles(steps, n=20, method="inclusive")
     return PlanSpread(
         job=job,
@@ -227,7 +208,7 @@ def plan_spread(
         ranks=setup.layout.ranks,
         step_s=found.step_s,
         control_step_s=found.control_step_s,
-        moved=tuple(sorted(moved, key=lambda one: -one.span_s)),
+        moved=tuple(sorted(moved, key=lambda bar: -bar.span_s)),
         p5_s=cuts[0],
         p50_s=cuts[9],
         p95_s=cuts[18],

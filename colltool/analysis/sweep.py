@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import (
     BasisDifference,
+    PointTimes,
     common_layers,
     group_differences,
     joined,
@@ -25,6 +26,7 @@ from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.placement import GroupSpec, everybody
+from colltool.fabric.model import Fabric
 from colltool.machines.used import common
 
 # default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05
@@ -97,25 +99,29 @@ class Sweep(Result):
     @property
     def changes(self) -> tuple[WinnerChange, ...]:
         """Changes of winner along numeric axes (fabrics and readings have no order)."""
-        lengths, found = [len(axis.values) for axis in self.axes], []
+        lengths = [len(axis.values) for axis in self.axes]
+        found = []
         for index, axis in enumerate(self.axes):
             if axis.key == "fabric" or axis.is_reading:
                 continue
-            step = prod(lengths[index + 1 :])
-            for start, one in enumerate(self.cells):
-                other = (
-                    self.cells[start + step]
-                    if start // step % lengths[index] < lengths[index] - 1
-                    else one
-                )
-                if one.algorithm and other.algorithm and one.algorithm != other.algorithm:
-                    at = tuple(
-                        (two.key, value)
-                        for two, value in zip(self.axes, one.at, strict=True)
-                        if two is not axis and len(two.values) > 1
-                    )
-                    ends = one.at[index], other.at[index], one.algorithm, other.algorithm
-                    found.append(WinnerChange(axis.key, at, *ends))
+            step = prod(lengths[index + 1 :])  # from a cell to its neighbour on this axis
+            for start, cell in enumerate(self.cells):
+                if start // step % lengths[index] == lengths[index] - 1:
+                    continue  # the last on its axis
+                other = self.cells[start + step]
+                if cell.algorithm and other.algorithm and cell.algorithm != other.algorithm:
+                    where = self._other_axes(index, cell)
+                    last, first = cell.at[index], other.at[index]
+                    names = cell.algorithm, other.algorithm
+                    found.append(WinnerChange(axis.key, where, last, first, *names))
+        return tuple(found)
+
+    def _other_axes(self, index: int, cell: Cell) -> tuple[tuple[str, Any], ...]:
+        """The values of a cell on the axes of several values, but one."""
+        found = []
+        for other, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
+            if other != index and len(axis.values) > 1:
+                found.append((axis.key, value))
         return tuple(found)
 
     @property
@@ -133,11 +139,10 @@ class Sweep(Result):
 
 
 def is_close(cell: Cell) -> bool:
-    return (
-        cell.runner_up_s is not None
-        and cell.total_s is not None
-        and cell.runner_up_s <= (1 + CLOSE) * cell.total_s
-    )
+    """Whether the runner-up may win."""
+    if cell.runner_up_s is None or cell.total_s is None:
+        return False
+    return cell.runner_up_s <= (1 + CLOSE) * cell.total_s
 
 
 class SweepFabric(NamedTuple):
@@ -146,7 +151,7 @@ class SweepFabric(NamedTuple):
 
 
 def sweep(
-    asked: PriceRequest,
+    request: PriceRequest,
     where: Sequence[SweepFabric],
     groups: Sequence[GroupSpec],
     sizes: Sequence[float],
@@ -155,90 +160,92 @@ def sweep(
 ) -> Sweep:
     """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes,
     at most ``most`` cells."""
-    fabrics = [one.load(()) for one in where]
+    fabrics = [fabric.load(()) for fabric in where]
     first = fabrics[0]
-    said = any(group.ranks is not None or group.shape for group in groups)
-    whole = first.ranks if len(where) == 1 else "all"
-    ranks = (
-        tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups)
-        if said
-        else (whole,)
-    )
-    own = (
-        SweepAxis("fabric", tuple(one.name for one in where)),
-        SweepAxis("ranks", ranks),
+    names = tuple(fabric.name for fabric in where)
+    axes = (
+        SweepAxis("fabric", names),
+        SweepAxis("ranks", _rank_counts(fabrics, groups)),
         SweepAxis("bytes", tuple(sizes)),
+        *vary,
     )
-    axes = (*own, *vary)
-    readings, layers = common_layers(own[0].values, fabrics, asked.readings, {asked.primitive})
-    asked = asked._replace(readings=readings)
+    readings, layers = common_layers(names, fabrics, request.readings, {request.primitive})
+    request = request._replace(readings=readings)
     count = prod(len(axis.values) for axis in axes)
     if count > most:
         raise too_many(count, most)
-    found = cells(asked, axes, [one.load for one in where], groups)
+    found = cells(request, axes, [fabric.load for fabric in where], groups)
     if all(cell.algorithm is None for cell in found):
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
-    names, each, ideal = own[0].values, len(found) // len(where), asked.readings.ideal
-    points = (
-        [
-            point_of(
-                asked.primitive,
-                one.at[1] if isinstance(one.at[1], int) else 0,
-                one.at[2],
-                names,
-                found[at::each],
-            )
-            for at, one in enumerate(found[:each])
-        ]
-        if len(where) > 1
-        else []
-    )
     priced = [on_layers(fabric, readings) for fabric in fabrics]
-    ground = joined(
-        group_differences(names, priced, asked.primitive, groups, ideal=ideal)
-    ) + software_differences(points)
+    differences = group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
+    software = software_differences(_points(request, names, found))
     return Sweep(
-        primitive=asked.primitive,
+        primitive=request.primitive,
         axes=axes,
         cells=tuple(found),
-        overrides=common([as_read(fabric, asked.readings).overrides for fabric in fabrics]),
+        overrides=common([as_read(fabric, readings).overrides for fabric in fabrics]),
         library=library_of(first),
-        ideal=ideal,
-        readings=asked.readings,
-        ground=layers + ground,
+        ideal=readings.ideal,
+        readings=readings,
+        ground=layers + joined(differences) + software,
     )
 
 
+def _rank_counts(fabrics: Sequence[Fabric], groups: Sequence[GroupSpec]) -> tuple[Any, ...]:
+    """The values of the axis of ranks; ``all`` where each of several fabrics is taken whole."""
+    if any(group.ranks is not None or group.shape for group in groups):
+        counts = []
+        for group in groups:
+            own = everybody(fabrics[0], group) if group.ranks is None else group.ranks
+            counts.append(own)
+        return tuple(counts)
+    return (fabrics[0].ranks if len(fabrics) == 1 else "all",)
+
+
+def _points(request: PriceRequest, names: Sequence[str], found: Sequence[Cell]) -> list[PointTimes]:
+    """The times of all fabrics at each point; of a single fabric there is nothing to compare."""
+    if len(names) == 1:
+        return []
+    each = len(found) // len(names)
+    points = []
+    for at, cell in enumerate(found[:each]):
+        ranks = cell.at[1] if isinstance(cell.at[1], int) else 0
+        points.append(point_of(request.primitive, ranks, cell.at[2], names, found[at::each]))
+    return points
+
+
+# Values of the axes that a table does not show, by their keys.
 At = tuple[tuple[str, Any], ...]
 
 
 def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cell]]]]:
     """One table for each combination of the remaining axes' values."""
     keys = [axis.key for axis in sweep.axes]
-    sides = (keys.index(pivot.rows), keys.index(pivot.cols))
-    down, across = (range(len(sweep.axes[side].values)) for side in sides)
-    by_index = dict(
-        zip(product(*(range(len(axis.values)) for axis in sweep.axes)), sweep.cells, strict=True)
-    )
-    others = [index for index in range(len(keys)) if index not in sides]
-    for chosen in product(*(range(len(sweep.axes[index].values)) for index in others)):
-        fixed = dict(zip(others, chosen, strict=True))
-        at = tuple((keys[index], sweep.axes[index].values[step]) for index, step in fixed.items())
-        spots = [[fixed | {sides[0]: i, sides[1]: j} for j in across] for i in down]
-        yield (
-            at,
-            [
-                [by_index[tuple(spot[index] for index in range(len(keys)))] for spot in row]
-                for row in spots
-            ],
-        )
+    lengths = [len(axis.values) for axis in sweep.axes]
+    strides = [prod(lengths[index + 1 :]) for index in range(len(lengths))]
+    down, across = keys.index(pivot.rows), keys.index(pivot.cols)
+    others = [index for index in range(len(keys)) if index not in (down, across)]
+    for chosen in product(*(range(lengths[index]) for index in others)):
+        at = []
+        start = 0
+        for index, step in zip(others, chosen, strict=True):
+            at.append((keys[index], sweep.axes[index].values[step]))
+            start += step * strides[index]
+        table = []
+        for row in range(lengths[down]):
+            first = start + row * strides[down]
+            columns = range(lengths[across])
+            table.append([sweep.cells[first + column * strides[across]] for column in columns])
+        yield tuple(at), table
 
 
 def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:
     """Default rows and columns among axes of several values: sizes across, the first other axis
     down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
-    cols = cols or ("bytes" if "bytes" in several or not several else several[-1])
+    if not cols:
+        cols = "bytes" if "bytes" in several or not several else several[-1]
     left = [axis.key for axis in axes if axis.key != cols]
     return rows or next((key for key in several if key != cols), left[0]), cols
