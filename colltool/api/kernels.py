@@ -13,10 +13,10 @@ from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given
 
 if TYPE_CHECKING:
-    from colltool.kernels.files import AskedLibrary
-    from colltool.kernels.formulas import Tokens
-    from colltool.kernels.library_diff import LibraryDiff
-    from colltool.kernels.results import KernelCrossover, KernelPriceList, LibraryList, LibraryShown
+    from colltool.engines.files import AskedLibrary
+    from colltool.engines.formulas import Tokens
+    from colltool.engines.library_diff import LibraryDiff
+    from colltool.engines.results import KernelCrossover, KernelPriceList, LibraryList, LibraryShown
 
 EXPERTS = ("dispatch", "combine")
 DTYPES = {"dispatch": "fp8", "combine": "bf16"}  # as DeepEP sends them
@@ -35,7 +35,7 @@ class ExpertCall(NamedTuple):
 
     def read(self, operation: str) -> Tokens:
         """The tokens of a call; a ColltoolError names what is missing."""
-        from colltool.kernels.formulas import Tokens
+        from colltool.engines.formulas import Tokens
 
         missing = [
             name for name in ("tokens", "top_k", "hidden", "experts") if getattr(self, name) is None
@@ -82,7 +82,7 @@ def asked_of(
     own = library is None or (isinstance(library, str) and library in LIBRARIES)
     if own and word not in EXPERTS and library_file is None and all(part is None for part in call):
         return None  # what is asked most, without reading any kernel
-    from colltool.kernels.files import find_library, library_of
+    from colltool.engines.files import find_library, library_of
 
     name = library if isinstance(library, str) else None
     asked = library_of(name, library_file)
@@ -133,8 +133,8 @@ def price_by(
     options: Options,
 ) -> KernelPriceList:
     """A call by kernels at each size; of experts one, made of its tokens."""
-    from colltool.kernels.price import price_experts, price_kernels
-    from colltool.kernels.results import KernelPriceList
+    from colltool.engines.price import price_experts, price_kernels
+    from colltool.engines.results import KernelPriceList
 
     own: Options = {**options, "library": None}
     operation, asked = kernels
@@ -151,7 +151,7 @@ def price_by(
     assert asked is not None
     if not sizes:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
-    from colltool.kernels.tables import price_by_table
+    from colltool.engines.tables import price_by_table
 
     each, run = (
         [v.size_of(size) for size in sizes],
@@ -164,7 +164,7 @@ def crossover_by(
     fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options
 ) -> KernelCrossover:
     """Where a library's kernels cross on a machine, beside its own thresholds."""
-    from colltool.kernels.crossover import kernel_crossover
+    from colltool.engines.crossover import kernel_crossover
 
     if asked.library.runs:
         fix = (
@@ -195,8 +195,8 @@ def diff_libraries(
     Raises:
         ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
     """
-    from colltool.kernels.files import find_library, is_library
-    from colltool.kernels.library_diff import diff_kernels, diff_versions
+    from colltool.engines.files import find_library, is_library
+    from colltool.engines.library_diff import diff_kernels, diff_versions
     from colltool.nccl.hardware import constants
 
     loaded = v.fabric_of(fabric)
@@ -216,8 +216,8 @@ def diff_libraries(
 def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were
     measured on."""
-    from colltool.kernels.files import find_library, shipped_libraries
-    from colltool.kernels.results import LibraryList, LibraryRow
+    from colltool.engines.files import find_library, shipped_libraries
+    from colltool.engines.results import LibraryList, LibraryRow
     from colltool.nccl.hardware import GPUS, constants, versions
 
     found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
@@ -245,8 +245,8 @@ def show_library(
     Raises:
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
-    from colltool.kernels.files import find_library, load_library
-    from colltool.kernels.shown import shown_library, shown_nccl
+    from colltool.engines.files import find_library, load_library
+    from colltool.engines.library_listing import shown_library, shown_nccl
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):

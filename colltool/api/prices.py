@@ -94,7 +94,7 @@ def price(
 
     Returns:
         A :class:`colltool.estimate.results.Price`, by kernels a
-        :class:`colltool.kernels.results.KernelPrice`; seconds, bytes, bytes/s.
+        :class:`colltool.engines.results.KernelPrice`; seconds, bytes, bytes/s.
         ``leads_on_one_port`` names what leads with ``ports="one"`` where that is another schedule;
         for an array of sizes a tuple of such names.
 
@@ -263,7 +263,7 @@ def crossover(
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
     else as :func:`price`. With an engine's library: where its kernels cross, beside its own
-    thresholds (:class:`colltool.kernels.results.KernelCrossover`).
+    thresholds (:class:`colltool.engines.results.KernelCrossover`).
     """
     from colltool.estimate.crossover import crossover as run
 

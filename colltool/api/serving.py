@@ -15,9 +15,9 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
 from colltool.fabric.load import load_fabric
-from colltool.kernels.deployment import CHUNK, Deployment
-from colltool.kernels.files import NCCL, AskedLibrary, find_library, library_of
-from colltool.kernels.formulas import WIDTHS
+from colltool.serving.deployment import CHUNK, Deployment
+from colltool.engines.files import NCCL, AskedLibrary, find_library, library_of
+from colltool.engines.formulas import WIDTHS
 
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
 _DRAWS = 200
@@ -25,9 +25,9 @@ _DRAWS = 200
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
-    from colltool.kernels.reshard import Resharded
-    from colltool.kernels.serve_spread import ServeSpread
-    from colltool.kernels.served import Served, ServeList, ServeQuestion
+    from colltool.serving.reshard import Resharded
+    from colltool.serving.spread import ServeSpread
+    from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.training.model import TransformerModel
 
 
@@ -85,15 +85,15 @@ def serve(
         machine: as :func:`colltool.price`.
 
     Returns:
-        A :class:`colltool.kernels.served.Served`, seconds and bytes; of several fabrics, values or
-        cuts a :class:`colltool.kernels.served.ServeList`; of ranges a
-        :class:`colltool.kernels.serve_spread.ServeSpread`.
+        A :class:`colltool.serving.results.Served`, seconds and bytes; of several fabrics, values or
+        cuts a :class:`colltool.serving.results.ServeList`; of ranges a
+        :class:`colltool.serving.spread.ServeSpread`.
 
     Raises:
         ColltoolError: a deployment that does not fit, kernels that were not measured on the
             machine.
     """
-    from colltool.kernels.served import ServeQuestion
+    from colltool.serving.results import ServeQuestion
 
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
     own = {name: v.count_of(value, name, 1, 2**24) for name, value in counts.items()}
@@ -161,12 +161,12 @@ def reshard(
         machine: as :func:`colltool.price`.
 
     Returns:
-        A :class:`colltool.kernels.reshard.Resharded`; seconds and bytes.
+        A :class:`colltool.serving.reshard.Resharded`; seconds and bytes.
 
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
-    from colltool.kernels.reshard import reshard as run
+    from colltool.serving.reshard import reshard as run
 
     model, loaded = _model_of(job), v.fabric_of(fabric, machine=machine)
     wanted, each = (
@@ -216,13 +216,13 @@ class _ServeAsked:
     def run(
         self, fabric: Fabric, deployment: Deployment, dp: int | None, engine: AskedLibrary | None
     ) -> Served:
-        from colltool.kernels.serve import serve as run
+        from colltool.serving.serve import serve as run
 
         asked = self.question._replace(deployment=deployment, dp=dp)
         return run(self.model, asked, fabric, engine, self.experts, by_nccl=self.by_nccl)
 
     def on(self, fabric: Fabric, *, changed: bool = True) -> Served:
-        from colltool.kernels.serve_changes import changes
+        from colltool.serving.changes import changes
 
         served = self.run(fabric, self.question.deployment, self.question.dp, self.engine)
         if not changed:
@@ -235,7 +235,7 @@ class _ServeAsked:
         return replace(served, changes=changes(served, fabric, again))
 
     def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
-        from colltool.kernels.serve_changes import search
+        from colltool.serving.changes import search
 
         base = self.question.deployment._replace(ep=0, batch=batch or 0)
 
@@ -248,7 +248,7 @@ class _ServeAsked:
 
     def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
         from colltool.fabric.variants import ranges_of
-        from colltool.kernels.serve_spread import serve_spread
+        from colltool.serving.spread import serve_spread
 
         if len(ranges) < len(vary):
             what = "values side by side and ranges of uncertain numbers are two questions"
@@ -267,7 +267,7 @@ class _ServeAsked:
         overrides: Overrides,
         machine: OwnMachine | None,
     ) -> ServeList:
-        from colltool.kernels.served import ServeList
+        from colltool.serving.results import ServeList
 
         columns = v.columns_of(fabrics, vary, overrides, None, machine)
         served = tuple(self.on(one.load(()), changed=False) for one in columns)

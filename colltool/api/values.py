@@ -314,7 +314,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name, at, version = text_of(library, "library", "nccl").lower().partition("@")
     if name not in known:
-        from colltool.kernels.files import is_library
+        from colltool.engines.files import is_library
 
         if is_library(name):
             fix = f"{name}'s kernels are for price, crossover and serve; here: {', '.join(known)}"

@@ -41,7 +41,7 @@ def show_library(
       colltool library show deepep --format json
     """
     from colltool.api.kernels import show_library
-    from colltool.kernels.files import SUFFIX
+    from colltool.engines.files import SUFFIX
 
     out.emit(show_library(library_file=name) if name.endswith(SUFFIX) else show_library(name))
 
@@ -50,7 +50,7 @@ def show_library(
 def check_library(
     files: Annotated[list[str], o.option("files"), o.READ],
     schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("library", "colltool.kernels.files:LibraryFile")
+        bool, o.schema_option("library", "colltool.engines.files:LibraryFile")
     ] = False,
     *,
     out: Out,
@@ -61,8 +61,8 @@ def check_library(
       colltool library check mine.toml
       colltool library check --schema
     """
-    from colltool.kernels.files import LibraryFile, load_library
-    from colltool.kernels.results import LibraryChecks, LibraryRow
+    from colltool.engines.files import LibraryFile, load_library
+    from colltool.engines.results import LibraryChecks, LibraryRow
 
     def row(one: LibraryFile) -> LibraryRow:
         return LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus)
@@ -89,7 +89,7 @@ def init_library(
       colltool library init
       colltool library init --from vllm@0.24.0 -o own.toml
     """
-    from colltool.kernels.files import SUFFIX, find_library, shipped_path, template
+    from colltool.engines.files import SUFFIX, find_library, shipped_path, template
 
     path = o.to_file(output)
     if path is not None and path.suffix != SUFFIX:

@@ -26,7 +26,7 @@ from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
-    from colltool.kernels.library_diff import LibraryDiff
+    from colltool.engines.library_diff import LibraryDiff
 
 DEFAULT_RTOL = 1e-6
 LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."

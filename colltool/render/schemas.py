@@ -91,7 +91,7 @@ FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric",
     "job": "colltool.training.files.job:JobFile",
     "layout": "colltool.congestion.layout:LayoutFile",
-    "library": "colltool.kernels.files:LibraryFile",
+    "library": "colltool.engines.files:LibraryFile",
     "ladder-file": "colltool.fabric.ladder:LadderFile",
     "machine": "colltool.machines.own:MachineFile",
 }

@@ -23,8 +23,8 @@ from kernel_files import engine_rows, laws
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
-from colltool.kernels.files import find_library
-from colltool.kernels.price import price_experts, price_kernels
+from colltool.engines.files import find_library
+from colltool.engines.price import price_experts, price_kernels
 
 FABRICS = {
     "a100-80gb": "dgx-a100",

@@ -1,4 +1,4 @@
-"""How ``colltool/kernels/data/*.toml`` are made: each kernel's two to six numbers, from rows of
+"""How ``colltool/engines/data/*.toml`` are made: each kernel's two to six numbers, from rows of
 tests/data/inference/kernels.csv.
 
     python tests/benchmarks/fit_kernels.py [--check]
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.kernels.formulas import Tokens, bytes_sent, width
+from colltool.engines.formulas import Tokens, bytes_sent, width
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "tests" / "data" / "inference" / "kernels.csv"

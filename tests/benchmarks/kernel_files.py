@@ -1,4 +1,4 @@
-"""What each file of colltool/kernels/data holds: which rows its kernels are fitted to, and what is
+"""What each file of colltool/engines/data holds: which rows its kernels are fitted to, and what is
 known beside them."""
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.kernels.deployment import Deployment, held
+from colltool.serving.deployment import Deployment, held
 from colltool.training.job import load_job
 
 

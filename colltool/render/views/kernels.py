@@ -16,9 +16,9 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.kernels.intervals import NOBODY_KNOWS
-from colltool.kernels.library_diff import LibraryDiff
-from colltool.kernels.results import (
+from colltool.engines.intervals import NOBODY_KNOWS
+from colltool.engines.library_diff import LibraryDiff
+from colltool.engines.results import (
     KernelCrossover,
     KernelEstimate,
     KernelPrice,

@@ -11,10 +11,10 @@ from colltool.base.formatting import (
     format_time,
     whole_percent,
 )
-from colltool.kernels.intervals import NOBODY_KNOWS
-from colltool.kernels.reshard import Resharded, ReshardWay
-from colltool.kernels.serve_spread import ServeSpread
-from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
+from colltool.engines.intervals import NOBODY_KNOWS
+from colltool.serving.reshard import Resharded, ReshardWay
+from colltool.serving.spread import ServeSpread
+from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import (
     Document,

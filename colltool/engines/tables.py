@@ -13,8 +13,8 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
-from colltool.kernels.files import TWO_CALLS, AskedLibrary, DispatchFile
-from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.engines.files import TWO_CALLS, AskedLibrary, DispatchFile
+from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 
 _MORE = 3  # of the fastest others that are shown beside it
 

@@ -19,7 +19,7 @@ from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.kernels.files import (
+from colltool.engines.files import (
     EXPERTS,
     NCCL,
     AskedLibrary,
@@ -28,9 +28,9 @@ from colltool.kernels.files import (
     find_library,
     shipped_libraries,
 )
-from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
-from colltool.kernels.intervals import kernel_interval
-from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
+from colltool.engines.intervals import kernel_interval
+from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.nccl.nccl_choice import with_library_choice
 
 _MEASURED_NIC = 50e9  # of a rank, bytes/s: 400 Gb/s ConnectX-7

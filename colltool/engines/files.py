@@ -1,7 +1,7 @@
 """Library files: an engine's or a library's kernels as data, ``data/NAME-VERSION.toml``; and files
 of one's own.
 
-A kernel is a formula of :mod:`colltool.kernels.formulas` by name with its numbers, and the GPUs,
+A kernel is a formula of :mod:`colltool.engines.formulas` by name with its numbers, and the GPUs,
 ranks and sizes that these were measured on. ``dispatch`` says which kernel runs at which size, as
 the library's own code has it.
 """
@@ -34,7 +34,7 @@ from colltool.definitions.reader import read_source
 from colltool.definitions.toml_source import scan_toml
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
-from colltool.kernels.formulas import FORMULAS, Copies, FormulaName
+from colltool.engines.formulas import FORMULAS, Copies, FormulaName
 
 Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_transfer"]
 OPERATIONS: tuple[str, ...] = get_args(Operation)

@@ -9,10 +9,10 @@ from itertools import pairwise
 from colltool.base.errors import ColltoolError
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
-from colltool.kernels.files import NCCL, AskedLibrary, KernelFile
-from colltool.kernels.formulas import FORMULAS, KernelCall
-from colltool.kernels.price import Where, ground, rules_for, where_of
-from colltool.kernels.results import KernelCrossover, Threshold
+from colltool.engines.files import NCCL, AskedLibrary, KernelFile
+from colltool.engines.formulas import FORMULAS, KernelCall
+from colltool.engines.price import Where, ground, rules_for, where_of
+from colltool.engines.results import KernelCrossover, Threshold
 
 _TOP = 2.0**40
 

@@ -11,7 +11,7 @@ from colltool.base.result import Result
 from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
-from colltool.kernels.formulas import Tokens
+from colltool.engines.formulas import Tokens
 
 
 class KernelEstimate(NamedTuple):

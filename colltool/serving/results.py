@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 from colltool.base.result import Result
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
-from colltool.kernels.deployment import Deployment
-from colltool.kernels.files import AskedLibrary
+from colltool.serving.deployment import Deployment
+from colltool.engines.files import AskedLibrary
 
 
 class ServeQuestion(NamedTuple):

@@ -19,7 +19,7 @@ from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.kernels.deployment import (
+from colltool.serving.deployment import (
     Deployment,
     deployment_of,
     floor_of,
@@ -27,12 +27,12 @@ from colltool.kernels.deployment import (
     kv_bytes,
     shape_of,
 )
-from colltool.kernels.files import AskedLibrary
-from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
-from colltool.kernels.intervals import kernel_interval
-from colltool.kernels.price import ground, price_experts, price_kernels, where_of
-from colltool.kernels.results import KernelEstimate
-from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
+from colltool.engines.files import AskedLibrary
+from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
+from colltool.engines.intervals import kernel_interval
+from colltool.engines.price import ground, price_experts, price_kernels, where_of
+from colltool.engines.results import KernelEstimate
+from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.nccl.nccl_choice import with_library_choice
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Shape, TransformerModel, accelerator_of

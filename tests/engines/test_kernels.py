@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.kernels.files import (
+from colltool.engines.files import (
     find_library,
     load_library,
     read_library,
     shipped_libraries,
     template,
 )
-from colltool.kernels.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
+from colltool.engines.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
 from colltool.nccl import hardware
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "kernels.csv"

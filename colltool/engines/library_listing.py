@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from colltool.base.formatting import plain_number, size_text
-from colltool.kernels.files import KernelFile, LibraryFile
-from colltool.kernels.formulas import FORMULAS
-from colltool.kernels.results import DispatchRow, KernelRow, LibraryShown
+from colltool.engines.files import KernelFile, LibraryFile
+from colltool.engines.formulas import FORMULAS
+from colltool.engines.results import DispatchRow, KernelRow, LibraryShown
 from colltool.nccl.hardware import constants
 
 

@@ -15,8 +15,8 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
-from colltool.kernels.files import AskedLibrary
-from colltool.kernels.price import price_kernels
+from colltool.engines.files import AskedLibrary
+from colltool.engines.price import price_kernels
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import NcclEstimate, pick
 from colltool.nccl.nccl_choice import hardware_on

@@ -7,7 +7,7 @@ from math import ceil
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
-from colltool.kernels.formulas import WIDTHS
+from colltool.engines.formulas import WIDTHS
 from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
 
 CHUNK = 8192  # tokens of a chunked prefill, vLLM's and SGLang's usual one

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.kernels.deployment import Deployment
-from colltool.kernels.files import find_library, shipped_libraries
-from colltool.kernels.served import Served, ServedChange, ServeList
+from colltool.serving.deployment import Deployment
+from colltool.engines.files import find_library, shipped_libraries
+from colltool.serving.results import Served, ServedChange, ServeList
 
 Run = Callable[[Deployment, "str | None", "Fabric | None"], Served]
 """The same question with another deployment, another engine, or on another fabric."""

@@ -13,7 +13,7 @@ from colltool.analysis.sensitivity import draws
 from colltool.base.result import Result
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values
-from colltool.kernels.served import Served
+from colltool.serving.results import Served
 
 # half of the errors of a normal are within so many deviations
 _MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
