@@ -14,10 +14,10 @@ from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
-from colltool.fabric.load import load_fabric
-from colltool.serving.deployment import CHUNK, Deployment
 from colltool.engines.files import NCCL, AskedLibrary, find_library, library_of
 from colltool.engines.formulas import WIDTHS
+from colltool.fabric.load import load_fabric
+from colltool.serving.deployment import CHUNK, Deployment
 
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
 _DRAWS = 200
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
     from colltool.serving.reshard import Resharded
-    from colltool.serving.spread import ServeSpread
     from colltool.serving.results import Served, ServeList, ServeQuestion
+    from colltool.serving.spread import ServeSpread
     from colltool.training.model import TransformerModel
 
 

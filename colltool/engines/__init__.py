@@ -1,2 +1,1 @@
-"""Kernels of engines and of experts: their laws as data, and what a call, a token and a prompt cost
-on a fabric."""
+"""Kernels of engines and of experts: their laws as data, what a call takes and what is picked."""

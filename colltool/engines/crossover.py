@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from colltool.base.errors import ColltoolError
-from colltool.estimate.placement import AnyGroup
-from colltool.fabric.model import Fabric
 from colltool.engines.files import NCCL, AskedLibrary, KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import Where, ground, rules_for, where_of
 from colltool.engines.results import KernelCrossover, Threshold
+from colltool.estimate.placement import AnyGroup
+from colltool.fabric.model import Fabric
 
 _TOP = 2.0**40
 

@@ -32,9 +32,9 @@ from colltool.definitions.field_types import (
 )
 from colltool.definitions.reader import read_source
 from colltool.definitions.toml_source import scan_toml
+from colltool.engines.formulas import FORMULAS, Copies, FormulaName
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
-from colltool.engines.formulas import FORMULAS, Copies, FormulaName
 
 Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_transfer"]
 OPERATIONS: tuple[str, ...] = get_args(Operation)

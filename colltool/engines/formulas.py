@@ -170,8 +170,10 @@ def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int 
     each rank or node: the expected number of distinct ones among k draws, G (1 - (1 - 1/G)^k), of
     which the others count. Routing that is limited to ``groups`` nodes draws from those.
 
-    >>> copies_sent("experts", 8, 64, 8), round(copies_sent("nodes", 8, 64, 8), 2),
-    round(copies_sent("nodes", 8, 64, 8, 4), 2) (7.0, 4.59, 3.15)
+    >>> copies_sent("experts", 8, 64, 8)
+    7.0
+    >>> round(copies_sent("nodes", 8, 64, 8), 2), round(copies_sent("nodes", 8, 64, 8, 4), 2)
+    (4.59, 3.15)
     """
     parts = nodes if nodes > 1 else ranks
     away = (parts - 1) / parts

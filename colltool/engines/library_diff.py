@@ -11,12 +11,12 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
+from colltool.engines.files import AskedLibrary
+from colltool.engines.price import price_kernels
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
-from colltool.engines.files import AskedLibrary
-from colltool.engines.price import price_kernels
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import NcclEstimate, pick
 from colltool.nccl.nccl_choice import hardware_on

@@ -10,15 +10,6 @@ from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, size_text
 from colltool.base.primitives import A2A, AR
-from colltool.estimate.assumptions import Readings
-from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.placement import AnyGroup
-from colltool.estimate.price import price as price_of
-from colltool.fabric.ground import under_library
-from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
-from colltool.fabric.uneven import check_even
 from colltool.engines.files import (
     EXPERTS,
     NCCL,
@@ -31,6 +22,15 @@ from colltool.engines.files import (
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.price import price as price_of
+from colltool.fabric.ground import under_library
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.nccl.nccl_choice import with_library_choice
 
 _MEASURED_NIC = 50e9  # of a rank, bytes/s: 400 Gb/s ConnectX-7

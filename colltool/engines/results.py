@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.primitives import busbw_factor, parse_primitive
 from colltool.base.result import Result
+from colltool.engines.formulas import Tokens
 from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
-from colltool.engines.formulas import Tokens
 
 
 class KernelEstimate(NamedTuple):

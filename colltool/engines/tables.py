@@ -8,13 +8,13 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import size_text
 from colltool.base.primitives import BC, REDUCE, Primitive
+from colltool.engines.files import TWO_CALLS, AskedLibrary, DispatchFile
+from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
-from colltool.engines.files import TWO_CALLS, AskedLibrary, DispatchFile
-from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 
 _MORE = 3  # of the fastest others that are shown beside it
 

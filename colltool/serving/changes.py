@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from colltool.base.errors import ColltoolError
+from colltool.engines.files import find_library, shipped_libraries
 from colltool.fabric.model import Fabric
 from colltool.serving.deployment import Deployment
-from colltool.engines.files import find_library, shipped_libraries
 from colltool.serving.results import Served, ServedChange, ServeList
 
 Run = Callable[[Deployment, "str | None", "Fabric | None"], Served]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
+from colltool.engines.files import AskedLibrary
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
-from colltool.engines.files import AskedLibrary
 
 
 class ServeQuestion(NamedTuple):

@@ -11,6 +11,11 @@ from typing import NamedTuple
 from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
+from colltool.engines.files import AskedLibrary
+from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
+from colltool.engines.intervals import kernel_interval
+from colltool.engines.price import ground, price_experts, price_kernels, where_of
+from colltool.engines.results import KernelEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval
@@ -19,6 +24,7 @@ from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.nccl.nccl_choice import with_library_choice
 from colltool.serving.deployment import (
     Deployment,
     deployment_of,
@@ -27,13 +33,7 @@ from colltool.serving.deployment import (
     kv_bytes,
     shape_of,
 )
-from colltool.engines.files import AskedLibrary
-from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
-from colltool.engines.intervals import kernel_interval
-from colltool.engines.price import ground, price_experts, price_kernels, where_of
-from colltool.engines.results import KernelEstimate
 from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
-from colltool.nccl.nccl_choice import with_library_choice
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Shape, TransformerModel, accelerator_of
 

@@ -22,9 +22,9 @@ from fit_kernels import Row, rows, small, two_branches
 from kernel_files import engine_rows, laws
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.load import load_fabric
 from colltool.engines.files import find_library
 from colltool.engines.price import price_experts, price_kernels
+from colltool.fabric.load import load_fabric
 
 FABRICS = {
     "a100-80gb": "dgx-a100",

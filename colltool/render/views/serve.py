@@ -12,9 +12,6 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.engines.intervals import NOBODY_KNOWS
-from colltool.serving.reshard import Resharded, ReshardWay
-from colltool.serving.spread import ServeSpread
-from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import (
     Document,
@@ -28,6 +25,9 @@ from colltool.render.dispatch import (
 )
 from colltool.render.intervals import interval_field, within, within_words
 from colltool.render.views.sensitivity import quantity
+from colltool.serving.reshard import Resharded, ReshardWay
+from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
+from colltool.serving.spread import ServeSpread
 
 
 def _where(result: Served) -> str:
