@@ -34,6 +34,7 @@ FLOORS = {
     "colltool.congestion": 4,
     "colltool.verification": 5,
     "colltool.export": 5,
+    "colltool.extras": 9,
     "colltool.imports": 5,
     "colltool.analysis": 5,
     "colltool.calibration": 5,

@@ -235,9 +235,9 @@ ARGUMENTS = {
     "simulator": Argument(
         "--with",
         "SIM",
-        "Run the same schedules in a simulator installed here: astra-sim, htsim, simgrid.",
+        "Run the same schedules in a simulator installed here: simgrid.",
         kind="word",
-        words=("astra-sim", "htsim", "simgrid"),
+        words=("simgrid",),
     ),
     "check": Argument(
         "--check",

@@ -15,6 +15,7 @@ from colltool.api.arguments import AnyShape
 from colltool.api.own import AnyAlgorithms, own_of, ranks_of
 from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.extras import extra
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
@@ -360,15 +361,13 @@ def verify(
             16 ranks at most.
         values: of a trace, a vector of numbers for each rank, all of them in one row
             (``"1,2,3,4"``, ``"1..16"``), or ``example`` for small ones: the steps then carry them.
-        simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each
-            result has the time that it finds. The program is that of ``COLLTOOL_ASTRA_SIM``,
-            ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
+        simulator: ``simgrid``: each schedule also runs there, and each result has the time that it
+            finds. Its Python is that of ``COLLTOOL_SIMGRID``, else one on PATH.
 
     Raises:
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
             is not installed.
     """
-    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
@@ -386,9 +385,11 @@ def verify(
         raise ColltoolError(
             "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
         )
-    other = None if simulator is None else simulator_of(v.text_of(simulator, "simulator", "htsim"))
-    if other is not None:
-        find_simulator(other)
+    simgrid = None
+    if simulator is not None:
+        simgrid = extra("interop.simgrid")
+        simgrid.check_simulator(v.text_of(simulator, "simulator", "simgrid"))
+        simgrid.find_python()  # before minutes of work, not after
     found = []
     for fabric in map(v.fabric_of, v.several_of(fabrics)):
         one = run(
@@ -403,7 +404,9 @@ def verify(
             own=own,
         )
         found.append(
-            one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces)
+            one
+            if simgrid is None
+            else simgrid.with_simulator(one, size_bytes, fabric, group, pieces)
         )
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     return Verification(

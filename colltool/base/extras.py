@@ -1,17 +1,24 @@
-"""The error where a package of an extra is missing: it says what to type, from wherever this
-colltool was installed.
+"""Parts of colltool that are loaded by name, and the error where a package that one needs is
+missing: it says what to type, from wherever this colltool was installed.
 
 colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find
 nothing: a checkout is named by its path, an installation by what pip wrote down about it
-    (``direct_url.json``, PEP 610).
+(``direct_url.json``, PEP 610).
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from colltool.base.errors import ColltoolError
+
+
+def extra(name: str) -> Any:
+    """A module of :mod:`colltool.extras` by name, such as ``interop.goal``: the core imports none of
+    them, and works without."""
+    return import_module(f"colltool.extras.{name}")
 
 
 def needs_extra(extra: str, what: str, package: str, *, argument: str = "") -> ColltoolError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import colltool
 from colltool.api.arguments import COUNTS
 from colltool.base.errors import ColltoolError, given
+from colltool.base.extras import extra
 from colltool.base.formatting import parse_shape
 from colltool.cli import options as o
 from colltool.cli import values
@@ -236,7 +237,7 @@ def nccl_tuner(
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
-    from colltool.export.tuner import tuner_config, tuner_env
+    from colltool.nccl.tuner import tuner_config, tuner_env
 
     target = o.to_file(output)
     if env and channels is not None:
@@ -271,8 +272,6 @@ def astra_sim(
     from colltool.api.values import size_of
     from colltool.estimate.groups import place
     from colltool.estimate.placement import GroupSpec
-    from colltool.export.astra_sim import astra_sim as files_of
-    from colltool.export.astra_sim import to_know
 
     folder = o.to_file(output)
     if folder is None:
@@ -281,12 +280,13 @@ def astra_sim(
         )
     loaded, who = fabric.load(), GroupSpec(*group)
     bytes_ = None if size is None else size_of(values.single(size, "size"))
-    files = files_of(loaded, who, ideal, bytes_)
+    interop = extra("interop.astra_sim")
+    files = interop.astra_sim(loaded, who, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     lines = (
         f"{' and '.join(files)}: {place(loaded, who).placement.spoken}",
-        *to_know(loaded, who, ideal, bytes_),
+        *interop.to_know(loaded, who, ideal, bytes_),
     )
     write("".join(f"{line}\n" for line in lines), None)
 
@@ -300,10 +300,8 @@ def infragraph(fabric: WiringChoice, output: o.Output = None) -> None:
       colltool export infragraph -f dgx-h100 -o network.json
       colltool export infragraph -f clos-4to1 --set fabric.size=64
     """
-    from colltool.export.infragraph import infragraph as text_of
-
     target = o.to_file(output)
-    write(text_of(fabric.load()), target)
+    write(extra("interop.infragraph").infragraph(fabric.load()), target)
 
 
 _ALGORITHM = "The algorithm to write, as price names it."
@@ -397,7 +395,6 @@ def goal(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api import values as v
     from colltool.estimate.placement import GroupSpec
-    from colltool.export.goal import goal as text_of
     from colltool.verification.schedule import scheduled
 
     target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
@@ -405,7 +402,7 @@ def goal(
     run = scheduled(
         fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal
     )
-    write(text_of(run, bytes_), target)
+    write(extra("interop.goal").goal(run, bytes_), target)
 
 
 @command(export, "chakra", "A planned training step as Chakra traces, one a rank.")
@@ -427,8 +424,6 @@ def chakra(
     Examples:
       colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
     """
-    from colltool.export.chakra import chakra as files_of
-    from colltool.export.chakra import to_know as known
     from colltool.training.job import load_job
 
     folder = o.to_file(output)
@@ -444,11 +439,12 @@ def chakra(
         ranks,
         library=library,
     )
-    files = files_of(planned)
+    interop = extra("interop.chakra")
+    files = interop.chakra(planned)
     for name, content in files.items():
         write_bytes(folder / name, content, "output", folder=folder)
     lines = (
         f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}",
-        *known(planned),
+        *interop.to_know(planned),
     )
     write("".join(f"{line}\n" for line in lines), None)

@@ -189,7 +189,7 @@ def nccl_tuner(
     NCCL_ALGO."""
     from colltool.api.values import count_of, each_of, fabric_of, flag_of
     from colltool.estimate.placement import GroupSpec
-    from colltool.export.tuner import tuner_config, tuner_env
+    from colltool.nccl.tuner import tuner_config, tuner_env
 
     counts = [count_of(one, "ranks", 2) for one in each_of(ranks)]
     groups = [
@@ -212,9 +212,8 @@ def astra_sim(
     """The same group for ASTRA-sim's analytical network: network.yml and system.json, and what to
     know of them."""
     from colltool.api.values import count_if, count_of, fabric_of, flag_of, shape_of, size_of
+    from colltool.base.extras import extra
     from colltool.estimate.placement import GroupSpec
-    from colltool.export.astra_sim import astra_sim as files_of
-    from colltool.export.astra_sim import to_know
 
     who = GroupSpec(
         count_if(ranks, "ranks", 2),
@@ -223,8 +222,10 @@ def astra_sim(
         shape_of(shape),
     )
     asked = fabric_of(fabric), who, flag_of(ideal, "ideal"), None if size is None else size_of(size)
-    files = files_of(*asked)
-    return "\n".join([*(f"# {name}\n{text}" for name, text in files.items()), *to_know(*asked)])
+    interop = extra("interop.astra_sim")
+    files = interop.astra_sim(*asked)
+    texts = [f"# {name}\n{text}" for name, text in files.items()]
+    return "\n".join([*texts, *interop.to_know(*asked)])
 
 
 def guide(topic: str | None = None) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from colltool.base.errors import ColltoolError, nearest, shown
+from colltool.base.extras import extra
 from colltool.fabric.load import load_fabric
 from colltool.fabric.templates import fabric_text, valid_name
 from colltool.imports.clos import ClosNetwork
 from colltool.imports.fabric_file import fabric_file
 from colltool.imports.ibnetdiscover import read_ibnetdiscover
-from colltool.imports.infragraph import read_infragraph
 from colltool.imports.nccl_topo import read_nccl_topo
 from colltool.imports.node import NodeDump
 from colltool.imports.nvidia_smi import read_nvidia_smi
@@ -20,7 +20,7 @@ from colltool.imports.nvidia_smi import read_nvidia_smi
 KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = {
     "nccl-topo": lambda path: (read_nccl_topo(path), None),
     "nvidia-smi-topo": lambda path: (read_nvidia_smi(path), None),
-    "infragraph": read_infragraph,
+    "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
     "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
 }
 _PAIR = "a kind and its file, such as nccl-topo node.xml"

@@ -20,11 +20,11 @@ from json import JSONDecoder
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
-from colltool.export.chakra import PROCESS_GROUPS
-from colltool.export.chakra_format import (
+from colltool.traces.chakra_format import (
     COLLECTIVES,
     MOST_NODES,
     NODE_TYPES,
+    PROCESS_GROUPS,
     ChakraNode,
     Value,
     decoded,

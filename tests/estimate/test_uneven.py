@@ -26,8 +26,8 @@ from colltool.estimate.path_classes import flat_paths
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.routed_cost import _around
 from colltool.estimate.wired import place_of_each, places_of
-from colltool.export.astra_sim import astra_sim
-from colltool.export.infragraph import infragraph
+from colltool.extras.interop.astra_sim import astra_sim
+from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.schedules.executor import Network, run

@@ -19,7 +19,7 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
-from colltool.export.astra_sim import astra_sim
+from colltool.extras.interop.astra_sim import astra_sim
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.nccl_choice import check_switched

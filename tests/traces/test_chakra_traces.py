@@ -14,10 +14,10 @@ from google.protobuf.json_format import MessageToJson
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.export.chakra import chakra
-from colltool.export.chakra_format import ChakraNode, encoded
+from colltool.extras.interop.chakra import chakra
 from colltool.traces import chakra as chakra_traces
 from colltool.traces.chakra import is_chakra
+from colltool.traces.chakra_format import ChakraNode, encoded
 from tests.chakra_proto import read_all
 
 GROUPS = [{"pg_name": "0", "ranks": list(range(8))}, {"pg_name": "1", "ranks": [0, 1]}]

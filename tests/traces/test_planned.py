@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.export.chakra import chakra
+from colltool.extras.interop.chakra import chakra
 from tests.cli.conftest import run as command
 from tests.traces.test_chakra_traces import comm, gemm, write
 

@@ -20,7 +20,14 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.export.chakra_format import COLLECTIVES, ChakraNode, NodeType, Value, encoded
+from colltool.traces.chakra_format import (
+    COLLECTIVES,
+    PROCESS_GROUPS,
+    ChakraNode,
+    NodeType,
+    Value,
+    encoded,
+)
 from colltool.training.calls import Call, Hiding
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import RankGroup
@@ -29,7 +36,6 @@ from colltool.training.plan import Plan
 MOST_WRITTEN = 1_000_000  # nodes of all ranks: about 100 MB
 WORKLOAD, GROUPS = "workload", "comm_groups.json"
 # in the metadata of a file: its rank's groups, as PyTorch's profiler lists them
-PROCESS_GROUPS = "process_groups"
 _TYPES: dict[Primitive, str] = {
     AR: "ALL_REDUCE",
     REDUCE: "REDUCE",

@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
-from colltool.export.astra_sim import astra_sim, to_know
+from colltool.extras.interop.astra_sim import astra_sim, to_know
 from colltool.fabric.model import Fabric
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 

@@ -13,7 +13,7 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.export.goal import LogGP, goal, log_gp
+from colltool.extras.interop.goal import LogGP, goal, log_gp
 from colltool.fabric.model import Fabric
 from colltool.verification import schedule
 from colltool.verification.schedule import Scheduled, scheduled

@@ -8,19 +8,19 @@ from itertools import product
 
 import pytest
 from swept import swept
+from tests.nccl.tuner.measured import FACTS, MEASURED, hurts
+from tests.nccl.tuner.plugin import Taken, follow, read
 
 from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.estimate.price import price
-from colltool.export.tuner import tuner_config
-from colltool.export.tuner_curves import COLLECTIVES
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
 from colltool.nccl.nccl_choice import hardware_on
-from tests.export.tuner.measured import FACTS, MEASURED, hurts
-from tests.export.tuner.plugin import Taken, follow, read
+from colltool.nccl.tuner import tuner_config
+from colltool.nccl.tuner_curves import COLLECTIVES
 from tests.small import clos, fabric, star, switch
 
 pytestmark = pytest.mark.usefixtures("datasheet")

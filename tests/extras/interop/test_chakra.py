@@ -13,9 +13,9 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.export import chakra as export
-from colltool.export.chakra import chakra, to_know
-from colltool.export.chakra_format import COLLECTIVES, ChakraNode, decoded
+from colltool.extras.interop import chakra as export
+from colltool.extras.interop.chakra import chakra, to_know
+from colltool.traces.chakra_format import COLLECTIVES, ChakraNode, decoded
 from colltool.training.plan import Plan
 from tests.chakra_proto import read_all
 from tests.cli.conftest import run as command

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.export.tuner_curves import MAX_BYTES, Advice, advised, needs
 from colltool.nccl.model import Combination, Piece
+from colltool.nccl.tuner_curves import MAX_BYTES, Advice, advised, needs
 
 
 def way(algorithm: str, protocol: str, *pieces: tuple[float, float, float]) -> Combination:

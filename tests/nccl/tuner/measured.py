@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.base.primitives import AR, Primitive
-from colltool.export.tuner_curves import HURTS
 from colltool.fabric.model import Fabric
 from colltool.nccl.model import estimates
 from colltool.nccl.nccl_choice import hardware_on
+from colltool.nccl.tuner_curves import HURTS
 from tests.small import clos, fabric, star, switch
 
 FACTS = {"name": "nccl", "version": "2.30", "gpu": "hopper", "cpu": "intel", "collnet": False}

@@ -18,7 +18,7 @@ from math import ceil, prod
 from typing import Any
 
 from colltool.base.errors import ColltoolError, given
-from colltool.export.infragraph_links import Joined, joined_by_links, switch_count
+from colltool.extras.interop.infragraph_links import Joined, joined_by_links, switch_count
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of

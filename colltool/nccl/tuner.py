@@ -17,7 +17,10 @@ from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
-from colltool.export.tuner_curves import (
+from colltool.fabric.model import Fabric
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.model import pieces
+from colltool.nccl.tuner_curves import (
     COLLECTIVES,
     Advice,
     Cluster,
@@ -27,9 +30,6 @@ from colltool.export.tuner_curves import (
     curves,
     needs,
 )
-from colltool.fabric.model import Fabric
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import pieces
 
 MOST_CHANNELS = 64
 

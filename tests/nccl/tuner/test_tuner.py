@@ -6,18 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.nccl.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
+from tests.nccl.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
 from colltool.estimate.price import price
-from colltool.export.tuner import tuner_config, tuner_env
-from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import constants
 from colltool.nccl.model import switch_points
-from tests.export.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
-from tests.export.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
+from colltool.nccl.tuner import tuner_config, tuner_env
+from colltool.nccl.tuner_curves import COLLECTIVES, cluster_of
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -14,7 +14,7 @@ from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star,
 import colltool
 from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.errors import ColltoolError
-from colltool.export.infragraph import infragraph
+from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.imports.read import imported
@@ -206,7 +206,7 @@ def test_what_is_not_read_back_says_why(of: colltool.Fabric, why: str, tmp_path:
 
 
 def test_too_many_links_are_refused_and_a_star_is_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colltool.export.infragraph.MAX_EDGES", 14)
+    monkeypatch.setattr("colltool.extras.interop.infragraph.MAX_EDGES", 14)
     infragraph(fabric(star(2), full_mesh(5)))
     with pytest.raises(ColltoolError, match="more than 14 edges"):
         infragraph(fabric(star(2), full_mesh(6)))

@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError, shown
 
+PROCESS_GROUPS = "process_groups"  # the key of the metadata that lists the groups of ranks
 VERSION = "0.0.4"  # of the metadata, as Chakra's own generator writes it
 MOST_MESSAGE = 2**24  # bytes of one node
 MOST_NODES = 1_000_000  # of a file: about 1 GB in memory

@@ -10,8 +10,8 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.export import simgrid_input as told
-from colltool.export import simulators
+from colltool.extras.interop import simgrid
+from colltool.extras.interop import simgrid_input as told
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
 from tests.small import clos, dragonfly, fabric, full_mesh, star, switch, torus
@@ -19,7 +19,7 @@ from tests.small import clos, dragonfly, fabric, full_mesh, star, switch, torus
 
 def _installed() -> bool:
     try:
-        return bool(simulators.find_simulator("simgrid"))
+        return bool(simgrid.find_python())
     except ColltoolError:
         return False
 

@@ -1,0 +1,164 @@
+"""A second opinion: the same schedule, message by message, in SimGrid where that is installed, and
+the time it finds.
+
+SimGrid gets the fabric's own links and every message's route on them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.estimate.placement import AnyGroup
+from colltool.extras.interop import simgrid_run
+from colltool.extras.interop.simgrid_input import simgrid_input
+from colltool.fabric.model import Fabric
+from colltool.verification.schedule import Scheduled, scheduled
+from colltool.verification.verify import Verification
+
+NAME = "simgrid"
+VARIABLE = "COLLTOOL_SIMGRID"
+PROGRAM = "python3"
+LONGEST_RUN_S = 600
+MOST_PRINTED = 2**26  # bytes of SimGrid's output that are read
+
+# Files that a run reads and writes in a folder of its own.
+_MESSAGES, _RUNNER, _TOOK = "messages.json", "run.py", "took.json"
+
+
+def check_simulator(name: str) -> None:
+    """Refuse every simulator but SimGrid."""
+    if name != NAME:
+        raise ColltoolError(
+            f"no simulator {shown(name)}", argument="simulator", fix=f"known: {NAME}"
+        )
+
+
+def find_python() -> str:
+    """The path of a Python that has SimGrid: that of ``COLLTOOL_SIMGRID``, else the one that runs
+    this, the one on PATH, or the system's.
+
+    Raises:
+        ColltoolError: there is none.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        python = shutil.which(named)
+        what = f"{VARIABLE} names no program that can run: {clipped(named)}"
+    else:
+        python = _python_with_simgrid()
+        what = (
+            f"{NAME} is not installed here: no {PROGRAM} with the module {NAME}, and {VARIABLE}"
+            " is not set"
+        )
+    if python is None:
+        fix = (
+            "apt-get install python3-simgrid, or build it with Python, then export"
+            f" {VARIABLE}=/path/to/{PROGRAM}"
+        )
+        raise ColltoolError(what, argument="simulator", fix=fix)
+    return os.path.abspath(python)
+
+
+def _python_with_simgrid() -> str | None:
+    for name in (sys.executable, PROGRAM, f"/usr/bin/{PROGRAM}"):
+        python = shutil.which(name)
+        if python is not None and _has_simgrid(python):
+            return python
+    return None
+
+
+@lru_cache
+def _has_simgrid(python: str) -> bool:
+    looks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
+    with suppress(OSError):
+        done = subprocess.run([python, "-c", looks], capture_output=True, check=False)
+        return done.returncode == 0
+    return False
+
+
+def simulated_s(run: Scheduled, size: float) -> float:
+    """Seconds that SimGrid finds for a schedule of ``size`` bytes, which is consumed.
+
+    Raises:
+        ColltoolError: it is not installed, the schedule cannot be written for it, or it does not
+            finish.
+    """
+    python = find_python()
+    with tempfile.TemporaryDirectory(prefix="colltool-") as made:
+        folder = Path(made)
+        (folder / _MESSAGES).write_text(simgrid_input(run, size))
+        # into a folder where no module of ours stands beside it
+        shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)
+        _run([python, _RUNNER, _MESSAGES, _TOOK], folder)
+        try:
+            return float(json.loads((folder / _TOOK).read_text())["seconds"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _failed("said no time", "check the program by itself") from error
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Run a command in a folder, what it prints in a file; a ColltoolError where it fails."""
+    log = folder / "printed.txt"
+    try:
+        with log.open("wb") as out:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                timeout=LONGEST_RUN_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        what = f"did not end within {LONGEST_RUN_S} s"
+        raise _failed(what, "a smaller size or fewer ranks") from error
+    except OSError as error:
+        what = f"does not start: {error.strerror or error}"
+        raise _failed(what, "check the program by itself") from error
+    if done.returncode:
+        with log.open("rb") as stream:
+            printed = stream.read(MOST_PRINTED).decode(errors="replace")
+        lines = [line for line in printed.splitlines() if line.strip()] or ["nothing printed"]
+        what = f"ended with code {done.returncode}: {clipped(lines[-1].strip(), 200)}"
+        raise _failed(what, "check the program by itself")
+
+
+def _failed(what: str, fix: str) -> ColltoolError:
+    return ColltoolError(f"{NAME} {what}", argument="simulator", fix=fix)
+
+
+def with_simulator(
+    result: Verification,
+    size: float,
+    fabric: Fabric,
+    group: AnyGroup = None,
+    segments: int | None = None,
+) -> Verification:
+    """A verification with each schedule's simulated time, or in its note why there is none.
+
+    Raises:
+        ColltoolError: no schedule has one.
+    """
+    rows, errors = [], []
+    for row in result.results:
+        try:
+            run = scheduled(fabric, row.primitive, row.spec, group, segments, ideal=True)
+            rows.append(row._replace(simulated_s=simulated_s(run, size)))
+        except ColltoolError as error:
+            errors.append(error)
+            why = f"no time of {NAME}: {error.what}"
+            rows.append(row._replace(note="; ".join(filter(None, [row.note, why]))))
+    if len(errors) == len(rows):
+        raise errors[0]
+    return replace(result, results=tuple(rows), simulator=NAME)
