@@ -10,11 +10,11 @@ import pytest
 from small import fabric, star, torus
 
 import colltool
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice import busiest_link
 from colltool.base.primitives import AR
+from colltool.network.arrays import Floats
+from colltool.network.group import Axis, Group
 from colltool.schedules.executor import run
-from colltool.schedules.links import Floats
 from colltool.schedules.program import Indices, maker
 from tests.wiring import Ports
 

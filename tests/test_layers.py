@@ -23,10 +23,11 @@ FLOORS = {
     "colltool": 0,  # the version; its public functions load on first use
     "colltool.base": 0,
     "colltool.guides": 0,
-    "colltool.algorithms": 1,
+    "colltool.network": 1,
     "colltool.definitions": 1,
     "colltool.libraries": 1,
     "colltool.measurements": 1,
+    "colltool.algorithms": 2,
     "colltool.machines": 2,
     "colltool.sizing": 2,
     "colltool.fabric": 3,
@@ -186,6 +187,11 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
+    *(
+        f"colltool.network.{name}"
+        for name in ("dragonfly_router", "lattice_links", "links", "routed_links", "routers")
+    ),
+    "colltool.network.twisted_links",
     *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads", "skew", "traffic")),
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from math import log2
 
-from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.libraries import (
     kernels_inside,
     nccl_inside,
@@ -37,6 +36,7 @@ from colltool.base.primitives import (
     Trees,
     log2_ceil,
 )
+from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 
 rings = partial(
     algorithm,

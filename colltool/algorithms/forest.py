@@ -19,11 +19,8 @@ from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
-from colltool.algorithms.max_flow import ENDLESS, Capacities, max_flow
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
 from colltool.algorithms.splitting import Standing, split_off, through
-from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import (
     AG,
     AR,
@@ -35,6 +32,9 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
+from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.network.max_flow import ENDLESS, Capacities, max_flow
+from colltool.network.wires import Edge, GraphWires
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -14,7 +14,6 @@ from __future__ import annotations
 from functools import partial
 
 from colltool.algorithms.all_reduce import halving_doubling, pairs, rings
-from colltool.algorithms.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
 from colltool.algorithms.registry import (
     BRUCK,
     CHAN,
@@ -37,6 +36,7 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
+from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
 
 
 def one_rank_per_node(group: Group) -> str | None:

@@ -10,10 +10,10 @@ from functools import lru_cache, partial
 from itertools import combinations
 from math import inf, prod
 
-from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import JAIN_SABHARWAL, UB_MESH, algorithm
-from colltool.algorithms.wires import HyperXWires
 from colltool.base.primitives import AG, AR, RS, Links, Terms
+from colltool.network.group import Group, Topology, all_ports
+from colltool.network.wires import HyperXWires
 
 HYPERX: frozenset[Topology] = frozenset({"hyperx"})
 _DUST = 1e-12

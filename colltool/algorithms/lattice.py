@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
-from colltool.algorithms.twisted import diameter_of, is_twisted, mean_load, not_twisted, parts_of
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -27,6 +25,8 @@ from colltool.base.primitives import (
     Terms,
     log2_ceil,
 )
+from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.network.twisted import diameter_of, is_twisted, mean_load, not_twisted, parts_of
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})

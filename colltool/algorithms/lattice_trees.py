@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from colltool.algorithms.group import LATTICE, Axis, Group, all_ports
 from colltool.algorithms.registry import BLUE_GENE, algorithm
 from colltool.base.primitives import BC, REDUCE, Links, Terms
+from colltool.network.group import LATTICE, Axis, Group, all_ports
 
 
 def long_axes(group: Group) -> list[Axis]:

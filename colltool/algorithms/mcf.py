@@ -21,7 +21,6 @@ from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.dragonfly import straight
 from colltool.algorithms.forest import (
     MOST_SWITCHES,
     Forest,
@@ -29,10 +28,11 @@ from colltool.algorithms.forest import (
     fill_of,
     rates_of,
 )
-from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import MCF, algorithm
-from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.primitives import A2A, Links, Terms
+from colltool.network.dragonfly import straight
+from colltool.network.group import Group, Topology, all_ports
+from colltool.network.wires import DragonflyWires, GraphWires
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, assert_never
 
-from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.registry import (
     CHAN,
@@ -22,10 +21,8 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.twisted import diameter_of
-from colltool.algorithms.wires import GraphWires
 from colltool.base.errors import given
-from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
     BC,
     P2P,
     REDUCE,
@@ -44,8 +41,10 @@ from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     Terms,
     Trees,
     log2_ceil,
-    totals,
 )
+from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
+from colltool.network.twisted import diameter_of
+from colltool.network.wires import GraphWires
 
 mpi = partial(
     algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
@@ -161,7 +160,7 @@ def send(group: Group) -> Terms:
     routed link by link, α is of the longest way over the outermost tier, and the bytes take the
     narrowest: over several ways some pairs are faster.
 
-    >>> from colltool.algorithms.group import Axis
+    >>> from colltool.network.group import Axis
     >>> send(Group(8, "star"))[:2]
     (1, 1)
     >>> send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]

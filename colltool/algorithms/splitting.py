@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
-from colltool.algorithms.max_flow import Capacities, max_flow
+from colltool.network.max_flow import Capacities, max_flow
 
 _SOURCE = -1
 

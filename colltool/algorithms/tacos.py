@@ -22,10 +22,10 @@ from colltool.algorithms.forest import (
     rates_of,
     wires_between,
 )
-from colltool.algorithms.group import Group, all_ports
 from colltool.algorithms.registry import TACOS, algorithm
-from colltool.algorithms.wires import GraphWires
 from colltool.base.primitives import AG, AR, RS, Links, Terms
+from colltool.network.group import Group, all_ports
+from colltool.network.wires import GraphWires
 
 MOST_RANKS = 512  # beyond it matching takes seconds
 _MOST_PARTS, _MOST_PARALLEL = 4, 64  # of the slowest link's rate, and of a link's in a step

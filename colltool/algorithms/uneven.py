@@ -6,11 +6,11 @@ NCCL's tree, and an all-gather that keeps every port outside busy.
 
 from __future__ import annotations
 
-from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.registry import MSCCLPP, NCCL_TREES, TWO_TREES, algorithm
 from colltool.algorithms.rooted import double_tree
 from colltool.base.primitives import AG, AR, RS, Dealt, Terms, Trees, log2_ceil
+from colltool.network.group import Group, Topology, all_ports
 
 UNEVEN: frozenset[Topology] = frozenset({"uneven_tiers"})
 IN_SWITCHES = ("in-network", "double-binary-tree")

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 from colltool.algorithms.libraries import nccl_inside, nccl_switch, nvls_inside
 from colltool.algorithms.registry import (
     CHAN,
@@ -44,6 +43,7 @@ from colltool.base.primitives import (
     Switch,
     Terms,
 )
+from colltool.network.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 
 _ALL_LINKS = (
     "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of"

@@ -19,7 +19,6 @@ import numpy as np
 
 from colltool.algorithms import registry
 from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
-from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.base import primitives as routes
 from colltool.base.errors import ColltoolError, given
@@ -28,10 +27,11 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Pr
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.arrays import Floats, Indices
+from colltool.network.group import Group
 from colltool.schedules.executor import joined
 from colltool.schedules.gather_scatter import paths
 from colltool.schedules.lattice import name_in_phase
-from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
 
 MOST_MESSAGES = 2**21  # pairs that a run follows: beyond it, minutes and gigabytes

@@ -9,11 +9,11 @@ from itertools import chain
 import numpy as np
 
 from colltool.algorithms.forest import Forest, forest_on, roots_of
-from colltool.algorithms.group import Group
 from colltool.algorithms.mcf import flows_on
-from colltool.algorithms.wires import GraphWires
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
-from colltool.schedules.links import Floats
+from colltool.network.arrays import Floats
+from colltool.network.group import Group
+from colltool.network.wires import GraphWires
 from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
 
 

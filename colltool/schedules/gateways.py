@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from colltool.algorithms.dragonfly import gateway_order
-from colltool.algorithms.group import Group
-from colltool.algorithms.wires import DragonflyWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.network.dragonfly import gateway_order
+from colltool.network.group import Group
+from colltool.network.wires import DragonflyWires
 from colltool.schedules.gather_scatter import on_ring
 from colltool.schedules.program import Indices, Program, schedule
 from colltool.schedules.rooted import in_line

@@ -10,8 +10,8 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.network.group import Group
 from colltool.schedules.lattice import embedded_ring
 from colltool.schedules.program import (
     Batches,

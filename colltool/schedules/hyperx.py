@@ -9,10 +9,10 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.group import Group
 from colltool.algorithms.hyperx import shares, turned_axes
-from colltool.algorithms.wires import HyperXWires
 from colltool.base.primitives import AG, AR, RS, Primitive
+from colltool.network.group import Group
+from colltool.network.wires import HyperXWires
 from colltool.schedules.program import (
     Batches,
     Indices,

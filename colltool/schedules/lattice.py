@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms.composed import Order, find_composition
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import find
-from colltool.algorithms.twisted import is_twisted, parts_of
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.network.group import Axis, Group
+from colltool.network.twisted import is_twisted, parts_of, ranks_at
 from colltool.schedules.program import (
     Batches,
     Edges,
@@ -37,7 +37,6 @@ from colltool.schedules.program import (
     schedule,
     step,
 )
-from colltool.schedules.twisted import ranks_at
 
 Places = Indices | None  # where each index of a dimension is held; None: everywhere
 

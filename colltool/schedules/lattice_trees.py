@@ -5,12 +5,12 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice_trees import all_closed, long_axes
 from colltool.base.primitives import BC, REDUCE, Primitive
+from colltool.network.group import Axis, Group
+from colltool.network.twisted import ranks_at
 from colltool.schedules.program import Indices, Program, pipelined, schedule
 from colltool.schedules.rooted import edges_of, moved
-from colltool.schedules.twisted import ranks_at
 
 
 @schedule("multi-chain", BC, REDUCE)

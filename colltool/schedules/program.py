@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AR, BC, REDUCE, RS, Primitive
+from colltool.network.group import Group
 
 Indices = NDArray[np.int64]
 

@@ -5,8 +5,9 @@ from itertools import chain
 
 import numpy as np
 
-from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.network.group import Group
+from colltool.network.twisted_links import farthest_rank
 from colltool.schedules.gather_scatter import gather_on_ring, rings
 from colltool.schedules.program import (
     Batches,
@@ -22,7 +23,6 @@ from colltool.schedules.program import (
     step,
     strides,
 )
-from colltool.schedules.twisted import farthest_rank
 
 
 def in_order_parents(n: int) -> Indices:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from colltool.algorithms.forest import wires_between
-from colltool.algorithms.group import Group
 from colltool.algorithms.tacos import pieces_of, steps
 from colltool.base.primitives import AG, AR, RS, Primitive
+from colltool.network.group import Group
 from colltool.schedules.program import Batches, Program, gathered, schedule, step
 
 

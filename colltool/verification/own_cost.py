@@ -31,8 +31,9 @@ from colltool.estimate.wired import TierNumbers, links_on, numbers_on, places_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
+from colltool.network.arrays import Floats, Indices
+from colltool.network.links import LinkModel, tier_of
 from colltool.schedules.executor import Network, joined
-from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Step
 

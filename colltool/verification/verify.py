@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
@@ -19,6 +18,7 @@ from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
+from colltool.network.group import Group
 from colltool.schedules.executor import Outcome, Trace, Vectors
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import effort, maker

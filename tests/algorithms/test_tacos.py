@@ -13,7 +13,7 @@ from small import fabric, graph, hyperx, mesh, torus
 
 import colltool
 from colltool.algorithms.tacos import pieces_of, step_count, steps
-from colltool.algorithms.wires import Edge, GraphWires
+from colltool.network.wires import Edge, GraphWires
 from tests.algorithms.test_forest import Links, networks, wires_of
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis, Group
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
@@ -29,6 +28,7 @@ from colltool.congestion.traffic import (
     traffic,
 )
 from colltool.fabric.model import Fabric
+from colltool.network.group import Axis, Group
 from colltool.schedules.executor import run
 from colltool.schedules.program import Step, maker
 from tests import small

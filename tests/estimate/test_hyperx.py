@@ -14,8 +14,8 @@ from small import Tier, clos, dragonfly, fabric, full_mesh, graph, hyperx, star
 
 import colltool
 from colltool.algorithms.hyperx import shares, turned_axes
-from colltool.algorithms.wires import HyperXWires
 from colltool.fabric.model import Fabric
+from colltool.network.wires import HyperXWires
 
 US = 1e-6
 

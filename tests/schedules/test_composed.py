@@ -7,17 +7,17 @@ import pytest
 
 import colltool.algorithms
 from colltool.algorithms.composed import Order
-from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.network.group import Axis, Group
+from colltool.network.links import tier_of
 from colltool.schedules import executor
 from colltool.schedules.executor import Tiers
 from colltool.schedules.lattice import compose
-from colltool.schedules.links import tier_of
 from colltool.schedules.program import maker
 from tests.wiring import Ports
 

@@ -9,9 +9,9 @@ import pytest
 from swept import swept
 
 import colltool.algorithms
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
+from colltool.network.group import Axis, Group
 from colltool.schedules import executor, program
 from colltool.schedules.lattice import (
     both_ways,

@@ -19,8 +19,8 @@ from msccl_texts import (
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, Primitive
+from colltool.network.tier_links import links_of
 from colltool.schedules.executor import Network, run
-from colltool.schedules.links import links_of
 from colltool.schedules.msccl_file import MOST_STEPS
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.own_file import load_algorithm

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from colltool.algorithms.group import Axis
+from colltool.network.group import Axis
 from colltool.schedules.executor import Network
 from colltool.schedules.program import step
 from tests.wiring import LatticeNetwork, MeshNetwork, Ports

@@ -13,10 +13,10 @@ from swept import swept
 
 import colltool.algorithms
 import colltool.schedules.own_file
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.network.group import Axis, Group
 from colltool.schedules.executor import run
 from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program, promise_of
 from colltool.schedules.own_file import algorithm_text, own_schedule, runs

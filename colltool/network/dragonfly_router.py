@@ -14,9 +14,10 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.wires import DragonflyWires
-from colltool.schedules.links import Floats, Indices, LinkUse
-from colltool.schedules.routed import Router, Wire
+from colltool.network.arrays import Floats, Indices
+from colltool.network.links import LinkUse
+from colltool.network.routers import Router, Wire
+from colltool.network.wires import DragonflyWires
 
 FEW = 4096  # messages that are quicker to follow one by one than summed by switch
 

@@ -19,7 +19,8 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from colltool.algorithms.group import Axis, Group
+from colltool.network.arrays import Indices, np
+from colltool.network.group import Axis, Group
 
 Shape = tuple[int, ...]
 TWISTED_SHAPES = "k x 2k, k x k x 2k or k x 2k x 2k, such as [4, 4, 8]"
@@ -123,6 +124,22 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
             half = max(number for number, axis in enumerate(others) if not axis.twist)
             seen[half] = Axis(first.size, wrap=False)
         found.append([Axis(2 * first.size if first.twist else first.size, wrap=True), *seen])
+    return found
+
+
+def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
+    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
+    they go down."""
+    place = [np.array(one) for one in walked]
+    for number, axis in enumerate(axes):  # no twist leads along an axis that has one
+        if axis.twist:
+            rounds, place[number] = np.divmod(place[number], axis.size)
+            place = [one + rounds * by for one, by in zip(place, axis.twist, strict=True)]
+    strides = [prod(axis.size for axis in axes[:number]) for number in range(len(axes))]
+    found: Indices = sum(
+        (one % axis.size * by for one, axis, by in zip(place, axes, strides, strict=True)),
+        np.zeros_like(place[0]),
+    )
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import ceil, prod
 from typing import Literal, NamedTuple, TypeVar
 
-from colltool.algorithms.max_flow import ENDLESS, Capacities, max_flow
+from colltool.network.max_flow import ENDLESS, Capacities, max_flow
 
 Node = TypeVar("Node", int, int | str)
 _FEW_NODES = 128  # of a graph whose cuts between switches are sought one by one

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.wires import Wires
 from colltool.base.errors import given
+from colltool.network.wires import Wires
 
 Topology = Literal[
     "star",

@@ -1,6 +1,6 @@
 """The links of a twisted torus, where each message takes all of its shortest paths alike.
 
-Written from the cables, not from the formulas of :mod:`colltool.algorithms.twisted`: it is what
+Written from the cables, not from the formulas of :mod:`colltool.network.twisted`: it is what
 those are held against.
 """
 
@@ -12,24 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.algorithms.group import Axis
-from colltool.schedules.links import Floats, Indices, LatticeLinks, LinkUse
-
-
-def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
-    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
-    they go down."""
-    place = [np.array(one) for one in walked]
-    for number, axis in enumerate(axes):  # no twist leads along an axis that has one
-        if axis.twist:
-            rounds, place[number] = np.divmod(place[number], axis.size)
-            place = [one + rounds * by for one, by in zip(place, axis.twist, strict=True)]
-    strides = [prod(axis.size for axis in axes[:number]) for number in range(len(axes))]
-    found: Indices = sum(
-        (one % axis.size * by for one, axis, by in zip(place, axes, strides, strict=True)),
-        np.zeros_like(place[0]),
-    )
-    return found
+from colltool.network.arrays import Floats, Indices
+from colltool.network.group import Axis
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import LinkUse
+from colltool.network.twisted import ranks_at
 
 
 class _Ways(NamedTuple):
