@@ -67,7 +67,7 @@ ROOMS = {
         "colltool.congestion.layout",
         "colltool.training.files",
         "colltool.kernels.files",
-        "colltool.schedules.own_file",
+        "colltool.custom.file",
         "colltool.machines.own",
     ),
     "pydantic_core": ("colltool.definitions",),

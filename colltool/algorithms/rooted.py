@@ -34,7 +34,6 @@ from colltool.base.primitives import (
     Peers,
     Ring,
     Rounds,
-    Route,
     Schedule,
     Servers,
     Switch,

@@ -14,6 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.algorithms.executor import Network
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -37,7 +38,6 @@ from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.wires import DragonflyWires
-from colltool.schedules.executor import Network
 from colltool.schedules.rooted import edges_of, two_trees, two_trees_under_one_root
 from colltool.schedules.uneven import rail_trees, walks_over_rails
 

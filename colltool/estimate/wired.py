@@ -15,11 +15,11 @@ from colltool.fabric.topology import capabilities_of
 from colltool.network.wires import Wires, shared
 
 if TYPE_CHECKING:
+    from colltool.algorithms.executor import Network
+    from colltool.algorithms.program import Step
     from colltool.estimate.link_cost import LinkCost
     from colltool.network.arrays import Floats, Indices
     from colltool.network.links import LinkModel, LinkUse
-    from colltool.schedules.executor import Network
-    from colltool.schedules.program import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ class WiredTiers:
 
     @cached_property
     def network(self) -> Network:
-        from colltool.schedules.executor import Network
+        from colltool.algorithms.executor import Network
 
         made = []
         places = places_of(self.uneven, self.ranks)

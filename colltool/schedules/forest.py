@@ -10,11 +10,11 @@ import numpy as np
 
 from colltool.algorithms.forest import Forest, forest_on, roots_of
 from colltool.algorithms.mcf import flows_on
+from colltool.algorithms.program import Batches, Edges, Program, backwards, fired, schedule
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.network.arrays import Floats
 from colltool.network.group import Group
 from colltool.network.wires import GraphWires
-from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
 
 
 @schedule("forest", AR, AG, RS, BC, REDUCE)

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from colltool.algorithms.program import Program, schedule
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.network.arrays import Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.group import Group
 from colltool.network.wires import DragonflyWires
 from colltool.schedules.gather_scatter import on_ring
-from colltool.schedules.program import Indices, Program, schedule
 from colltool.schedules.rooted import in_line
 
 

@@ -10,12 +10,8 @@ from math import prod
 
 import numpy as np
 
-from colltool.base.primitives import A2A, AG, AR, RS, Primitive
-from colltool.network.group import Group
-from colltool.schedules.lattice import embedded_ring
-from colltool.schedules.program import (
+from colltool.algorithms.program import (
     Batches,
-    Indices,
     Program,
     equal_chunks,
     gathered,
@@ -24,6 +20,12 @@ from colltool.schedules.program import (
     step,
     strides,
 )
+from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.network.arrays import (
+    Indices,
+)
+from colltool.network.group import Group
+from colltool.schedules.lattice import embedded_ring
 
 
 def gather_on_ring(ring: Indices) -> Batches:

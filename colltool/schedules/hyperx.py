@@ -10,12 +10,8 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.hyperx import shares, turned_axes
-from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.network.group import Group
-from colltool.network.wires import HyperXWires
-from colltool.schedules.program import (
+from colltool.algorithms.program import (
     Batches,
-    Indices,
     Program,
     Step,
     equal_chunks,
@@ -23,6 +19,12 @@ from colltool.schedules.program import (
     schedule,
     step,
 )
+from colltool.base.primitives import AG, AR, RS, Primitive
+from colltool.network.arrays import (
+    Indices,
+)
+from colltool.network.group import Group
+from colltool.network.wires import HyperXWires
 
 
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)

@@ -21,14 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms.composed import Order, find_composition
-from colltool.algorithms.registry import find
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.network.group import Axis, Group
-from colltool.network.twisted import is_twisted, parts_of, ranks_at
-from colltool.schedules.program import (
+from colltool.algorithms.program import (
     Batches,
     Edges,
-    Indices,
     Program,
     Step,
     equal_chunks,
@@ -37,6 +32,13 @@ from colltool.schedules.program import (
     schedule,
     step,
 )
+from colltool.algorithms.registry import find
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.network.arrays import (
+    Indices,
+)
+from colltool.network.group import Axis, Group
+from colltool.network.twisted import is_twisted, parts_of, ranks_at
 
 Places = Indices | None  # where each index of a dimension is held; None: everywhere
 

@@ -6,10 +6,11 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.lattice_trees import all_closed, long_axes
+from colltool.algorithms.program import Program, pipelined, schedule
 from colltool.base.primitives import BC, REDUCE, Primitive
+from colltool.network.arrays import Indices
 from colltool.network.group import Axis, Group
 from colltool.network.twisted import ranks_at
-from colltool.schedules.program import Indices, Program, pipelined, schedule
 from colltool.schedules.rooted import edges_of, moved
 
 

@@ -5,14 +5,9 @@ from itertools import chain
 
 import numpy as np
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.network.group import Group
-from colltool.network.twisted_links import farthest_rank
-from colltool.schedules.gather_scatter import gather_on_ring, rings
-from colltool.schedules.program import (
+from colltool.algorithms.program import (
     Batches,
     Edges,
-    Indices,
     Program,
     backwards,
     equal_chunks,
@@ -23,6 +18,13 @@ from colltool.schedules.program import (
     step,
     strides,
 )
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.network.arrays import (
+    Indices,
+)
+from colltool.network.group import Group
+from colltool.network.twisted_links import farthest_rank
+from colltool.schedules.gather_scatter import gather_on_ring, rings
 
 
 def in_order_parents(n: int) -> Indices:

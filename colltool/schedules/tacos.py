@@ -3,10 +3,10 @@
 import numpy as np
 
 from colltool.algorithms.forest import wires_between
+from colltool.algorithms.program import Batches, Program, gathered, schedule, step
 from colltool.algorithms.tacos import pieces_of, steps
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.network.group import Group
-from colltool.schedules.program import Batches, Program, gathered, schedule, step
 
 
 @schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))

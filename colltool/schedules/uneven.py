@@ -6,11 +6,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from colltool.algorithms.program import Batches, Edges, Program, gathered, schedule, step
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Group
 from colltool.schedules.gather_scatter import on_rings, paths
-from colltool.schedules.program import Batches, Edges, Program, gathered, schedule, step
 from colltool.schedules.rooted import both_ways, edges_of, two_trees
 
 Ends = tuple[int, int, int]  # from a rank to another a piece

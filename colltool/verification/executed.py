@@ -4,19 +4,7 @@ formula."""
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import NATURAL_ORDER
-from colltool.algorithms.registry import Algorithm, Status
-from colltool.base.primitives import A2A, Pipeline
-from colltool.estimate.assumptions import Readings
-from colltool.estimate.cost_model import CostModel
-from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.estimate.wired import links_on, places_of, seated
-from colltool.fabric.topology import capabilities_of
-from colltool.network.arrays import Floats
-from colltool.network.group import Group
-from colltool.network.lattice_links import LatticeLinks
-from colltool.network.links import tier_of
-from colltool.network.twisted_links import TwistedLinks
-from colltool.schedules.executor import (
+from colltool.algorithms.executor import (
     Network,
     Outcome,
     Tiers,
@@ -28,9 +16,21 @@ from colltool.schedules.executor import (
     traced,
     traced_by_hops,
 )
+from colltool.algorithms.program import Program, Step, maker
+from colltool.algorithms.registry import Algorithm, Status
+from colltool.base.primitives import A2A, Pipeline
+from colltool.custom.schedule import OwnSchedule
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.groups import PlacedGroup, tier_group
+from colltool.estimate.wired import links_on, places_of, seated
+from colltool.fabric.topology import capabilities_of
+from colltool.network.arrays import Floats
+from colltool.network.group import Group
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import tier_of
+from colltool.network.twisted_links import TwistedLinks
 from colltool.schedules.lattice import compose
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.program import Program, Step, maker
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst

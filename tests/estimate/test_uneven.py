@@ -15,6 +15,7 @@ from networks import M, seconds
 from small import Tier, clos, fabric, full_mesh, star, switch
 
 import colltool
+from colltool.algorithms.executor import Network, run
 from colltool.algorithms.registry import find
 from colltool.api.values import primitive_of
 from colltool.base.errors import ColltoolError
@@ -31,7 +32,6 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.network.group import Group
 from colltool.network.links import SwitchedLinks
-from colltool.schedules.executor import Network, run
 from colltool.verification.executed import flat_program
 
 US, GB = 1e-6, 1e9

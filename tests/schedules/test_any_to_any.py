@@ -12,6 +12,8 @@ import pytest
 from swept import swept
 
 import colltool.algorithms  # noqa: F401  (fills the registry)
+from colltool.algorithms.executor import Network, Outcome, run
+from colltool.algorithms.program import Program, Step, maker, step
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.base.primitives import (
     A2A,
@@ -29,8 +31,6 @@ from colltool.base.primitives import (
 )
 from colltool.network.group import Axis, Group, Topology
 from colltool.schedules import gather_scatter, rooted
-from colltool.schedules.executor import Network, Outcome, run
-from colltool.schedules.program import Program, Step, maker, step
 from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
 from tests.wiring import LatticeNetwork, MeshNetwork, Ports
 

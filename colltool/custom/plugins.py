@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, clipped, shown
 from colltool.base.primitives import Primitive
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.own_file import own_schedule
+from colltool.custom.file import own_schedule
+from colltool.custom.schedule import OwnSchedule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -1,17 +1,15 @@
 """A schedule as steps of messages, each a chunk that the receiver adds or copies."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from colltool.base.primitives import A2A, AR, BC, REDUCE, RS, Primitive
+from colltool.network.arrays import Floats, Indices, np
 from colltool.network.group import Group
-
-Indices = NDArray[np.int64]
 
 
 class Step(NamedTuple):
@@ -33,7 +31,7 @@ class Program(NamedTuple):
     primitive: Primitive
     ranks: int
     nodes: int  # the ranks, then switches, servers or padding
-    chunk_bytes: NDArray[np.float64]  # in units of M, shape (chunks,)
+    chunk_bytes: Floats  # in units of M, shape (chunks,)
     # who holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS, REDUCE); AR
     # ignores it
     home: Indices

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 
 from colltool.base.errors import ColltoolError
-from colltool.schedules.buffers import SCRATCH, Buffers, Where
-from colltool.schedules.mscclpp_file import (
+from colltool.custom.buffers import SCRATCH, Buffers, Where
+from colltool.custom.mscclpp_file import (
     COPIES,
     PACKETS,
     SIGNALS,
@@ -22,7 +22,7 @@ from colltool.schedules.mscclpp_file import (
     PlanOp,
     PlanPlace,
 )
-from colltool.schedules.own import Batch, Piece, Promise, batch_of, summed
+from colltool.custom.schedule import Batch, Piece, Promise, batch_of, summed
 
 # a signal from, to, of a channel; a packet at a place; a barrier of a rank (its id, -1)
 Event = tuple[int, int, int] | Where

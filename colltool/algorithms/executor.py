@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from colltool.algorithms.program import Program, Step, step
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Group
@@ -21,7 +22,6 @@ from colltool.network.lattice_links import LatticeLinks
 from colltool.network.links import LinkModel, tier_of
 from colltool.network.tier_links import links_of
 from colltool.network.wires import shared
-from colltool.schedules.program import Program, Step, step
 
 _SEED = 20260401
 

@@ -26,10 +26,7 @@ from pydantic import Field
 from colltool.base.errors import ColltoolError, printable, shown
 from colltool.base.files import AnyPath, read_text
 from colltool.base.primitives import A2A, Primitive
-from colltool.definitions.field_types import Accepted, Label, Part, PrimitiveName
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.source import KeyPath
-from colltool.schedules.own import (
+from colltool.custom.schedule import (
     MOST_CHUNKS,
     MOST_MOVES,
     MOST_RANKS,
@@ -40,6 +37,9 @@ from colltool.schedules.own import (
     follow,
     promise_of,
 )
+from colltool.definitions.field_types import Accepted, Label, Part, PrimitiveName
+from colltool.definitions.reader import Reading, read
+from colltool.definitions.source import KeyPath
 
 FORM = "colltool.algorithm/1"
 _SEND = re.compile(r"(\d{1,7})>(\d{1,7}):([\d,-]{1,200000})(\+?)")
@@ -97,10 +97,10 @@ def load_algorithm(path: AnyPath) -> OwnSchedule:
     its primitive promises."""
     text, file = read_text(path, "algorithm"), printable(os.fsdecode(path))
     if text.lstrip("\ufeff \t\r\n").startswith("<"):
-        from colltool.schedules.msccl_file import read_msccl
+        from colltool.custom.msccl_file import read_msccl
 
         return read_msccl(text, file, Path(file).stem)
-    from colltool.schedules.mscclpp_file import is_plan, read_mscclpp
+    from colltool.custom.mscclpp_file import is_plan, read_mscclpp
 
     return read_mscclpp(text, file, Path(file).stem) if is_plan(text) else own_schedule(text, file)
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from colltool.algorithms.program import Program, Step, step
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.schedules.program import Program, Step, step
 
 MOST_RANKS = 4096
 MOST_CHUNKS = 65_536

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, printable
-from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.schedules.own import MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
+from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
+from colltool.custom.schedule import MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
 
 FORM = "MSCCL XML"
 MOST_STEPS = 200_000
@@ -75,8 +75,8 @@ class Algo(NamedTuple):
 def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     """The schedule of an XML text, executed in every way that it allows; ColltoolError names what
     is wrong, and where."""
-    from colltool.schedules.msccl_machine import execute
-    from colltool.schedules.own_file import primitive_called
+    from colltool.custom.file import primitive_called
+    from colltool.custom.msccl_machine import execute
 
     algo = _XmlEvents(file, name).read(text)
     primitive = primitive_called(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))

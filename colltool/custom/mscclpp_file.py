@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, printable, shown
 from colltool.base.primitives import AG
-from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.schedules.own import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
+from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
+from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
 
 FORM = "MSCCL++ plan"
 MOST_STEPS = 200_000
@@ -67,8 +67,8 @@ def is_plan(text: str) -> bool:
 def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
     """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation
     that is wrong or unknown."""
-    from colltool.schedules.mscclpp_machine import execute
-    from colltool.schedules.own_file import primitive_called
+    from colltool.custom.file import primitive_called
+    from colltool.custom.mscclpp_machine import execute
 
     try:
         data = json.loads(text)

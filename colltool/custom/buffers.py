@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, RS
-from colltool.schedules.own import Piece, Promise, shortfall
+from colltool.custom.schedule import Piece, Promise, shortfall
 
 INPUT, OUTPUT, SCRATCH = "i", "o", "s"
 

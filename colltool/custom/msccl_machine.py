@@ -13,9 +13,9 @@ from collections import deque
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.schedules.buffers import Buffers, Where
-from colltool.schedules.msccl_file import RECEIVES, SENDS, Algo, Block, Op
-from colltool.schedules.own import Batch, Piece, Promise, batch_of, summed
+from colltool.custom.buffers import Buffers, Where
+from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op
+from colltool.custom.schedule import Batch, Piece, Promise, batch_of, summed
 
 
 class _OnTheWire(NamedTuple):
