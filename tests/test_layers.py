@@ -31,7 +31,8 @@ FLOORS = {
     "colltool.machines": 2,
     "colltool.sizing": 2,
     "colltool.fabric": 3,
-    "colltool.schedules": 3,
+    "colltool.custom": 3,
+    "colltool.extras": 3,
     "colltool.nccl": 4,
     "colltool.estimate": 4,
     "colltool.congestion": 4,
@@ -186,7 +187,8 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
-    "colltool.schedules",
+    "colltool.algorithms.executor",
+    "colltool.custom.schedule",
     *(
         f"colltool.network.{name}"
         for name in ("dragonfly_router", "lattice_links", "links", "routed_links", "routers")

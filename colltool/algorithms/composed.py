@@ -3,8 +3,10 @@
 A composition has no formula of its own: each phase is priced by an algorithm of its tier.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate
 from operator import truediv
 from typing import Literal, NamedTuple
@@ -19,10 +21,22 @@ from colltool.algorithms.libraries import (
     SLICES,
     ShippedAs,
 )
+from colltool.algorithms.lines import (
+    Cover,
+    Dimension,
+    copies,
+)
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    maker,
+)
 from colltool.algorithms.registry import HAN as HAN_PAPER
-from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
+from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
+from colltool.network.arrays import Indices, np
+from colltool.network.group import Group
 
 Order = Literal["outer-first", "inner-first"]
 
@@ -283,3 +297,115 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     [(0, 1.0), (1, 1.0)]
     """
     return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+
+
+# elsewhere a phase leaves its chunks everywhere
+_SETTLES = {RS: "home", REDUCE: "home", A2A: "target", P2P: "target"}
+
+
+_STARTS_AT_HOME = (AG, BC, A2A, P2P)
+
+
+def compose(
+    primitive: Primitive,
+    name: str,
+    groups: Sequence[Group],
+    choices: Sequence[str],
+    segments: int = 1,
+    order: Order = "inner-first",
+) -> Program:
+    """The schedule of a composition, phase after phase, each pipelined one in P segments.
+
+    ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the
+    name in the first phase.
+    ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the
+        payload differently.
+    """
+    firsts: dict[int, Program] = {}
+    phases = []
+    for one in find_composition(primitive, name).steps(
+        tuple(group.ranks for group in groups), order
+    ):
+        begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
+        algorithm = name_in_phase(choices[one.tier], begun, one.primitive)
+        make = maker(one.primitive, algorithm)
+        if make is None:
+            raise ValueError(f"{algorithm} has no schedule for {one.primitive}")
+        program = make(groups[one.tier], segments)
+        if program.nodes > program.ranks:
+            raise ValueError(
+                f"{algorithm} needs switches: it cannot be a phase of a composed schedule"
+            )
+        phases.append((one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
+    tiers = [firsts[tier] for tier in range(len(groups))]
+    sizes, counts = [one.ranks for one in tiers], [len(one.chunk_bytes) for one in tiers]
+    node_strides, chunk_strides = (
+        np.cumprod([1, *numbers[:-1]]).tolist() for numbers in (sizes, counts)
+    )
+    start = [one.home if primitive in _STARTS_AT_HOME else None for one in tiers]
+    dimensions = [
+        Dimension(*one)
+        for one in zip(sizes, node_strides, chunk_strides, counts, start, strict=True)
+    ]
+    chunk_bytes = reduce(
+        lambda inner, outer: np.multiply.outer(outer, inner).ravel(),
+        [one.chunk_bytes for one in tiers],
+    )
+    scaled = [
+        (one.home * stride, one.target * stride)
+        for one, stride in zip(tiers, node_strides, strict=True)
+    ]
+    home, target = (
+        reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), ends)
+        for ends in zip(*scaled, strict=True)
+    )
+    ranks = int(np.prod(sizes))
+    return Program(
+        primitive, ranks, ranks, chunk_bytes, home, target, batches=_batches(phases, dimensions)
+    )
+
+
+def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
+    """A tier's choice in a later phase: the all-gather that mirrors its reduce-scatter."""
+    return find(begun, choice).mirror if begun is RS and primitive is AG else choice
+
+
+def _aligned(first: Program, later: Program) -> Indices:
+    """Which of the first phase's chunks each of a later one's is: same place, same size, in
+    order."""
+    if first is later:
+        return np.arange(len(first.chunk_bytes))
+    ranked = [np.lexsort((program.chunk_bytes, program.home)) for program in (first, later)]
+    keys = [
+        (program.home[at], program.chunk_bytes[at])
+        for program, at in zip((first, later), ranked, strict=True)
+    ]
+    if len(ranked[0]) != len(ranked[1]) or not all(
+        np.allclose(a, b) for a, b in zip(*keys, strict=True)
+    ):
+        raise ValueError(
+            f"{first.primitive} and {later.primitive} of a tier cut the payload differently"
+        )
+    return ranked[0][np.argsort(ranked[1])]
+
+
+def _batches(
+    phases: Sequence[tuple[int, Program, Indices]], dimensions: list[Dimension]
+) -> Batches:
+    """Each phase, a tier's program whose chunk j is the tier's chunk ``chunk_at[j]``, over all
+    instances at once.
+
+    Then its tier's chunks stand where it leaves them.
+    """
+    for tier, program, chunk_at in phases:
+        own = dimensions[tier]
+        nodes, chunks = copies([one for k, one in enumerate(dimensions) if k != tier])
+        cover = Cover(
+            np.arange(own.size) * own.node_stride, chunk_at * own.chunk_stride, nodes, chunks
+        )
+        for batch in program.batches:
+            yield tuple(cover.spread(one) for one in batch)
+        end = _SETTLES.get(program.primitive)
+        dimensions[tier] = own._replace(
+            places=None if end is None else getattr(program, end)[np.argsort(chunk_at)]
+        )

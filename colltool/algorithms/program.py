@@ -110,9 +110,9 @@ def gathered(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
     return there if primitive in (RS, REDUCE) else chain(there, gather())
 
 
-def strides(n: int) -> list[int]:
-    """1, 2, 4 ... below n."""
-    return [1 << k for k in range(max(1, (n - 1).bit_length()))]
+def strides(ranks: int) -> tuple[int, ...]:
+    """1, 2, 4 ... below N: the partner distances of lg N rounds."""
+    return tuple(1 << k for k in range((ranks - 1).bit_length()))
 
 
 class Edges(NamedTuple):

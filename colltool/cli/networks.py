@@ -361,8 +361,7 @@ def algorithm_file(
 def _schedule(
     primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None
 ) -> OwnSchedule:
-    import colltool.algorithms
-    import colltool.schedules  # noqa: F401 - fills the makers
+    import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.values import count_if, primitive_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.schedule import shipped_schedule

@@ -15,6 +15,8 @@ from typing import NamedTuple, assert_never
 import numpy as np
 
 from colltool.algorithms.executor import Network
+from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
+from colltool.algorithms.uneven import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -38,8 +40,6 @@ from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.wires import DragonflyWires
-from colltool.schedules.rooted import edges_of, two_trees, two_trees_under_one_root
-from colltool.schedules.uneven import rail_trees, walks_over_rails
 
 
 class Sends(NamedTuple):

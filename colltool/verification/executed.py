@@ -3,7 +3,7 @@ formula."""
 
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import NATURAL_ORDER
+from colltool.algorithms.composed import NATURAL_ORDER, compose
 from colltool.algorithms.executor import (
     Network,
     Outcome,
@@ -30,7 +30,6 @@ from colltool.network.group import Group
 from colltool.network.lattice_links import LatticeLinks
 from colltool.network.links import tier_of
 from colltool.network.twisted_links import TwistedLinks
-from colltool.schedules.lattice import compose
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small import fabric, graph, star
 
 import colltool
-from colltool.algorithms.forest import forest_of
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.extras.synthesis.forest import forest_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Group
 from colltool.network.wires import Edge, GraphWires

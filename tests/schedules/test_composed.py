@@ -7,7 +7,7 @@ import pytest
 
 import colltool.algorithms
 from colltool.algorithms import executor
-from colltool.algorithms.composed import Order
+from colltool.algorithms.composed import Order, compose
 from colltool.algorithms.executor import Tiers
 from colltool.algorithms.program import maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
@@ -18,7 +18,6 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.network.group import Axis, Group
 from colltool.network.links import tier_of
-from colltool.schedules.lattice import compose
 from tests.wiring import Ports
 
 assert colltool.algorithms

@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from colltool.algorithms.program import (
+    Program,
+    schedule,
+)
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Chain, Ring, Terms
+from colltool.algorithms.rings import on_ring
+from colltool.algorithms.trees import in_line
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Chain, Primitive, Ring, Terms
+from colltool.network.arrays import Indices, np
+from colltool.network.dragonfly import gateway_order
 from colltool.network.group import Group, Topology
 from colltool.network.wires import DragonflyWires
 
@@ -55,6 +63,11 @@ def gateway_ring(group: Group) -> Terms:
     return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("gateways"))
 
 
+@schedule("gateway-ring", AR, AG, RS, per_pair=1)
+def _gateway_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return on_ring(primitive, _order(group))
+
+
 @_along_cables("gateway-chain", BC, REDUCE, equation="t = (N-1) α + M/BW (asymptotic)")
 def gateway_chain(group: Group) -> Terms:
     """A chain through all ranks that enters and leaves each group of switches where its cables end,
@@ -65,3 +78,13 @@ def gateway_chain(group: Group) -> Terms:
     """
     depth = group.ranks - 1
     return Terms(depth, 1, Chain("gateways"), fill=depth)
+
+
+@schedule("gateway-chain", BC, REDUCE)
+def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    return in_line(primitive, _order(group), segments)
+
+
+def _order(group: Group) -> Indices:
+    assert isinstance(group.wires, DragonflyWires)  # several_groups let nobody else in
+    return np.array(gateway_order(group.wires), dtype=np.int64)

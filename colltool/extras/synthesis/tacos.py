@@ -15,15 +15,23 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from colltool.algorithms.forest import (
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    gathered,
+    schedule,
+    step,
+)
+from colltool.algorithms.registry import TACOS, algorithm
+from colltool.base.primitives import AG, AR, RS, Links, Primitive, Terms
+from colltool.extras.synthesis.forest import (
     ON_LINKS,
     common_unit,
     joined_by_links,
     rates_of,
     wires_between,
 )
-from colltool.algorithms.registry import TACOS, algorithm
-from colltool.base.primitives import AG, AR, RS, Links, Terms
+from colltool.network.arrays import np
 from colltool.network.group import Group, all_ports
 from colltool.network.wires import GraphWires
 
@@ -161,3 +169,27 @@ def tacos(group: Group) -> Terms:
     count, unit = step_count(wires), _unit(wires)
     assert unit is not None
     return Terms(count, count / (group.ranks * pieces_of(group.ranks)) / unit, Links())
+
+
+@schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))
+def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
+    wires = wires_between(group)
+    assert wires is not None  # links_in_proportion let nobody else in
+
+    def gather() -> Batches:
+        for moved in steps(wires):
+            src, dst, piece = np.array(moved, dtype=np.int64).T
+            yield (step(src, dst, piece),)
+
+    pieces = pieces_of(group.ranks)
+    home = np.repeat(np.arange(group.ranks), pieces)
+    sizes = np.full(len(home), 1 / len(home))
+    return Program(
+        primitive,
+        group.ranks,
+        group.ranks,
+        sizes,
+        home=home,
+        target=home,
+        batches=gathered(primitive, gather),
+    )

@@ -15,12 +15,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from colltool.algorithms.program import (
+    Batches,
+    Edges,
+    Program,
+    backwards,
+    fired,
+    schedule,
+)
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
-from colltool.algorithms.splitting import Standing, split_off, through
 from colltool.base.primitives import (
     AG,
     AR,
@@ -32,6 +39,8 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
+from colltool.extras.synthesis.splitting import Standing, split_off, through
+from colltool.network.arrays import Floats, np
 from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.network.max_flow import ENDLESS, Capacities, max_flow
 from colltool.network.wires import Edge, GraphWires
@@ -440,3 +449,37 @@ def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
     found = forest_on(group, roots)
     return Terms(found.depth, 1 / (len(roots) * found.rate), Links(), fill=found.fill)
+
+
+@schedule("forest", AR, AG, RS, BC, REDUCE)
+def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
+    roots = roots_of(primitive, group)
+    found = forest_on(group, roots)
+    up = backwards(down(found, segments)) if primitive in (AR, RS, REDUCE) else iter(())
+    root = np.repeat([tree.root for tree in found.trees], segments)
+    batches = up if primitive in (RS, REDUCE) else chain(up, down(found, segments))
+    sizes = chunk_sizes(found, len(roots), segments)
+    stands = np.array([*range(group.ranks), *found.switches]) if found.switches else None
+    nodes = group.ranks + len(found.switches)
+    return Program(
+        primitive, group.ranks, nodes, sizes, home=root, target=root, batches=batches, stands=stands
+    )
+
+
+def chunk_sizes(found: Forest, parts: int, segments: int) -> Floats:
+    """Bytes of each chunk in units of M, of which a root sends so many parts."""
+    return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
+
+
+def down(found: Forest, segments: int) -> Batches:
+    edges = _edges(found)
+    for moment in range(found.depth + segments - 1):
+        yield (fired(edges, edges.depth - 1, segments, moment),)
+
+
+def _edges(found: Forest) -> Edges:
+    rows = []
+    for number, tree in enumerate(found.trees):
+        depths = tree.depths
+        rows += [(b, a, number, depths[b]) for a, b in tree.links]
+    return Edges(*np.array(rows, dtype=np.int64).T)

@@ -19,27 +19,27 @@ from collections import defaultdict
 from collections.abc import Hashable
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from colltool.algorithms.forest import (
+from colltool.algorithms.program import (
+    Program,
+    schedule,
+)
+from colltool.algorithms.registry import MCF, algorithm
+from colltool.base.primitives import A2A, Links, Primitive, Terms
+from colltool.extras.synthesis.forest import (
     MOST_SWITCHES,
     Forest,
     Tree,
+    chunk_sizes,
+    down,
     fill_of,
     rates_of,
 )
-from colltool.algorithms.registry import MCF, algorithm
-from colltool.base.primitives import A2A, Links, Terms
+from colltool.network.arrays import Floats, Indices, np
 from colltool.network.dragonfly import straight
 from colltool.network.group import Group, Topology, all_ports
 from colltool.network.wires import DragonflyWires, GraphWires
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 MOST_RANKS = 24  # beyond it the search takes seconds
 ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
@@ -74,8 +74,6 @@ def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
 
 
 def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
-    import numpy as np  # which prices on other networks do without
-
     column = {
         link: number
         for number, link in enumerate(
@@ -96,8 +94,6 @@ def _cheapest(net: _Net, price: Floats) -> Indices:
 
     ``price``: of a second of each link.
     """
-    import numpy as np
-
     cost, first = np.full((net.nodes, net.nodes), np.inf), np.full((net.nodes, net.nodes), -1)
     cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = (
         net.takes @ price,
@@ -113,8 +109,6 @@ def _cheapest(net: _Net, price: Floats) -> Indices:
 
 def _busy(net: _Net, first: Indices) -> Floats:
     """Seconds of each link while each rank has a byte for every other, shape (N, links)."""
-    import numpy as np
-
     passed = np.zeros((net.ranks, len(net.ends)))
     start, to = np.nonzero(~np.eye(net.ranks, dtype=bool))
     here = start
@@ -139,8 +133,6 @@ class _Portion(NamedTuple):
 
 def _split(net: _Net) -> list[list[_Portion]]:
     """Of each rank."""
-    import numpy as np
-
     first = _cheapest(net, np.ones(net.takes.shape[1]))
     alone = _busy(net, first)
     split = [[_Portion(1.0, first, busy)] for busy in alone]
@@ -162,8 +154,6 @@ def _split(net: _Net) -> list[list[_Portion]]:
 
 
 def _prices(total: Floats, sharp: float) -> Floats:
-    import numpy as np
-
     prices: Floats = np.exp(sharp * (total / total.max() - 1)) + _IDLE
     return prices
 
@@ -171,8 +161,6 @@ def _prices(total: Floats, sharp: float) -> Floats:
 def _moved(parts: list[_Portion], new: _Portion, total: Floats, sharp: float) -> Floats:
     """What all ranks load together after one has moved some of its dearest part to its cheapest,
     old or new."""
-    import numpy as np
-
     price = _prices(total, sharp)
     costs = [float(price @ one.busy) for one in parts]
     worst, best = parts[int(np.argmax(costs))], parts[int(np.argmin(costs))]
@@ -281,3 +269,16 @@ def _sends(found: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
         for hop in way.links:
             total[hop] += float(way.share) / ranks
     return tuple((a, b, size) for (a, b), size in total.items())
+
+
+@schedule("mcf", A2A)
+def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
+    found = flows_on(group)
+    start, end = (np.repeat([way.links[at][at] for way in found.trees], segments) for at in (0, -1))
+    sizes = chunk_sizes(found, group.ranks, segments)
+    nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
+    stands = np.arange(nodes) if nodes > group.ranks else None
+    batches = down(found, segments)
+    return Program(
+        primitive, group.ranks, nodes, sizes, home=start, target=end, batches=batches, stands=stands
+    )
