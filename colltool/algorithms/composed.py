@@ -145,9 +145,8 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     the slowest tier's bandwidth term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l +
     2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8,
-    4), "inner-first")] [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather',
-    1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
     *scatter, last = _in_turn(RS, sizes, shrinking=True)
     gather = [phase._replace(primitive=AG) for phase in reversed(scatter)]
@@ -168,8 +167,8 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     The outer payload stays M, but only one flow leaves a domain: for small messages and an
     expensive outer α.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4),
-    "inner-first")] [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
     down = [phase._replace(primitive=BC) for phase in reversed(up)]
@@ -239,8 +238,8 @@ _rooted = partial(
 def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4),
-    "inner-first")] [(1, 1.0, True), (0, 1.0, False)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
+    [(1, 1.0, True), (0, 1.0, False)]
     """
     return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
@@ -249,8 +248,8 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
 def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4),
-    "inner-first")] [(0, 1.0, False), (1, 1.0, True)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
+    [(0, 1.0, False), (1, 1.0, True)]
     """
     return tuple(TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 

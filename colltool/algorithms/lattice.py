@@ -228,8 +228,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 
     An axis of 2 has a single link and gains nothing.
 
-    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (6, 1.0)
+    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (6, 1.0)
     """
     return _axis_by_axis(group, AR, _both_ways)
 
@@ -238,8 +238,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
-    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.5)
+    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _axis_by_axis(group, RS, _both_ways)
 
@@ -248,8 +248,8 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
-    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.5)
+    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _axis_by_axis(group, AG, _both_ways)
 
@@ -284,8 +284,8 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
 def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
-    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4,
-    wrap=True))))) (4, 0.234375)
+    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
     """
     return _multi_ring(group, RS)
 
@@ -321,8 +321,8 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.875)
+    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
     """
     return _axis_by_axis(group, RS, _halved)
 
@@ -334,8 +334,8 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.875)
+    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
     """
     return _axis_by_axis(group, AG, _halved)
 

@@ -92,8 +92,8 @@ def mean_load(axes: tuple[Axis, ...]) -> float:
     """Bytes through each link of a twisted torus in a uniform all-to-all, in units of M: the mean
     distance over its 2 n axes.
 
-    >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4,
-    8, 8))), 3) (1.745, 1.391)
+    >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4, 8, 8))), 3)
+    (1.745, 1.391)
     """
     return distances(axes).total / prod(axis.size for axis in axes) / (2 * len(axes))
 

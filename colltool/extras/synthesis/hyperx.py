@@ -123,8 +123,8 @@ def all_axes_all_reduce(group: Group) -> Terms:
     """Direct reduce-scatters along k axes and back as all-gathers, k parts of the payload in turned
     orders at once.
 
-    >>> all_axes_all_reduce(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0,
-    0.0))))[:2] (4, 0.3125)
+    >>> all_axes_all_reduce(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0, 0.0))))[:2]
+    (4, 0.3125)
     """
     return _over_all(group, 2)
 

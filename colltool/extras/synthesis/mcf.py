@@ -254,6 +254,7 @@ def flows_on(group: Group) -> Forest:
 def mcf(group: Group) -> Terms:
     """What ranks have for each other over several ways at once, messages of the longest L.
 
+    >>> from colltool.extras.synthesis.forest import ring_wires
     >>> mcf(Group(3, "graph", wires=ring_wires(3)))[:2]
     (1, 0.3333333333333333)
     """

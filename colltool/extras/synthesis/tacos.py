@@ -161,6 +161,7 @@ _matched = partial(
 def tacos(group: Group) -> Terms:
     """Pieces drawn for every link and step, such that no link idles that has something to bring.
 
+    >>> from colltool.extras.synthesis.forest import ring_wires
     >>> tacos(Group(4, "graph", wires=ring_wires(4)))[:2]
     (96, 0.375)
     """
