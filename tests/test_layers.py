@@ -188,6 +188,7 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.algorithms.executor",
+    "colltool.algorithms.trace",
     "colltool.custom.schedule",
     *(
         f"colltool.network.{name}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.algorithms.executor import Vectors
+    from colltool.algorithms.trace import Vectors
     from colltool.congestion.contention import Contention
     from colltool.congestion.jobs import Layout
     from colltool.definitions.reader import Overrides

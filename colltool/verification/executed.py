@@ -4,20 +4,10 @@ formula."""
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import NATURAL_ORDER, compose
-from colltool.algorithms.executor import (
-    Network,
-    Outcome,
-    Tiers,
-    Trace,
-    Vectors,
-    joined,
-    links_for,
-    run,
-    traced,
-    traced_by_hops,
-)
+from colltool.algorithms.executor import Network, Outcome, Tiers, joined, links_for, run
 from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
+from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.base.primitives import A2A, Pipeline
 from colltool.custom.schedule import OwnSchedule
 from colltool.estimate.assumptions import Readings

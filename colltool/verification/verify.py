@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.executor import Outcome, Trace, Vectors
+from colltool.algorithms.executor import Outcome
 from colltool.algorithms.program import effort, maker
 from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
+from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result

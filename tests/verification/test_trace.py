@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.algorithms.executor import Trace
+from colltool.algorithms.trace import Trace
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of

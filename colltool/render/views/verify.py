@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from colltool.algorithms.executor import Held, Holdings, Message, Trace, Traced
+from colltool.algorithms.trace import Held, Holdings, Message, Trace, Traced
 from colltool.base.formatting import (
     counted,
     format_count,
