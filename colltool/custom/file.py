@@ -19,13 +19,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from colltool.base.errors import ColltoolError, printable, shown
 from colltool.base.files import AnyPath, read_text
-from colltool.base.primitives import A2A, Primitive
+from colltool.base.primitives import A2A
 from colltool.custom.schedule import (
     MOST_CHUNKS,
     MOST_MOVES,
@@ -33,6 +33,7 @@ from colltool.custom.schedule import (
     Batch,
     OwnSchedule,
     Promise,
+    Sent,
     batch_of,
     follow,
     promise_of,
@@ -51,7 +52,6 @@ _WIDTH = 120
 
 Chunk = Annotated[int, Field(ge=0, strict=True), Accepted("the number of a chunk")]
 Rank = Annotated[int, Field(ge=0, lt=MOST_RANKS, strict=True), Accepted("the number of a rank")]
-Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
 
 
 class SendFile(Part):
@@ -95,14 +95,18 @@ class AlgorithmFile(Part):
 def load_algorithm(path: AnyPath) -> OwnSchedule:
     """The schedule of a file, executed; ColltoolError names the step that fails if it is not what
     its primitive promises."""
-    text, file = read_text(path, "algorithm"), printable(os.fsdecode(path))
-    if text.lstrip("\ufeff \t\r\n").startswith("<"):
-        from colltool.custom.msccl_file import read_msccl
+    text = read_text(path, "algorithm")
+    file = printable(os.fsdecode(path))
+    begins_with = text.lstrip("\ufeff \t\r\n").startswith
+    if begins_with("<"):
+        from colltool.custom.msccl_machine import read_msccl
 
         return read_msccl(text, file, Path(file).stem)
-    from colltool.custom.mscclpp_file import is_plan, read_mscclpp
+    if '"gpus"' in text and begins_with("{"):
+        from colltool.custom.mscclpp_machine import read_mscclpp
 
-    return read_mscclpp(text, file, Path(file).stem) if is_plan(text) else own_schedule(text, file)
+        return read_mscclpp(text, file, Path(file).stem)
+    return own_schedule(text, file)
 
 
 def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedule:
@@ -112,13 +116,9 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedul
         reading.result()
     assert reading.model is not None
     model = reading.model
+    chunks = model.ranks if model.chunks is None else model.chunks
     try:
-        promise = promise_of(
-            model.primitive,
-            model.ranks,
-            model.ranks if model.chunks is None else model.chunks,
-            model.root,
-        )
+        promise = promise_of(model.primitive, model.ranks, chunks, model.root)
         batches = tuple(_steps(reading, promise, model.steps))
         reading.result()
         follow(promise, batches)
@@ -127,30 +127,34 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedul
         raise
     return OwnSchedule(
         model.name,
-        promise.primitive,
-        promise.ranks,
-        promise.chunks,
+        model.primitive,
+        model.ranks,
+        chunks,
         batches,
         file=file,
         form=FORM,
-        root=promise.root,
+        root=model.root,
     )
 
 
 def _steps(
     reading: Reading[AlgorithmFile], promise: Promise, steps: list[str | list[str | SendFile]]
 ) -> Iterator[Batch]:
-    moves = 0
-    for number, listed in enumerate(steps):
+    left = MOST_MOVES
+    for number, step in enumerate(steps):
+        path: KeyPath = ("steps", number)
+        listed: list[tuple[KeyPath, str | SendFile]]
+        if isinstance(step, str):
+            listed = [(path, step)]
+        else:
+            listed = [((*path, at), entry) for at, entry in enumerate(step)]
         sends: list[Sent] = []
         texts = 0
-        path: KeyPath = ("steps", number)
-        for at, one in enumerate([listed] if isinstance(listed, str) else listed):
-            where = path if isinstance(listed, str) else (*path, at)
-            for text in one.split() if isinstance(one, str) else (one,):
-                found = _sends(reading, where, promise, text, MOST_MOVES - moves)
+        for where, entry in listed:
+            for send in entry.split() if isinstance(entry, str) else [entry]:
+                found = _sends(reading, where, promise, send, left)
                 texts += 1
-                moves += len(found)
+                left -= len(found)
                 sends += found
             if reading.enough:
                 return
@@ -159,49 +163,77 @@ def _steps(
         yield batch_of(sends)
 
 
+class _Send(NamedTuple):
+    """A send with its chunks as spans, first and last."""
+
+    src: int
+    dst: int
+    spans: list[tuple[int, int]]
+    add: bool
+
+
+def _parsed(text: str) -> _Send | None:
+    """The send of a text such as ``0>1:0-3,6+``."""
+    parts = _SEND.fullmatch(text)
+    if parts is None:
+        return None
+    spans = []
+    for span in parts[3].split(","):
+        ends = _RANGE.fullmatch(span)
+        if ends is None:
+            return None
+        spans.append((int(ends[1]), int(ends[2] or ends[1])))
+    return _Send(int(parts[1]), int(parts[2]), spans, bool(parts[4]))
+
+
 def _sends(
-    reading: Reading[AlgorithmFile], path: KeyPath, promise: Promise, one: str | SendFile, left: int
+    reading: Reading[AlgorithmFile],
+    path: KeyPath,
+    promise: Promise,
+    entry: str | SendFile,
+    left: int,
 ) -> list[Sent]:
     """The messages of one send; what is wrong with it is refused at its place."""
-    spans: list[tuple[int, int]]
-    if isinstance(one, str):
-        parts = _SEND.fullmatch(one)
-        ranges = [_RANGE.fullmatch(text) for text in parts[3].split(",")] if parts else []
-        if parts is None or None in ranges:
-            reading.refuse(path, f"{shown(one)} is no send", _EXAMPLE)
+    if isinstance(entry, str):
+        send = _parsed(entry)
+        if send is None:
+            reading.refuse(path, f"{shown(entry)} is no send", _EXAMPLE)
             return []
-        src, dst, add = int(parts[1]), int(parts[2]), bool(parts[4])
-        spans = [(int(span[1]), int(span[2] or span[1])) for span in ranges if span]
     else:
-        src, dst, add = one.src, one.dst, one.reduce
-        listed = [*([] if one.chunk is None else [one.chunk]), *(one.chunks or ())]
-        spans = [(chunk, chunk) for chunk in listed]
-        if (one.chunk is None) == (one.chunks is None) or not listed:
+        chunks = list(entry.chunks or ())
+        if entry.chunk is not None:
+            chunks.insert(0, entry.chunk)
+        if (entry.chunk is None) == (entry.chunks is None) or not chunks:
             reading.refuse(
                 path, "a send has either 'chunk' or 'chunks'", "chunk: 2, or chunks: [2, 3]"
             )
-    chunks = promise.chunks * (promise.ranks if promise.primitive is A2A else 1)
-    for value, most, what in (
-        (src, promise.ranks, "rank"),
-        (dst, promise.ranks, "rank"),
-        *((last, chunks, "chunk") for _, last in spans),
-    ):
-        if value >= most:
-            reading.refuse(path, f"{what} {value} is not there: {what}s are 0 .. {most - 1}")
-            return []
-    if src == dst or any(first > last for first, last in spans):
-        reading.refuse(
-            path,
-            f"rank {src} sends to itself" if src == dst else "a range of chunks runs backwards",
-            _EXAMPLE,
-        )
+        send = _Send(entry.src, entry.dst, [(chunk, chunk) for chunk in chunks], entry.reduce)
+    wrong, fix = _what_is_wrong(send, promise, left)
+    if wrong:
+        reading.refuse(path, wrong, fix)
         return []
-    if sum(last - first + 1 for first, last in spans) > left:
-        reading.refuse(
-            path, f"more than {MOST_MOVES} chunks are sent in all", "fewer, larger chunks"
-        )
-        return []
-    return [(src, dst, chunk, add) for first, last in spans for chunk in range(first, last + 1)]
+    sent: list[Sent] = []
+    for first, last in send.spans:
+        sent += [(send.src, send.dst, chunk, send.add) for chunk in range(first, last + 1)]
+    return sent
+
+
+def _what_is_wrong(send: _Send, promise: Promise, left: int) -> tuple[str, str]:
+    """What is wrong with a send and how to fix it; ``left``: chunks that may still be sent."""
+    for rank in (send.src, send.dst):
+        if rank >= promise.ranks:
+            return f"rank {rank} is not there: ranks are 0 .. {promise.ranks - 1}", ""
+    chunks = promise.chunks * promise.ranks if promise.primitive is A2A else promise.chunks
+    for _, last in send.spans:
+        if last >= chunks:
+            return f"chunk {last} is not there: chunks are 0 .. {chunks - 1}", ""
+    if send.src == send.dst:
+        return f"rank {send.src} sends to itself", _EXAMPLE
+    if any(first > last for first, last in send.spans):
+        return "a range of chunks runs backwards", _EXAMPLE
+    if sum(last - first + 1 for first, last in send.spans) > left:
+        return f"more than {MOST_MOVES} chunks are sent in all", "fewer, larger chunks"
+    return "", ""
 
 
 def algorithm_text(schedule: OwnSchedule) -> str:
@@ -211,41 +243,39 @@ def algorithm_text(schedule: OwnSchedule) -> str:
     if len(schedule.batches) > MAX_VALUES // 2:
         what = f"{len(schedule.batches)} steps are more than a file may have"
         raise ColltoolError(what, argument="ranks", fix="fewer ranks")
-    head = {
-        "schema": FORM,
-        "name": schedule.name,
-        "primitive": str(schedule.primitive),
-        "ranks": schedule.ranks,
-        "chunks": schedule.chunks,
-    }
-    lines = [f"{key}: {value}" for key, value in head.items()]
-    lines += [f"root: {schedule.root}"] * bool(schedule.root)
+    lines = [
+        f"schema: {FORM}",
+        f"name: {schedule.name}",
+        f"primitive: {schedule.primitive}",
+        f"ranks: {schedule.ranks}",
+        f"chunks: {schedule.chunks}",
+    ]
+    if schedule.root:
+        lines.append(f"root: {schedule.root}")
     lines.append("steps:")
     for batch in schedule.batches:
-        text = " ".join(_said(batch))
-        lines.append(
-            fill(
-                text,
-                _WIDTH,
-                initial_indent="  - ",
-                subsequent_indent="    ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+        step = fill(
+            " ".join(_texts_of(batch)),
+            _WIDTH,
+            initial_indent="  - ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+        lines.append(step)
     return "\n".join([*lines, ""])
 
 
-def _said(batch: Batch) -> Iterator[str]:
+def _texts_of(batch: Batch) -> Iterator[str]:
     """Sends as texts, the chunks of one pair together: ``0>1:0-3,6+``."""
-    for one in batch:
+    for step in batch:
         pairs: dict[tuple[int, int], list[int]] = {}
-        for src, dst, chunk in zip(
-            one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True
-        ):
+        ends = (step.src.tolist(), step.dst.tolist(), step.chunk.tolist())
+        for src, dst, chunk in zip(*ends, strict=True):
             pairs.setdefault((src, dst), []).append(chunk)
+        add = "+" if step.add else ""
         for (src, dst), chunks in pairs.items():
-            yield f"{src}>{dst}:{','.join(map(_span, runs(chunks)))}{'+' if one.add else ''}"
+            yield f"{src}>{dst}:{','.join(map(_span, runs(chunks)))}{add}"
 
 
 def _span(run: tuple[int, int]) -> str:
@@ -262,14 +292,3 @@ def runs(chunks: list[int]) -> list[tuple[int, int]]:
         else:
             found.append((chunk, 1))
     return found
-
-
-def primitive_called(name: str) -> Primitive | None:
-    """The primitive that other tools call ``allreduce`` or ``reduce_scatter``; None of a collective
-    that is none here."""
-    from colltool.base.primitives import parse_primitive
-
-    try:
-        return parse_primitive(name)
-    except ColltoolError:
-        return None

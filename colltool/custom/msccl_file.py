@@ -1,5 +1,4 @@
-"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it: read strictly, then run
-by :mod:`msccl_machine`.
+"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it, read strictly.
 
 ``algo`` has a ``gpu`` for every rank, with ``tb``s (threadblocks, each with a peer to send to, one
 to receive from and a channel) of ``step``s. No entity is expanded: a file with a DOCTYPE is
@@ -14,9 +13,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, printable
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
+from colltool.custom.schedule import MOST_MOVES, MOST_RANKS
 
-FORM = "MSCCL XML"
 MOST_STEPS = 200_000
 MOST_BLOCKS = 65_536
 _LONGEST_NUMBER = 9
@@ -25,8 +23,8 @@ SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))
 TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
+# element -> the element that it stands in
 _INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
-_OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
 
 
 class Op(NamedTuple):
@@ -51,6 +49,16 @@ class Block(NamedTuple):
     channel: int
     ops: list[Op]
 
+    @property
+    def out(self) -> tuple[int, int, int]:
+        """The connection that it sends on: sender, receiver, channel."""
+        return self.gpu, self.send, self.channel
+
+    @property
+    def into(self) -> tuple[int, int, int]:
+        """The connection that it receives on: sender, receiver, channel."""
+        return self.recv, self.gpu, self.channel
+
     def spoken(self, step: int) -> str:
         return f"gpu {self.gpu}, tb {self.id}, step {step} ({self.ops[step].type})"
 
@@ -72,91 +80,67 @@ class Algo(NamedTuple):
         return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
 
 
-def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
-    """The schedule of an XML text, executed in every way that it allows; ColltoolError names what
-    is wrong, and where."""
-    from colltool.custom.file import primitive_called
-    from colltool.custom.msccl_machine import execute
-
-    algo = _XmlEvents(file, name).read(text)
-    primitive = primitive_called(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
-    if primitive is None:
-        what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
-        raise algo.refused(
-            what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce"
-        )
-    try:
-        promise = promise_of(primitive, algo.ranks, algo.chunks, algo.root)
-    except ColltoolError as error:
-        error.where = error.where or f"{file}:1"
-        raise
-    first, *_ = [execute(algo, promise, in_place=in_place) for in_place in algo.in_place]
-    try:
-        for in_place in algo.in_place:
-            execute(algo, promise, in_place=in_place, backwards=True)
-    except ColltoolError as error:
-        what = (
-            f"{error.what}, though not in every order of its threadblocks: a dependency is missing"
-        )
-        raise ColltoolError(what, where=error.where, fix=error.fix) from error
-    return OwnSchedule(
-        algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root
-    )
+def algo_of(text: str, file: str, name: str) -> Algo:
+    """The algorithm of an XML text; ``name`` where it has none."""
+    return _XmlEvents(file, name).read(text)
 
 
 class _XmlEvents:
     """Expat's events to an :class:`Algo`."""
 
     def __init__(self, file: str, name: str) -> None:
-        self.file, self.name, self.open = file, name, list[str]()
+        self.file = file
+        self.name = name
+        self.open: list[str] = []
         self.head: dict[str, str] = {}
-        self.gpus: dict[int, dict[str, int]] = {}
+        self.gpu = -1  # the last that was begun
+        self.gpus: set[int] = set()
+        self.buffers: dict[tuple[int, str], int] = {}
         self.blocks: list[Block] = []
         self.ids: set[tuple[int, int]] = set()
-        self.steps = self.moves = 0
+        self.steps = 0
+        self.moves = 0
 
     def read(self, text: str) -> Algo:
         from xml.parsers import expat
 
-        self.parser = parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.StartDoctypeDeclHandler = self._doctype
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.StartDoctypeDeclHandler = self._doctype
         try:
-            parser.Parse(text.encode(), True)
+            self.parser.Parse(text.encode(), True)
         except expat.ExpatError as error:
             what = f"not valid XML: {expat.ErrorString(error.code)}"
-            raise ColltoolError(
-                what, where=f"{self.file}:{error.lineno}:{error.offset + 1}"
-            ) from error
+            where = f"{self.file}:{error.lineno}:{error.offset + 1}"
+            raise ColltoolError(what, where=where) from error
         return self._algo()
 
     def _algo(self) -> Algo:
-        head, number = self.head, self._number
-        in_place, out_of_place = number(head, "inplace", 0), number(head, "outofplace", -1)
-        if (
-            sorted(self.gpus) != list(range(len(self.gpus)))
-            or not 2 <= len(self.gpus) <= MOST_RANKS
-        ):
+        in_place = self._number(self.head, "inplace", 0)
+        out_of_place = self._number(self.head, "outofplace", -1)
+        ranks = len(self.gpus)
+        if self.gpus != set(range(ranks)) or not 2 <= ranks <= MOST_RANKS:
             raise self._refused(
-                f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {len(self.gpus)}"
+                f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {ranks}"
             )
-        if number(head, "ngpus", len(self.gpus)) != len(self.gpus):
+        if self._number(self.head, "ngpus", ranks) != ranks:
             raise self._refused(
-                f"ngpus is {clipped(head['ngpus'])}, and {len(self.gpus)} gpus are there"
+                f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
             )
-        ways = (*[True] * bool(in_place), *[False] * (out_of_place == 1 or not in_place))
+        ways = []
+        if in_place:
+            ways.append(True)
+        if out_of_place == 1 or not in_place:
+            ways.append(False)
         return Algo(
-            name=printable(head.get("name") or self.name)[:100],
-            collective=head.get("coll", "").lower(),
-            ranks=len(self.gpus),
-            chunks=number(head, "nchunksperloop"),
-            root=number(head, "root", 0),
-            in_place=ways,
-            buffers={
-                (gpu, name): size
-                for gpu, sizes in self.gpus.items()
-                for name, size in sizes.items()
-            },
+            name=printable(self.head.get("name") or self.name)[:100],
+            collective=self.head.get("coll", "").lower(),
+            ranks=ranks,
+            chunks=self._number(self.head, "nchunksperloop"),
+            root=self._number(self.head, "root", 0),
+            in_place=tuple(ways),
+            buffers=self.buffers,
             blocks=self.blocks,
             file=self.file,
         )
@@ -166,88 +150,90 @@ class _XmlEvents:
             "a DOCTYPE is not read: it can define entities without end", "remove it"
         )
 
-    def _start(self, name: str, given: Mapping[str, str]) -> None:
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         inside = self.open[-1] if self.open else ""
         if name not in _INSIDE:
             raise self._refused(
                 f"the element '{clipped(name)}' is not known", nearest(name, list(_INSIDE))
             )
         if _INSIDE[name] != inside:
-            raise self._refused(
-                f"'{name}' stands"
-                f" {f'in {chr(39)}{inside}{chr(39)}' if inside else 'outside of all'}"
-            )
+            place = f"in '{inside}'" if inside else "outside of all"
+            raise self._refused(f"'{name}' stands {place}")
         self.open.append(name)
-        {"algo": self._head, "gpu": self._gpu, "tb": self._block, "step": self._step}[name](given)
+        match name:
+            case "algo":
+                self.head = dict(attributes)
+            case "gpu":
+                self._start_gpu(attributes)
+            case "tb":
+                self._start_block(attributes)
+            case "step":
+                self._start_step(attributes)
 
     def _end(self, _name: str) -> None:
         self.open.pop()
 
-    def _head(self, given: Mapping[str, str]) -> None:
-        self.head = dict(given)
+    def _start_gpu(self, attributes: Mapping[str, str]) -> None:
+        self.gpu = self._number(attributes, "id")
+        if self.gpu in self.gpus:
+            raise self._refused(f"gpu {self.gpu} is there twice")
+        self.gpus.add(self.gpu)
+        for buffer in (INPUT, OUTPUT, SCRATCH):
+            self.buffers[self.gpu, buffer] = self._number(attributes, f"{buffer}_chunks", 0)
 
-    def _gpu(self, given: Mapping[str, str]) -> None:
-        gpu = self._number(given, "id")
-        if gpu in self.gpus:
-            raise self._refused(f"gpu {gpu} is there twice")
-        names = {INPUT: "i_chunks", OUTPUT: "o_chunks", SCRATCH: "s_chunks"}
-        self.gpus[gpu], self.now = (
-            {name: self._number(given, key, 0) for name, key in names.items()},
-            gpu,
+    def _start_block(self, attributes: Mapping[str, str]) -> None:
+        block = Block(
+            self.gpu,
+            self._number(attributes, "id"),
+            self._number(attributes, "send", -1),
+            self._number(attributes, "recv", -1),
+            self._number(attributes, "chan", -1),
+            ops=[],
         )
-
-    def _block(self, given: Mapping[str, str]) -> None:
-        keys = ("id", "send", "recv", "chan")
-        id_, send, recv, channel = (
-            self._number(given, key, None if key == "id" else -1) for key in keys
-        )
-        if (self.now, id_) in self.ids:
-            raise self._refused(f"tb {id_} of gpu {self.now} is there twice")
+        if (self.gpu, block.id) in self.ids:
+            raise self._refused(f"tb {block.id} of gpu {self.gpu} is there twice")
         if len(self.blocks) == MOST_BLOCKS:
             raise self._refused(
                 f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels"
             )
-        self.ids.add((self.now, id_))
-        self.blocks.append(Block(self.now, id_, send, recv, channel, []))
+        self.ids.add((self.gpu, block.id))
+        self.blocks.append(block)
 
-    def _step(self, given: Mapping[str, str]) -> None:
-        type_, ops = given.get("type", ""), self.blocks[-1].ops
-        number, count = self._number(given, "s"), self._number(given, "cnt", 1)
-        if type_ not in TYPES:
-            raise self._refused(
-                f"the type '{clipped(type_)}' is not known",
-                f"{nearest(type_, list(TYPES))} known: {', '.join(TYPES)}",
-            )
+    def _start_step(self, attributes: Mapping[str, str]) -> None:
+        ops = self.blocks[-1].ops
+        kind = attributes.get("type", "")
+        number = self._number(attributes, "s")
+        chunks = self._number(attributes, "cnt", 1)
+        if kind not in TYPES:
+            known = f"{nearest(kind, list(TYPES))} known: {', '.join(TYPES)}"
+            raise self._refused(f"the type '{clipped(kind)}' is not known", known)
         if number != len(ops):
             raise self._refused(
                 f"step {number} stands in the place of step {len(ops)}",
                 "steps are numbered 0, 1, 2 ...",
             )
-        places = []
-        for end in ("src", "dst"):
-            buffer, offset = given.get(f"{end}buf", INPUT), self._number(given, f"{end}off", -1)
-            if buffer not in (INPUT, OUTPUT, SCRATCH):
-                raise self._refused(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
-            places.append((buffer, offset))
-        tb, step = self._number(given, "depid", -1), self._number(given, "deps", -1)
-        self.steps, self.moves = self.steps + 1, self.moves + max(0, count)
+        source = self._place(attributes, "src")
+        target = self._place(attributes, "dst")
+        tb = self._number(attributes, "depid", -1)
+        step = self._number(attributes, "deps", -1)
+        self.steps += 1
+        self.moves += max(0, chunks)
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
             raise self._refused(what, "fewer channels or chunks")
-        source, target = places
-        ops.append(
-            Op(
-                type_,
-                source,
-                target,
-                count,
-                None if tb < 0 else (tb, step),
-                self.parser.CurrentLineNumber,
-            )
-        )
+        after = (tb, step) if tb >= 0 else None
+        ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
-    def _number(self, given: Mapping[str, str], key: str, usual: int | None = None) -> int:
-        text = given.get(key)
+    def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
+        """The buffer and offset of a step's source or target."""
+        buffer = attributes.get(f"{end}buf", INPUT)
+        offset = self._number(attributes, f"{end}off", -1)
+        if buffer not in (INPUT, OUTPUT, SCRATCH):
+            raise self._refused(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
+        return buffer, offset
+
+    def _number(self, attributes: Mapping[str, str], key: str, usual: int | None = None) -> int:
+        text = attributes.get(key)
         if text is None:
             if usual is None:
                 raise self._refused(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")

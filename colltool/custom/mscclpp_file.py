@@ -1,4 +1,4 @@
-"""MSCCL++'s execution plans, JSON: read strictly, then run by :mod:`mscclpp_machine`.
+"""MSCCL++'s execution plans, JSON: read strictly.
 
 Each GPU has threadblocks of operations on its buffers and, through channels, on those of its peers:
 puts, gets, reductions that read or write a peer, packets, signals and waits. What needs switches
@@ -8,16 +8,14 @@ microsoft/mscclpp, python/mscclpp/language/internal/operations.py and test/execu
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, printable, shown
-from colltool.base.primitives import AG
+from colltool.base.errors import ColltoolError, clipped, shown
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
+from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES
 
-FORM = "MSCCL++ plan"
 MOST_STEPS = 200_000
 
 # what an operation does with the places that it names: copies the one source, or adds the sources
@@ -64,57 +62,25 @@ def is_plan(text: str) -> bool:
     return '"gpus"' in text and text.lstrip("\ufeff \t\r\n").startswith("{")
 
 
-def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
-    """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation
-    that is wrong or unknown."""
-    from colltool.custom.file import primitive_called
-    from colltool.custom.mscclpp_machine import execute
-
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        what = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise ColltoolError(f"not valid JSON: {printable(what)}", where=file) from error
-    head = _Mapping(data, file, "")
-    collective = head.text("collective")
-    primitive = primitive_called(collective)
-    if primitive is None:
-        what = f"the collective '{clipped(collective)}' promises nothing that can be checked"
-        raise ColltoolError(
-            what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast"
-        )
-    gpus = head.listed("gpus", MOST_RANKS)
-    plan = _plan(gpus, file)
-    buffer = OUTPUT if primitive is AG else INPUT
-    chunks = max((plan.sizes[rank, buffer] for rank in range(len(gpus))), default=0)
-    try:
-        promise = promise_of(primitive, len(gpus), chunks)
-    except ColltoolError as error:
-        error.where = error.where or file
-        raise
-    in_place = head.data.get("inplace") is True
-    batches, _ = (
-        execute(plan, promise, in_place=in_place, backwards=backwards)
-        for backwards in (False, True)
-    )
-    title = printable(str(head.data.get("name") or name))[:100]
-    return OwnSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
-
-
-def _plan(gpus: list[_Mapping], file: str) -> ExecutionPlan:
-    plan, moves, steps = ExecutionPlan({}, [], file), 0, 0
+def plan_of(gpus: list[PlanMapping], file: str) -> ExecutionPlan:
+    """The plan of the GPUs of a file."""
+    plan = ExecutionPlan({}, [], file)
+    moves = 0
+    steps = 0
     for rank, gpu in enumerate(gpus):
         if gpu.number("id") != rank:
             raise gpu.refused(f"expected id {rank}")
-        sizes = ("input_chunks", INPUT), ("output_chunks", OUTPUT), ("scratch_chunks", SCRATCH)
-        plan.sizes.update({(rank, buffer): gpu.number(key, MOST_CHUNKS) for key, buffer in sizes})
+        plan.sizes[rank, INPUT] = gpu.number("input_chunks", MOST_CHUNKS)
+        plan.sizes[rank, OUTPUT] = gpu.number("output_chunks", MOST_CHUNKS)
+        plan.sizes[rank, SCRATCH] = gpu.number("scratch_chunks", MOST_CHUNKS)
         peers = _Reachable(gpu, len(gpus))
         for block in gpu.listed("threadblocks"):
             reader = _Operations(block, peers, rank)
-            ops = [reader.op(one) for one in block.listed("ops", MOST_STEPS)]
+            ops = [reader.op(entry) for entry in block.listed("ops", MOST_STEPS)]
             plan.blocks.append((rank, ops))
             steps += len(ops)
-            moves += sum(place.chunks for op in ops for place in (*op.sources, *op.targets))
+            for op in ops:
+                moves += sum(place.chunks for place in (*op.sources, *op.targets))
             if steps > MOST_STEPS or moves > MOST_MOVES:
                 what = (
                     f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not"
@@ -124,18 +90,19 @@ def _plan(gpus: list[_Mapping], file: str) -> ExecutionPlan:
     return plan
 
 
-class _Mapping:
+class PlanMapping:
     """A mapping of the file with its path, for errors."""
 
     def __init__(self, data: Any, file: str, path: str) -> None:
-        self.data, self.file, self.path = data, file, path
+        self.data = data
+        self.file = file
+        self.path = path
         if not isinstance(data, dict):
             raise self.refused(f"expected a mapping, got {shown(data)}")
 
     def refused(self, what: str, fix: str = "") -> ColltoolError:
-        return ColltoolError(
-            what, where=f"{self.file}: {self.path}" if self.path else self.file, fix=fix
-        )
+        where = f"{self.file}: {self.path}" if self.path else self.file
+        return ColltoolError(what, where=where, fix=fix)
 
     def number(self, key: str, most: int = 2**31) -> int:
         value = self.data.get(key)
@@ -152,87 +119,89 @@ class _Mapping:
             )
         return value
 
-    def listed(self, key: str, most: int = 2**31) -> list[_Mapping]:
-        return [
-            _Mapping(one, self.file, f"{self.path}.{key}.{at}".lstrip("."))
-            for at, one in enumerate(self.items(key, most))
-        ]
-
     def items(self, key: str, most: int = 2**31) -> Sequence[Any]:
         value = self.data.get(key, [])
         if not isinstance(value, list) or len(value) > most:
             raise self.refused(f"{key} is a list of at most {most}, got {shown(value)}")
         return value
 
+    def listed(self, key: str, most: int = 2**31) -> list[PlanMapping]:
+        """The mappings in a list."""
+        found = []
+        for number, item in enumerate(self.items(key, most)):
+            path = f"{self.path}.{key}.{number}".lstrip(".")
+            found.append(PlanMapping(item, self.file, path))
+        return found
+
+    def item(self, items: Sequence[Any], index: object, what: str) -> Any:
+        """An item of a list by a number that stands in this mapping."""
+        if type(index) is not int or not 0 <= index < len(items):
+            raise self.refused(f"there is no {what} {shown(index)}: it has {len(items)}")
+        return items[index]
+
 
 class _Reachable:
-    """What a GPU reaches: its channels of each type, as the peer and the how many-th to it; and
-    buffers of peers."""
+    """What a GPU reaches: its channels of each type, as the peer and which of the channels to it;
+    and buffers of peers."""
 
-    def __init__(self, gpu: _Mapping, ranks: int) -> None:
+    def __init__(self, gpu: PlanMapping, ranks: int) -> None:
         self.channels: dict[object, list[tuple[int, int]]] = {}
-        for every in gpu.listed("channels"):
-            counts: dict[int, int] = {}
-            found = self.channels.setdefault(every.data.get("channel_type"), [])
-            for peer in every.items("connected_to"):
+        for entry in gpu.listed("channels"):
+            counts = Counter[int]()
+            channels = self.channels.setdefault(entry.data.get("channel_type"), [])
+            for peer in entry.items("connected_to"):
                 if type(peer) is not int or not 0 <= peer < ranks:
-                    raise every.refused(f"a channel is connected to {shown(peer)}, which is no GPU")
-                counts[peer] = counts.get(peer, -1) + 1
-                found.append((peer, counts[peer]))
-        self.buffers = [
-            (one.number("rank", ranks - 1), one.text("type"))
-            for one in gpu.listed("remote_buffers")
-        ]
+                    raise entry.refused(f"a channel is connected to {shown(peer)}, which is no GPU")
+                channels.append((peer, counts[peer]))
+                counts[peer] += 1
+        self.buffers: list[tuple[int, str]] = []
+        for entry in gpu.listed("remote_buffers"):
+            self.buffers.append((entry.number("rank", ranks - 1), entry.text("type")))
 
 
 class _Operations:
     """Reads the operations of a threadblock, with what its own lists say of channels and
     buffers."""
 
-    def __init__(self, block: _Mapping, peers: _Reachable, rank: int) -> None:
-        self.peers, self.rank = peers, rank
-        self.channels = {
-            one.data.get("channel_type"): one.items("channel_ids")
-            for one in block.listed("channels")
-        }
-        self.buffers = {
-            one.data.get("access_channel_type"): one.items("remote_buffer_ids")
-            for one in block.listed("remote_buffer_refs")
-        }
+    def __init__(self, block: PlanMapping, peers: _Reachable, rank: int) -> None:
+        self.peers = peers
+        self.rank = rank
+        self.channels: dict[object, Sequence[Any]] = {}
+        for entry in block.listed("channels"):
+            self.channels[entry.data.get("channel_type")] = entry.items("channel_ids")
+        self.buffers: dict[object, Sequence[Any]] = {}
+        for entry in block.listed("remote_buffer_refs"):
+            kind = entry.data.get("access_channel_type")
+            self.buffers[kind] = entry.items("remote_buffer_ids")
 
-    def op(self, one: _Mapping) -> PlanOp:
-        name, kind = one.text("name"), one.data.get("channel_type")
+    def op(self, entry: PlanMapping) -> PlanOp:
+        """An operation of the threadblock."""
+        name = entry.text("name")
+        kind = entry.data.get("channel_type")
         if name not in NAMES:
             known = ", ".join(sorted(NAMES))
-            raise one.refused(f"the operation '{clipped(name)}' is not followed", f"known: {known}")
-        places = [
-            tuple(self._place(place, kind) for place in one.listed(key))
-            for key in ("src_buff", "dst_buff")
-        ]
-        numbers = [
-            _item(self.channels.get(kind, ()), at, one, "channel")
-            for at in one.items("channel_ids")
-        ]
-        channels = tuple(
-            _item(self.peers.channels.get(kind, ()), number, one, "channel") for number in numbers
-        )
-        barrier = one.number("barrier_id") if name == "barrier" else -1
-        return PlanOp(name, places[0], places[1], channels, barrier, f"{one.path} ({name})")
+            raise entry.refused(
+                f"the operation '{clipped(name)}' is not followed", f"known: {known}"
+            )
+        sources = tuple(self._place(place, kind) for place in entry.listed("src_buff"))
+        targets = tuple(self._place(place, kind) for place in entry.listed("dst_buff"))
+        own = self.channels.get(kind, ())
+        numbers = [entry.item(own, index, "channel") for index in entry.items("channel_ids")]
+        every = self.peers.channels.get(kind, ())
+        channels = tuple(entry.item(every, number, "channel") for number in numbers)
+        barrier = entry.number("barrier_id") if name == "barrier" else -1
+        return PlanOp(name, sources, targets, channels, barrier, f"{entry.path} ({name})")
 
-    def _place(self, one: _Mapping, kind: object) -> PlanPlace:
-        first, chunks = one.number("index", MOST_CHUNKS), one.number("size", MOST_CHUNKS)
-        if "buffer_id" in one.data:
-            number = _item(self.buffers.get(kind, ()), one.data["buffer_id"], one, "remote buffer")
-            owner, buffer = _item(self.peers.buffers, number, one, "remote buffer")
+    def _place(self, entry: PlanMapping, kind: object) -> PlanPlace:
+        first = entry.number("index", MOST_CHUNKS)
+        chunks = entry.number("size", MOST_CHUNKS)
+        if "buffer_id" in entry.data:
+            own = self.buffers.get(kind, ())
+            number = entry.item(own, entry.data["buffer_id"], "remote buffer")
+            owner, buffer = entry.item(self.peers.buffers, number, "remote buffer")
         else:
-            owner, buffer = self.rank, one.text("type")
+            owner = self.rank
+            buffer = entry.text("type")
         if buffer not in (INPUT, OUTPUT, SCRATCH):
-            raise one.refused(f"a buffer is i, o or s, got '{clipped(buffer)}'")
+            raise entry.refused(f"a buffer is i, o or s, got '{clipped(buffer)}'")
         return PlanPlace(owner, buffer, first, chunks)
-
-
-def _item(items: Sequence[Any], index: object, one: _Mapping, what: str) -> Any:
-    """An item of a list by its number."""
-    if type(index) is not int or not 0 <= index < len(items):
-        raise one.refused(f"there is no {what} {shown(index)}: it has {len(items)}")
-    return items[index]

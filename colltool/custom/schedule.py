@@ -20,7 +20,7 @@ import numpy as np
 from colltool.algorithms.program import Program, Step, step
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, parse_primitive
 
 MOST_RANKS = 4096
 MOST_CHUNKS = 65_536
@@ -32,6 +32,7 @@ MOST_HELD = 2**22
 PRIMITIVES = (AR, AG, RS, A2A, BC, REDUCE)
 
 Piece = tuple[int, int]  # a chunk, and a bit for each rank summed in it
+Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
 Batch = tuple[Step, ...]
 Look = Callable[[int, int], Piece | None]
 
@@ -285,3 +286,12 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     return OwnSchedule(
         name, program.primitive, ranks, chunks, batches, file=file, form=form, root=root
     )
+
+
+def primitive_called(name: str) -> Primitive | None:
+    """The primitive that other tools call ``allreduce`` or ``reduce_scatter``; None of a collective
+    that is none here."""
+    try:
+        return parse_primitive(name)
+    except ColltoolError:
+        return None

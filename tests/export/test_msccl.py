@@ -18,7 +18,7 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.custom.file import own_schedule
-from colltool.custom.msccl_file import read_msccl
+from colltool.custom.msccl_machine import read_msccl
 from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.export.msccl import msccl_xml
 from colltool.export.schedule import shipped_schedule
