@@ -20,7 +20,9 @@ class Buffers:
     def __init__(
         self, promise: Promise, sizes: Mapping[tuple[int, str], int], *, in_place: bool
     ) -> None:
-        self.promise, self.sizes, self.in_place = promise, sizes, in_place
+        self.promise = promise
+        self.sizes = sizes
+        self.in_place = in_place
         self.memory: dict[Where, Piece] = {}
 
     def place(self, rank: int, buffer: str, at: int) -> Where:
@@ -31,12 +33,15 @@ class Buffers:
         return self._alias(rank, buffer, at)
 
     def _alias(self, rank: int, buffer: str, at: int) -> Where:
-        if not self.in_place:
+        if not self.in_place or buffer == SCRATCH:
             return rank, buffer, at
-        own = rank * (self.promise.chunks // self.promise.ranks)
-        if buffer == INPUT:
-            return rank, OUTPUT, at + own if self.promise.primitive is AG else at
-        return rank, buffer, at + own if self.promise.primitive is RS and buffer == OUTPUT else at
+        primitive = self.promise.primitive
+        is_part = (primitive is AG and buffer == INPUT) or (primitive is RS and buffer == OUTPUT)
+        return rank, OUTPUT, at + self._first_of(rank) if is_part else at
+
+    def _first_of(self, rank: int) -> int:
+        """Where a rank's own part of the whole begins."""
+        return rank * (self.promise.chunks // self.promise.ranks)
 
     def held(self, where: Where) -> Piece | None:
         """What lies there: what was written, else the rank's own input."""
@@ -45,17 +50,16 @@ class Buffers:
         rank, buffer, at = where
         if buffer != (OUTPUT if self.in_place else INPUT):
             return None
-        own = rank * (self.promise.chunks // self.promise.ranks)
-        return self.promise.first(
-            rank, at - own if self.in_place and self.promise.primitive is AG else at
-        )
+        if self.in_place and self.promise.primitive is AG:
+            at -= self._first_of(rank)
+        return self.promise.first(rank, at)
 
     def read(self, where: Where) -> Piece:
+        """What lies there; ColltoolError where that is nothing."""
         held = self.held(where)
         if held is None:
-            raise ColltoolError(
-                f"place {where[2]} of buffer {where[1]} of rank {where[0]} holds nothing yet"
-            )
+            rank, buffer, at = where
+            raise ColltoolError(f"place {at} of buffer {buffer} of rank {rank} holds nothing yet")
         return held
 
     def judge(self, file: str) -> None:
@@ -63,7 +67,6 @@ class Buffers:
         how = "in place" if self.in_place else "out of place"
         for rank in range(self.promise.ranks):
             for at, wanted in self.promise.last(rank):
-                if problem := shortfall(
-                    self.promise, rank, wanted, self.held(self._alias(rank, OUTPUT, at))
-                ):
+                held = self.held(self._alias(rank, OUTPUT, at))
+                if problem := shortfall(self.promise, rank, wanted, held):
                     raise ColltoolError(f"after the last step, {how}, {problem}", where=file)

@@ -58,10 +58,6 @@ class ExecutionPlan(NamedTuple):
     file: str
 
 
-def is_plan(text: str) -> bool:
-    return '"gpus"' in text and text.lstrip("\ufeff \t\r\n").startswith("{")
-
-
 def plan_of(gpus: list[PlanMapping], file: str) -> ExecutionPlan:
     """The plan of the GPUs of a file."""
     plan = ExecutionPlan({}, [], file)

@@ -34,16 +34,12 @@ def offered(
             made: Any = entry.load()(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
             if made is not None:
                 found.append(_read(made, f"plugin {entry.name}", primitive, ranks))
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # code of others: whatever it does, a price is no place to fail
-            told = (
-                str(error)
-                if isinstance(error, ColltoolError)
-                else f"{type(error).__name__}: {error}"
-            )
-            failed.append((entry.name, clipped(told.replace("\n", " "), _LONGEST)))
+        # The code of others: whatever it does, a price is no place to fail.
+        except (Exception, SystemExit) as error:
+            reason = str(error)
+            if not isinstance(error, ColltoolError):
+                reason = f"{type(error).__name__}: {reason}"
+            failed.append((entry.name, clipped(reason.replace("\n", " "), _LONGEST)))
     return found, failed
 
 

@@ -12,7 +12,8 @@ src to dst; a broadcast and a reduction have a root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,6 @@ PRIMITIVES = (AR, AG, RS, A2A, BC, REDUCE)
 Piece = tuple[int, int]  # a chunk, and a bit for each rank summed in it
 Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
 Batch = tuple[Step, ...]
-Look = Callable[[int, int], Piece | None]
 
 
 class OwnSchedule(NamedTuple):
@@ -58,25 +58,25 @@ class OwnSchedule(NamedTuple):
 
     @property
     def messages(self) -> int:
-        return sum(len(one.src) for batch in self.batches for one in batch)
+        return sum(len(step.src) for step in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
         """As the executor of shipped schedules takes it; a file that uses scratch has no such state
         (only its loads count)."""
-        number = np.arange(
-            self.chunks * (self.ranks if self.primitive is A2A else 1), dtype=np.int64
-        )
-        home = target = np.full(len(number), self.root)
+        chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
+        number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
-            home, target = number // self.chunks, number % self.chunks * self.ranks // self.chunks
+            home = number // self.chunks
+            target = number % self.chunks * self.ranks // self.chunks
         elif self.primitive in (AG, RS, AR):
             home = target = number * self.ranks // self.chunks
-        sizes = np.full(len(number), 1 / self.chunks)
+        else:
+            home = target = np.full(chunks, self.root)
         return Program(
             self.primitive,
             self.ranks,
             self.ranks,
-            sizes,
+            np.full(chunks, 1 / self.chunks),
             home=home,
             target=target,
             batches=iter(self.batches),
@@ -95,33 +95,35 @@ class Promise(NamedTuple):
         """What lies at place ``at`` of a rank's input."""
         if not 0 <= at < self.chunks:
             return None
+        part = 1 << rank
         if self.primitive is AG:
             own = self.chunks // self.ranks
-            return (rank * own + at, 1 << rank) if at < own else None
+            return (rank * own + at, part) if at < own else None
         if self.primitive is A2A:
-            return rank * self.chunks + at, 1 << rank
-        return (at, 1 << rank) if self.primitive is not BC or rank == self.root else None
+            return rank * self.chunks + at, part
+        if self.primitive is BC and rank != self.root:
+            return None
+        return at, part
 
     def last(self, rank: int) -> Iterator[tuple[int, Piece]]:
         """Every place of a rank's output, and what is to lie there."""
-        everybody, own = (1 << self.ranks) - 1, self.chunks // self.ranks
-        match self.primitive:
-            case Primitive.ALL_REDUCE:
-                yield from ((at, (at, everybody)) for at in range(self.chunks))
-            case Primitive.ALL_GATHER:
-                yield from ((at, (at, 1 << at // own)) for at in range(self.chunks))
-            case Primitive.REDUCE_SCATTER:
-                yield from ((at, (rank * own + at, everybody)) for at in range(own))
-            case Primitive.ALL_TO_ALL:
-                for at in range(self.chunks):
+        everybody = (1 << self.ranks) - 1
+        own = self.chunks // self.ranks
+        if self.primitive is REDUCE and rank != self.root:
+            return
+        for at in range(own if self.primitive is RS else self.chunks):
+            match self.primitive:
+                case Primitive.ALL_REDUCE | Primitive.REDUCE:
+                    yield at, (at, everybody)
+                case Primitive.ALL_GATHER:
+                    yield at, (at, 1 << at // own)
+                case Primitive.REDUCE_SCATTER:
+                    yield at, (rank * own + at, everybody)
+                case Primitive.ALL_TO_ALL:
                     src, k = divmod(at, own)
                     yield at, (src * self.chunks + rank * own + k, 1 << src)
-            case Primitive.BROADCAST:
-                yield from ((at, (at, 1 << self.root)) for at in range(self.chunks))
-            case Primitive.REDUCE if rank == self.root:
-                yield from ((at, (at, everybody)) for at in range(self.chunks))
-            case _:
-                return
+                case Primitive.BROADCAST:
+                    yield at, (at, 1 << self.root)
 
 
 def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> Promise:
@@ -131,8 +133,8 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
         raise ColltoolError(
             f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix
         )
-    for value, most, what in ((ranks, MOST_RANKS, "ranks"), (chunks, MOST_CHUNKS, "chunks")):
-        least = 2 if what == "ranks" else 1
+    limits = ((ranks, 2, MOST_RANKS, "ranks"), (chunks, 1, MOST_CHUNKS, "chunks"))
+    for value, least, most, what in limits:
         if not least <= value <= most:
             raise ColltoolError(
                 f"{least} to {most} {what} are followed, got {value}", fix=f"fewer {what}"
@@ -163,10 +165,10 @@ def numbered(promise: Promise, chunk: int) -> str:
 def ranks_in(bits: int) -> str:
     """``rank 3``, ``ranks 0, 2 and 5 more``."""
     found = [rank for rank in range(bits.bit_length()) if bits >> rank & 1]
-    text = ", ".join(map(str, found[:4])) + (
-        f" and {len(found) - 4} more" if len(found) > 4 else ""
-    )
-    return f"rank{'s' if len(found) > 1 else ''} {text}"
+    text = ", ".join(map(str, found[:4]))
+    if len(found) > 4:
+        text += f" and {len(found) - 4} more"
+    return f"ranks {text}" if len(found) > 1 else f"rank {text}"
 
 
 def summed(promise: Promise, held: Piece | None, arrived: Piece, rank: int) -> Piece:
@@ -197,64 +199,75 @@ def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) ->
     return f"rank {rank} ends with {chunk} without the part of {ranks_in(missing)}"
 
 
+class _Vectors:
+    """What every rank's vector holds; there is no scratch."""
+
+    def __init__(self, promise: Promise) -> None:
+        self.promise = promise
+        self.written: dict[tuple[int, int], Piece] = {}
+
+    def at(self, rank: int, chunk: int) -> Piece | None:
+        """What a rank has as a chunk: what was written, else its own part at first."""
+        if (rank, chunk) in self.written:
+            return self.written[rank, chunk]
+        promise = self.promise
+        if promise.primitive is A2A:  # a chunk lies first with its sender
+            owner = chunk // promise.chunks
+        elif promise.primitive is AG:
+            owner = chunk * promise.ranks // promise.chunks
+        else:
+            return promise.first(rank, chunk)
+        return (chunk, 1 << rank) if owner == rank else None
+
+    def exchange(self, batch: Batch) -> None:
+        """Take one step: all of its messages read what was held before it."""
+        sent: list[tuple[int, int, Piece, bool]] = []
+        for messages in batch:
+            ends = (messages.src.tolist(), messages.dst.tolist(), messages.chunk.tolist())
+            for src, dst, chunk in zip(*ends, strict=True):
+                piece = self.at(src, chunk)
+                if piece is None:
+                    name = numbered(self.promise, chunk)
+                    raise ColltoolError(f"rank {src} sends {name} to rank {dst} before it has it")
+                sent.append((dst, chunk, piece, messages.add))
+        adds: dict[tuple[int, int], bool] = {}
+        for dst, chunk, piece, add in sent:
+            place = (dst, chunk)
+            if place in adds and not (add and adds[place]):
+                what = (
+                    f"two messages write {numbered(self.promise, chunk)} of rank {dst} at once,"
+                    " and one of them replaces it"
+                )
+                raise ColltoolError(what, fix="put them into two steps")
+            adds[place] = add
+            if add:
+                piece = summed(self.promise, self.at(dst, chunk), piece, dst)
+            self.written[place] = piece
+
+
 def follow(promise: Promise, batches: Sequence[Batch]) -> None:
     """Execute messages between vectors without scratch, those of a batch at once; ColltoolError
     names the step that fails."""
-    held: dict[tuple[int, int], Piece] = {}
-
-    def at(rank: int, chunk: int) -> Piece | None:
-        if promise.primitive is A2A:  # a chunk lies first with its sender
-            first = (chunk, 1 << rank) if chunk // promise.chunks == rank else None
-        elif promise.primitive is AG:
-            first = (chunk, 1 << rank) if chunk * promise.ranks // promise.chunks == rank else None
-        else:
-            first = promise.first(rank, chunk)
-        return held.get((rank, chunk), first)
-
+    vectors = _Vectors(promise)
     for number, batch in enumerate(batches, start=1):
         try:
-            _exchange(promise, batch, held, at)
+            vectors.exchange(batch)
         except ColltoolError as error:
             raise ColltoolError(f"step {number}: {error.what}", fix=error.fix) from error
     for rank in range(promise.ranks):
         for _, wanted in promise.last(rank):
-            if problem := shortfall(promise, rank, wanted, at(rank, wanted[0])):
+            if problem := shortfall(promise, rank, wanted, vectors.at(rank, wanted[0])):
                 raise ColltoolError(f"after the last of {counted(len(batches), 'step')} {problem}")
 
 
-def _exchange(promise: Promise, batch: Batch, held: dict[tuple[int, int], Piece], at: Look) -> None:
-    """One step: all of its messages read what was held before it."""
-    carried: list[tuple[int, int, Piece, bool]] = []
-    for one in batch:
-        for src, dst, chunk in zip(
-            one.src.tolist(), one.dst.tolist(), one.chunk.tolist(), strict=True
-        ):
-            piece = at(src, chunk)
-            if piece is None:
-                raise ColltoolError(
-                    f"rank {src} sends {numbered(promise, chunk)} to rank {dst} before it has it"
-                )
-            carried.append((dst, chunk, piece, one.add))
-    written: dict[tuple[int, int], bool] = {}
-    for dst, chunk, piece, add in carried:
-        if written.get((dst, chunk), add) != add or ((dst, chunk) in written and not add):
-            what = (
-                f"two messages write {numbered(promise, chunk)} of rank {dst} at once, and one of"
-                " them replaces it"
-            )
-            raise ColltoolError(what, fix="put them into two steps")
-        written[dst, chunk] = add
-        held[dst, chunk] = summed(promise, at(dst, chunk), piece, dst) if add else piece
-
-
-def batch_of(sends: Sequence[tuple[int, int, int, bool]]) -> Batch:
-    """Messages ``(src, dst, chunk, add)`` of one step as arrays: what is copied, then what is
-    added."""
-    found = []
+def batch_of(sends: Sequence[Sent]) -> Batch:
+    """The messages of one step as arrays: what is copied, then what is added."""
+    batch = []
     for add in (False, True):
-        if chosen := [one[:3] for one in sends if one[3] == add]:
-            found.append(step(*np.array(chosen).T, add=add))
-    return tuple(found)
+        chosen = [send[:3] for send in sends if send[3] == add]
+        if chosen:
+            batch.append(step(*np.array(chosen).T, add=add))
+    return tuple(batch)
 
 
 def own_from_program(name: str, program: Program, *, file: str = "", form: str = "") -> OwnSchedule:
@@ -264,27 +277,32 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal
     chunks.
     """
-    ranks, count = program.ranks, len(program.chunk_bytes)
+    ranks = program.ranks
+    count = len(program.chunk_bytes)
     fix = f"take one whose ranks send each other equal parts: {given('algorithm', 'ring')}"
     if program.nodes > ranks:
         raise ColltoolError(f"{name} needs switches, servers or padding besides the ranks", fix=fix)
     if program.primitive is P2P or np.ptp(program.chunk_bytes) > 1e-12:
         raise ColltoolError(f"{name} is no schedule of equal chunks", fix=fix)
     place = np.arange(count, dtype=np.int64)
-    root = int(program.home[0]) if program.primitive in (BC, REDUCE) else 0
-    # by owner, of an all-to-all by sender and receiver; then as they were
     if program.primitive in (AG, RS, A2A):
+        # by owner, of an all-to-all by sender and receiver; then as they were
         order = np.lexsort((program.target, program.home))
-        owners = np.bincount(program.home, minlength=ranks)
-        if np.ptp(owners):
+        if np.ptp(np.bincount(program.home, minlength=ranks)):
             raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)
-    batches = tuple(
-        tuple(one._replace(chunk=place[one.chunk]) for one in batch) for batch in program.batches
-    )
-    chunks = count // ranks if program.primitive is A2A else count
+    batches = []
+    for batch in program.batches:
+        batches.append(tuple(step._replace(chunk=place[step.chunk]) for step in batch))
     return OwnSchedule(
-        name, program.primitive, ranks, chunks, batches, file=file, form=form, root=root
+        name,
+        program.primitive,
+        ranks,
+        count // ranks if program.primitive is A2A else count,
+        tuple(batches),
+        file=file,
+        form=form,
+        root=int(program.home[0]) if program.primitive in (BC, REDUCE) else 0,
     )
 
 
