@@ -49,8 +49,12 @@ class LinkModel:
     def __init__(
         self, ranks: int, inside: int, endpoints: int, tier: str, capacity_Bps: float
     ) -> None:
-        self.ranks, self.inside, self.endpoints = ranks, inside, endpoints or ranks // inside
-        self.tier, self.capacity_Bps, self.copies = tier, capacity_Bps, ranks // self.endpoints
+        self.ranks = ranks
+        self.inside = inside
+        self.endpoints = endpoints or ranks // inside
+        self.tier = tier
+        self.capacity_Bps = capacity_Bps
+        self.copies = ranks // self.endpoints
 
     def split(self, ranks: Indices) -> tuple[Indices, Indices]:
         """Each rank's endpoint on the tier, and the copy of the tier that it uses."""
@@ -73,11 +77,10 @@ class LinkModel:
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes per resource, class by class."""
-        loads = [np.zeros(len(one.exists)) for one in self.classes]
+        loads = [np.zeros(len(link_class.exists)) for link_class in self.classes]
         for use in self.uses(src, dst):
-            loads[use.number] += np.bincount(
-                use.resource, size[use.message] * use.share, len(loads[use.number])
-            )
+            load = loads[use.number]
+            load += np.bincount(use.resource, size[use.message] * use.share, len(load))
         return loads
 
     def to_all(self) -> list[Floats]:
@@ -140,25 +143,21 @@ class SwitchedLinks(LinkModel):
         apart: bool = False,
     ) -> None:
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
-        self.alphas_s, self.boundaries, self.rails, self.apart = (
-            np.array(alphas_s),
-            boundaries,
-            rails,
-            apart,
-        )
+        self.alphas_s = np.array(alphas_s)
+        self.boundaries = boundaries
+        self.rails = rails
+        self.apart = apart
         every = np.ones(ranks, dtype=bool)
-        self.classes = [
-            LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")
-        ]
-        for one in boundaries:
-            count = (
-                -(-ranks // (inside * self.endpoints)) * -(-self.endpoints // one.endpoints) * rails
-            )
-            exists = np.full(count, one.endpoints < self.endpoints)
-            self.classes += [
-                LinkClass(tier, f"{one.name} {way}links", exists, one.uplink_Bps, False)
-                for way in ("up", "down")
-            ]
+        self.classes = []
+        for way in ("out", "in"):
+            self.classes.append(LinkClass(tier, f"ports {way}", every, capacity_Bps))
+        outer_domains = -(-ranks // (inside * self.endpoints))
+        for below in boundaries:
+            domains = outer_domains * -(-self.endpoints // below.endpoints) * rails
+            exists = np.full(domains, below.endpoints < self.endpoints)
+            for way in ("up", "down"):
+                name = f"{below.name} {way}links"
+                self.classes.append(LinkClass(tier, name, exists, below.uplink_Bps, endpoint=False))
 
     def rail(self, ranks: Indices) -> Indices:
         """Position in the domain, modulo rails."""
@@ -169,23 +168,25 @@ class SwitchedLinks(LinkModel):
         return src - self.rail(src) + self.rail(dst)
 
     def _domain(self, ranks: Indices, size: int) -> Indices:
-        endpoint, outer = (
-            ranks // self.inside % self.endpoints,
-            ranks // (self.inside * self.endpoints),
-        )
-        return (outer * -(-self.endpoints // size) + endpoint // size) * self.rails + self.rail(
-            ranks
-        )
+        """The domain of so many endpoints that each rank's port on its rail is in."""
+        endpoint = ranks // self.inside % self.endpoints
+        outer = ranks // (self.inside * self.endpoints)
+        domain = outer * -(-self.endpoints // size) + endpoint // size
+        return domain * self.rails + self.rail(ranks)
 
     def _check_rails(self, src: Indices, dst: Indices) -> None:
-        if self.apart and len(changing := np.flatnonzero(self.rail(src) != self.rail(dst))):
-            one = changing[0]
+        """Refuse messages between rails that never meet."""
+        if not self.apart:
+            return
+        changing = np.flatnonzero(self.rail(src) != self.rail(dst))
+        if len(changing):
+            first = changing[0]
             what = (
-                f"rank {src[one]} sends to rank {dst[one]}, from rail {self.rail(src)[one]} to rail"
-                f" {self.rail(dst)[one]}"
+                f"rank {src[first]} sends to rank {dst[first]}, from rail {self.rail(src)[first]}"
+                f" to rail {self.rail(dst)[first]}"
             )
             fix = (
-                f"send through rank {self.departures(src, dst)[one]}, the sender's neighbour on"
+                f"send through rank {self.departures(src, dst)[first]}, the sender's neighbour on"
                 " that rail"
             )
             raise ColltoolError(f"{what}, and rails never meet here", fix=fix)
@@ -197,9 +198,10 @@ class SwitchedLinks(LinkModel):
             own = np.flatnonzero(ranks < self.ranks)
             yield LinkUse(way, ranks[own], own, whole[own])
         for number, below in enumerate(self.boundaries):
-            ways = self._domain(src, below.endpoints), self._domain(dst, below.endpoints)
-            crossing = np.flatnonzero(ways[0] != ways[1])
-            for way, domain in enumerate(ways):
+            leaves = self._domain(src, below.endpoints)
+            enters = self._domain(dst, below.endpoints)
+            crossing = np.flatnonzero(leaves != enters)
+            for way, domain in enumerate((leaves, enters)):
                 yield LinkUse(2 + 2 * number + way, domain[crossing], crossing, whole[crossing])
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
@@ -207,24 +209,25 @@ class SwitchedLinks(LinkModel):
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """α of the level where the pair meets; two links for every level climbed."""
-        a, b = (ranks // self.inside % self.endpoints for ranks in (src, dst))
-        meets = np.zeros(len(src), dtype=np.int64)
+        a = src // self.inside % self.endpoints
+        b = dst // self.inside % self.endpoints
+        level = np.zeros(len(src), dtype=np.int64)
         for below in self.boundaries:
-            meets += a // below.endpoints != b // below.endpoints
+            level += a // below.endpoints != b // below.endpoints
         if self.rails > 1:
-            meets[self.rail(src) != self.rail(dst)] = len(self.boundaries)
-        return self.alphas_s[meets], 2 * (meets + 1)
+            level[self.rail(src) != self.rail(dst)] = len(self.boundaries)
+        return self.alphas_s[level], 2 * (level + 1)
 
     def name(self, number: int, resource: int) -> str:
         """``ib rank 5 out``, ``ib leaf 3 uplinks``, ``ib leaf 3 rail 1 uplinks``."""
         if number < 2:
-            return f"{self.tier} rank {resource} {('out', 'in')[number]}"
+            way = ("out", "in")[number]
+            return f"{self.tier} rank {resource} {way}"
+        boundary = self.boundaries[(number - 2) // 2]
+        way = ("uplinks", "downlinks")[number % 2]
         domain, rail = divmod(resource, self.rails)
         of_rail = f" rail {rail}" if self.rails > 1 else ""
-        return (
-            f"{self.tier} {self.boundaries[(number - 2) // 2].name} {domain}{of_rail}"
-            f" {('uplinks', 'downlinks')[number % 2]}"
-        )
+        return f"{self.tier} {boundary.name} {domain}{of_rail} {way}"
 
 
 class MeshLinks(LinkModel):
@@ -246,13 +249,10 @@ class MeshLinks(LinkModel):
         self.classes = [LinkClass(tier, "links", exists, capacity_Bps)]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        (a, copy), (b, _) = self.split(src), self.split(dst)
-        yield LinkUse(
-            0,
-            (copy * self.endpoints + a) * self.endpoints + b,
-            np.arange(len(src)),
-            np.ones(len(src)),
-        )
+        a, copy = self.split(src)
+        b, _ = self.split(dst)
+        link = (copy * self.endpoints + a) * self.endpoints + b
+        yield LinkUse(0, link, np.arange(len(src)), np.ones(len(src)))
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         square = loads[0].reshape(self.ranks, self.ranks)
@@ -273,6 +273,6 @@ def tier_of(tiers: Sequence[LinkModel], src: Indices, dst: Indices) -> NDArray[n
     """The outermost tier that separates the ends of each message, so the innermost whose domain
     holds both; -1: it stays."""
     tier: NDArray[np.int8] = (src != dst).astype(np.int8) - np.int8(1)
-    for one in tiers[1:]:
-        tier += src // one.inside != dst // one.inside
+    for outer in tiers[1:]:
+        tier += src // outer.inside != dst // outer.inside
     return tier

@@ -35,10 +35,11 @@ def twisted_axes(shape: Shape) -> tuple[Axis, ...] | None:
     k = min(shape)
     if len(shape) not in (2, 3) or k < 2 or set(shape) != {k, 2 * k}:
         return None
-    shift = tuple(k if size > k else 0 for size in shape)
-    return tuple(
-        Axis(size, wrap=True) if size > k else Axis(size, wrap=False, twist=shift) for size in shape
-    )
+    twist = tuple(k if size > k else 0 for size in shape)
+    axes = []
+    for size in shape:
+        axes.append(Axis(size, wrap=True) if size > k else Axis(size, wrap=False, twist=twist))
+    return tuple(axes)
 
 
 def is_twisted(axes: Sequence[Axis]) -> bool:
@@ -46,7 +47,7 @@ def is_twisted(axes: Sequence[Axis]) -> bool:
 
 
 class Distances(NamedTuple):
-    """From any rank to all: the longest of the shortest paths, and their sum, in links."""
+    """The longest of the shortest paths from any rank to all, and their sum, in links."""
 
     longest: int
     total: int
@@ -54,32 +55,35 @@ class Distances(NamedTuple):
 
 @lru_cache(maxsize=256)
 def distances(axes: tuple[Axis, ...]) -> Distances:
-    """Of a twisted torus. An odd number of wraparounds turns the way l along each long ring into k
-    - l.
+    """Distances of a twisted torus.
+
+    An odd number of wraparounds turns the way l along each long ring into k - l.
 
     >>> axes = twisted_axes((4, 8))
     >>> distances(axes)
     Distances(longest=4, total=84)
     """
-    k, shorts, longs = (
-        min(axis.size for axis in axes),
-        Counter({(0, 2 * sum(axis.size for axis in axes)): 1}),
-        Counter({0: 1}),
-    )
+    k = min(axis.size for axis in axes)
+    # How many ranks are so many links away: over the short axes by an even and by an odd number of
+    # wraparounds, over the long ones by whole rings.
+    short = Counter({(0, 2 * sum(axis.size for axis in axes)): 1})
+    long = Counter({0: 1})
     for axis in axes:
-        if axis.twist:  # links by an even and by an odd number of wraparounds
-            found: Counter[tuple[int, int]] = Counter()
-            for ((even, odd), count), x in product(shorts.items(), range(k)):
-                found[min(even + x, odd + k - x), min(odd + x, even + k - x)] += count
-            shorts = found
+        if axis.twist:
+            pairs = Counter[tuple[int, int]]()
+            for ((even, odd), count), place in product(short.items(), range(k)):
+                back = k - place
+                pairs[min(even + place, odd + back), min(odd + place, even + back)] += count
+            short = pairs
         else:
-            ways: Counter[int] = Counter()
-            for (links, count), x in product(longs.items(), range(axis.size)):
-                ways[links + min(x, axis.size - x)] += count
-            longs = ways
-    most, reached = k * sum(not axis.twist for axis in axes), Counter[int]()
-    for ((even, odd), count), (links, times) in product(shorts.items(), longs.items()):
-        reached[min(even + links, odd + most - links)] += count * times
+            ways = Counter[int]()
+            for (links, count), place in product(long.items(), range(axis.size)):
+                ways[links + min(place, axis.size - place)] += count
+            long = ways
+    turned = k * sum(not axis.twist for axis in axes)
+    reached = Counter[int]()
+    for ((even, odd), count), (links, times) in product(short.items(), long.items()):
+        reached[min(even + links, odd + turned - links)] += count * times
     return Distances(max(reached), sum(links * count for links, count in reached.items()))
 
 
@@ -101,9 +105,11 @@ def mean_load(axes: tuple[Axis, ...]) -> float:
 def links_across(axes: Sequence[Axis], number: int) -> int:
     """Links between the two halves of a lattice, cut across the middle of an axis: its own, and
     every twist along it."""
-    nodes, cut = prod(axis.size for axis in axes), axes[number]
+    nodes = prod(axis.size for axis in axes)
+    cut = axes[number]
+    own = nodes // cut.size * (2 if cut.closed else 1)
     twists = sum(nodes // axis.size for axis in axes if axis.twist and axis.twist[number])
-    return nodes // cut.size * (2 if cut.closed else 1) + twists
+    return own + twists
 
 
 def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
@@ -117,36 +123,37 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
     runs = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
     if not is_twisted(axes):
         return runs
-    found = []
+    parts = []
     for first, *others in runs:
         seen = [axis._replace(twist=()) for axis in others]
+        ring = first.size
         if first.twist:
-            half = max(number for number, axis in enumerate(others) if not axis.twist)
-            seen[half] = Axis(first.size, wrap=False)
-        found.append([Axis(2 * first.size if first.twist else first.size, wrap=True), *seen])
-    return found
+            last_long = max(number for number, axis in enumerate(others) if not axis.twist)
+            seen[last_long] = Axis(first.size, wrap=False)
+            ring = 2 * first.size
+        parts.append([Axis(ring, wrap=True), *seen])
+    return parts
 
 
 def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
     """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
     they go down."""
-    place = [np.array(one) for one in walked]
+    places = [np.array(links) for links in walked]
     for number, axis in enumerate(axes):  # no twist leads along an axis that has one
         if axis.twist:
-            rounds, place[number] = np.divmod(place[number], axis.size)
-            place = [one + rounds * by for one, by in zip(place, axis.twist, strict=True)]
-    strides = [prod(axis.size for axis in axes[:number]) for number in range(len(axes))]
-    found: Indices = sum(
-        (one % axis.size * by for one, axis, by in zip(place, axes, strides, strict=True)),
-        np.zeros_like(place[0]),
-    )
-    return found
+            rounds, places[number] = np.divmod(places[number], axis.size)
+            for other, by in enumerate(axis.twist):
+                places[other] = places[other] + rounds * by
+    rank: Indices = np.zeros_like(places[0])
+    stride = 1
+    for place, axis in zip(places, axes, strict=True):
+        rank = rank + place % axis.size * stride
+        stride *= axis.size
+    return rank
 
 
 def not_twisted(group: Group) -> str | None:
     """Messages that go several hops along one axis would leave it on a twisted torus."""
-    return (
-        "follows single axes, and shortest paths of a twisted torus do not"
-        if is_twisted(group.axes)
-        else None
-    )
+    if is_twisted(group.axes):
+        return "follows single axes, and shortest paths of a twisted torus do not"
+    return None

@@ -28,16 +28,18 @@ class _Ways(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _ways(axes: tuple[Axis, ...]) -> _Ways:
-    """Of all walks of at most k links along each axis, the shortest to each rank: 2k along any axis
-    lead back."""
-    k, ranks = min(axis.size for axis in axes), prod(axis.size for axis in axes)
+    """The shortest of all walks of at most k links along each axis: 2k along any axis lead back."""
+    k = min(axis.size for axis in axes)
+    ranks = prod(axis.size for axis in axes)
     walks = np.array(list(product(range(-k, k + 1), repeat=len(axes))))
-    ends, length = ranks_at([*walks.T], axes), np.abs(walks).sum(axis=1)
+    ends = ranks_at([*walks.T], axes)
+    length = np.abs(walks).sum(axis=1)
     shortest = np.full(ranks, length.max())
     np.minimum.at(shortest, ends, length)
     kept = np.flatnonzero(length == shortest[ends])
     kept = kept[np.argsort(ends[kept], kind="stable")]
     count = np.bincount(ends[kept], minlength=ranks)
+    # of the ways to its rank, which each kept walk is
     number = np.arange(len(kept)) - np.repeat(np.cumsum(count) - count, count)
     links = np.zeros((count.max(), ranks, len(axes)), dtype=np.int64)
     links[number, ends[kept]] = walks[kept]
@@ -64,85 +66,63 @@ class TwistedLinks(LatticeLinks):
         alpha_s: float = 0.0,
     ) -> None:
         super().__init__(axes, ranks, inside, tier, capacity_Bps, alpha_s=alpha_s)
-        self.classes = [one._replace(exists=np.ones_like(one.exists)) for one in self.classes]
+        # no axis has an end
+        self.classes = [every._replace(exists=np.ones_like(every.exists)) for every in self.classes]
 
     def _moved(self, at: Indices, axis: int, by: Indices | int) -> Indices:
-        """So many links along an axis from each endpoint."""
-        walked = [
-            at // stride % size for stride, size in zip(self.strides, self.sizes, strict=True)
-        ]
+        """Where so many links along an axis lead from each endpoint."""
+        walked = [self._place(at, number) for number in range(len(self.axes))]
         walked[axis] = walked[axis] + by
         return ranks_at(walked, self.axes)
 
     def _apart(self, src: Indices, dst: Indices) -> Indices:
         """The rank that is as far from rank 0 as each destination from its source."""
-        here, there = self.split(src)[0], self.split(dst)[0]
-        steps = zip(self.strides, self.sizes, strict=True)
-        return ranks_at(
-            [there // stride % size - here // stride % size for stride, size in steps], self.axes
-        )
+        here, _ = self.split(src)
+        there, _ = self.split(dst)
+        walked = []
+        for number in range(len(self.axes)):
+            walked.append(self._place(there, number) - self._place(here, number))
+        return ranks_at(walked, self.axes)
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         none = np.zeros(0, dtype=np.int64)
-        found = [[LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))]
+        hops = [[LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))]
         for use in self._hop_by_hop(src, dst):
-            found[use.number].append(use)
-        for number, several in enumerate(found):
-            _, resources, messages, shares = zip(*several, strict=True)
-            yield LinkUse(
-                number, np.concatenate(resources), np.concatenate(messages), np.concatenate(shares)
-            )
+            hops[use.number].append(use)
+        for number, several in enumerate(hops):
+            resource = np.concatenate([use.resource for use in several])
+            message = np.concatenate([use.message for use in several])
+            share = np.concatenate([use.share for use in several])
+            yield LinkUse(number, resource, message, share)
 
     def _hop_by_hop(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """All messages a link further at a time, way by way."""
-        (here, copy), ways, apart = self.split(src), _ways(self.axes), self._apart(src, dst)
+        here, copy = self.split(src)
+        apart = self._apart(src, dst)
+        ways = _ways(self.axes)
         for number, way in enumerate(ways.links):
-            at, taken = here.copy(), number < ways.many[apart]
+            at = here.copy()
+            taken = number < ways.many[apart]
             for axis in range(len(self.axes)):
                 links = np.where(taken, way[apart, axis], 0)
                 for step in range(int(np.abs(links).max(initial=0))):
                     going = np.flatnonzero(np.abs(links) > step)
-                    for down, message in enumerate(
-                        (going[links[going] > 0], going[links[going] < 0])
-                    ):
+                    up = going[links[going] > 0]
+                    down = going[links[going] < 0]
+                    for direction, message in enumerate((up, down)):
                         resource = copy[message] * self.endpoints + at[message]
-                        yield LinkUse(
-                            2 * axis + down, resource, message, 1 / ways.many[apart[message]]
-                        )
+                        share = 1 / ways.many[apart[message]]
+                        yield LinkUse(2 * axis + direction, resource, message, share)
                     at[going] = self._moved(at[going], axis, np.sign(links[going]))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         loads = [np.zeros(self.ranks) for _ in self.classes]
-        for use in self._hop_by_hop(src, dst):  # never holds all hops of an all-to-all
-            loads[use.number] += np.bincount(
-                use.resource, size[use.message] * use.share, self.ranks
-            )
+        # Hop by hop: all hops of an all-to-all are never held at once.
+        for use in self._hop_by_hop(src, dst):
+            sent = size[use.message] * use.share
+            loads[use.number] += np.bincount(use.resource, sent, self.ranks)
         return loads
-
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        busiest = np.max(loads, axis=0)
-        copy, at = np.divmod(np.arange(self.ranks), self.endpoints)
-        for number, load in enumerate(loads):
-            axis, down = divmod(number, 2)
-            np.maximum.at(
-                busiest, copy * self.endpoints + self._moved(at, axis, -1 if down else 1), load
-            )
-        return np.asarray(busiest, dtype=np.float64)
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
         hops: Indices = np.abs(_ways(self.axes).links[0, self._apart(src, dst)]).sum(axis=1)
         return hops
-
-    def name(self, number: int, resource: int) -> str:
-        """``ici (3, 0, 1) -> (0, 0, 5)``."""
-        axis, down = divmod(number, 2)
-        copy, node = divmod(resource, self.endpoints)
-        ends = (node, int(self._moved(np.array(node), axis, -1 if down else 1)))
-        places = (
-            ", ".join(
-                str(end // stride % size)
-                for stride, size in zip(self.strides, self.sizes, strict=True)
-            )
-            for end in ends
-        )
-        return f"{self._of(copy)} ({') -> ('.join(places)})"
