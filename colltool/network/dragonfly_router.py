@@ -22,7 +22,7 @@ from colltool.network.wires import DragonflyWires
 FEW = 4096  # messages that are quicker to follow one by one than summed by switch
 
 
-class _Flows(NamedTuple):
+class _Traffic(NamedTuple):
     """Bytes of a step among the n groups that send or receive."""
 
     groups: Indices  # their numbers, shape (n,)
@@ -31,7 +31,7 @@ class _Flows(NamedTuple):
     local: Floats  # between switches of a group, shape (n, a, a)
 
 
-class _Between(NamedTuple):
+class _Load(NamedTuple):
     """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among
     gateways of a group, (g, k, k)."""
 
@@ -42,31 +42,36 @@ class _Between(NamedTuple):
 
 
 class DragonflyRouter(Router):
+    """Routes between the switches of a dragonfly, numbered group by group."""
+
     def __init__(self, wires: DragonflyWires) -> None:
         self.wired = wires
-        self.groups = g = wires.met
-        a, k, cables = wires.switches, wires.gateways, wires.cables
-        other = (np.arange(g) - np.arange(g)[:, None]) % wires.groups  # distance to the other group
-        port = (np.maximum(other, 1)[:, :, None] - 1) * cables + np.arange(cables)
-        # shape (g, g, cables)
-        self.gateway = np.minimum(port * k // max(1, (wires.groups - 1) * cables), k - 1)
-        # share of a group's traffic to another that leaves by each gateway
-        leaves = np.zeros((g, g, k))
-        np.add.at(leaves, (*np.indices(self.gateway.shape)[:2], self.gateway), 1 / cables)
-        self.leaves = leaves * (other > 0)[:, :, None]
-        cable = np.where(other[:, :, None] > 0, wires.global_Bps, 0.0) * np.ones(cables)
-        self.wires = []
+        self.groups = wires.met
+        numbers = np.arange(self.groups)
+        distance = (numbers - numbers[:, None]) % wires.groups  # to the other group
+        # the switch at which each cable to each other group ends, shape (g, g, cables)
+        port = (np.maximum(distance, 1)[:, :, None] - 1) * wires.cables + np.arange(wires.cables)
+        ports = max(1, (wires.groups - 1) * wires.cables)
+        self.gateway = np.minimum(port * wires.gateways // ports, wires.gateways - 1)
+        # the share of a group's traffic to another that leaves by each gateway
+        leaves = np.zeros((self.groups, self.groups, wires.gateways))
+        here, there, _ = np.indices(self.gateway.shape)
+        np.add.at(leaves, (here, there, self.gateway), 1 / wires.cables)
+        self.leaves = leaves * (distance > 0)[:, :, None]
+        self.wires = self._local_links()
+        self.up = 0
+        self.down = len(self.wires) - 1
+        self.far = len(self.wires)
+        cables = np.repeat(np.where(distance > 0, wires.global_Bps, 0.0).ravel(), wires.cables)
+        self.wires.append(Wire("global links", cables))
+
+    def _local_links(self) -> list[Wire]:
+        wires = self.wired
         if wires.spines:
-            for name in ("links up", "links down"):
-                self.wires.append(Wire(name, np.full(g * a * k, wires.local_Bps)))
-        else:
-            self.wires.append(
-                Wire(
-                    "local links", np.tile(np.where(np.eye(a) > 0, 0.0, wires.local_Bps).ravel(), g)
-                )
-            )
-        self.wires.append(Wire("global links", cable.ravel()))
-        self.up, self.down, self.far = (0, 1, 2) if wires.spines else (0, 0, 1)
+            each = np.full(self.groups * wires.switches * wires.gateways, wires.local_Bps)
+            return [Wire("links up", each), Wire("links down", each)]
+        itself = np.eye(wires.switches, dtype=bool).ravel()
+        return [Wire("local links", np.tile(np.where(itself, 0.0, wires.local_Bps), self.groups))]
 
     def node_of(self, endpoints: Indices) -> Indices:
         return endpoints // self.wired.hosts
@@ -74,9 +79,9 @@ class DragonflyRouter(Router):
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """By distance: of the longest way that the routing takes."""
         wires = self.wired
-        here, there = src // wires.switches, dst // wires.switches
-        distance = np.where(here != there, 2, (src != dst) * 1)
-        passed = np.array([(0, 0), *wires.longest])
+        same_group = src // wires.switches == dst // wires.switches
+        distance = np.where(same_group, (src != dst) * 1, 2)
+        passed = np.array([(0, 0), *wires.longest])  # local and global links
         seconds = passed @ np.array([wires.local_alpha_s, wires.global_alpha_s])
         return seconds[distance], passed.sum(axis=1)[distance]
 
@@ -84,51 +89,59 @@ class DragonflyRouter(Router):
         """``group 3 switch 1 -> 5``, ``group 3 -> 7``, ``group 3 leaf 1 -> spine 5``."""
         wires = self.wired
         if number == self.far:
-            rest, cable = divmod(resource, wires.cables)
-            a, b = divmod(rest, self.groups)
-            return f"group {a} -> {b}" + (f" cable {cable}" if wires.cables > 1 else "")
-        rest, b = divmod(resource, wires.gateways)
-        group, a = divmod(rest, wires.switches)
+            pair, cable = divmod(resource, wires.cables)
+            a, b = divmod(pair, self.groups)
+            which = f" cable {cable}" if wires.cables > 1 else ""
+            return f"group {a} -> {b}{which}"
+        start, b = divmod(resource, wires.gateways)
+        group, a = divmod(start, wires.switches)
         if not wires.spines:
             return f"group {group} switch {a} -> {b}"
-        return f"group {group} " + (
-            f"leaf {a} -> spine {b}" if number == self.up else f"spine {b} -> leaf {a}"
-        )
+        if number == self.up:
+            return f"group {group} leaf {a} -> spine {b}"
+        return f"group {group} spine {b} -> leaf {a}"
 
     # message by message
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        yield from self._round(src, dst) if self._detours(src, dst) else self._straight(src, dst)
+        if self._detours(src, dst):
+            yield from self._round(src, dst)
+        else:
+            yield from self._straight(src, dst)
 
     def _straight(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        (a, i), (b, j) = self._places(src), self._places(dst)
-        yield from self._inside(a, i, j, np.flatnonzero((a == b) & (i != j)))
+        """Minimal routes, spread evenly over the cables between two groups."""
+        a, i = self._places(src)
+        b, j = self._places(dst)
+        near = np.flatnonzero((a == b) & (i != j))
+        yield from self._inside(a[near], i[near], j[near], near)
         far = np.flatnonzero(a != b)
+        a, i, b, j = a[far], i[far], b[far], j[far]
         share = np.full(len(far), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
-            yield self._leg(
-                a[far], i[far], self.gateway[a[far], b[far], cable], far, share, out=True
-            )
-            yield LinkUse(
-                self.far, (a[far] * self.groups + b[far]) * self.wired.cables + cable, far, share
-            )
-            yield self._leg(
-                b[far], j[far], self.gateway[b[far], a[far], cable], far, share, out=False
-            )
+            yield self._leg(a, i, self.gateway[a, b, cable], far, share, out=True)
+            yield self._cable(a, b, cable, far, share)
+            yield self._leg(b, j, self.gateway[b, a, cable], far, share, out=False)
 
     def _round(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        wires, (a, i), (b, j) = self.wired, self._places(src), self._places(dst)
-        for by in range(wires.switches if self._turns_inside else 0):
-            here = np.flatnonzero((a == b) & (i != j) & (by != i) & (by != j))
-            share, other = np.full(len(here), 1 / (wires.switches - 2)), np.full(len(here), by)
-            yield self._leg(a[here], i[here], other, here, share, out=True)
-            yield self._leg(a[here], j[here], other, here, share, out=False)
-        some = np.flatnonzero(np.where(a == b, not self._turns_inside, self.groups < 3))
-        for use in self._straight(src[some], dst[some]):
-            yield use._replace(message=some[use.message])
-        for by in range(self.groups if self.groups > 2 else 0):
-            some = np.flatnonzero((a != b) & (a != by) & (b != by))
-            yield from self._by_way_of(by, a[some], i[some], b[some], j[some], some)
+        """Valiant's routes: by way of every other switch of a group, and of every other group."""
+        a, i = self._places(src)
+        b, j = self._places(dst)
+        if self._turns_inside:
+            for by in range(self.wired.switches):
+                near = np.flatnonzero((a == b) & (i != j) & (by != i) & (by != j))
+                share = np.full(len(near), 1 / (self.wired.switches - 2))
+                other = np.full(len(near), by)
+                yield self._leg(a[near], i[near], other, near, share, out=True)
+                yield self._leg(a[near], j[near], other, near, share, out=False)
+        # where there is no other switch or group, straight on
+        straight = np.flatnonzero(np.where(a == b, not self._turns_inside, self.groups < 3))
+        for use in self._straight(src[straight], dst[straight]):
+            yield use._replace(message=straight[use.message])
+        if self.groups > 2:
+            for by in range(self.groups):
+                far = np.flatnonzero((a != b) & (a != by) & (b != by))
+                yield from self._by_way_of(by, a[far], i[far], b[far], j[far], far)
 
     def _by_way_of(
         self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices
@@ -138,35 +151,33 @@ class DragonflyRouter(Router):
         share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
         for cable in range(wires.cables):
             yield self._leg(a, i, self.gateway[a, by, cable], message, share, out=True)
-            yield LinkUse(self.far, (a * self.groups + by) * wires.cables + cable, message, share)
-            for other in range(wires.cables):
-                one, two = self.gateway[by, a, cable], self.gateway[by, b, other]
-                turns = np.flatnonzero(one != two)
-                here, part = np.full(len(turns), by), share[turns] / wires.cables
-                if not wires.spines:
-                    yield self._leg(here, one[turns], two[turns], message[turns], part, out=True)
-                for leaf in range(wires.switches if wires.spines else 0):
-                    yield self._leg(
-                        here,
-                        0 * here + leaf,
-                        one[turns],
-                        message[turns],
-                        part / wires.switches,
-                        out=False,
-                    )
-                    yield self._leg(
-                        here,
-                        0 * here + leaf,
-                        two[turns],
-                        message[turns],
-                        part / wires.switches,
-                        out=True,
-                    )
-            yield LinkUse(self.far, (by * self.groups + b) * wires.cables + cable, message, share)
+            yield self._cable(a, np.full_like(a, by), cable, message, share)
+            enters = self.gateway[by, a, cable]
+            for onward in range(wires.cables):
+                leaves = self.gateway[by, b, onward]
+                turns = np.flatnonzero(enters != leaves)
+                yield from self._turn(
+                    by, enters[turns], leaves[turns], message[turns], share[turns] / wires.cables
+                )
+            yield self._cable(np.full_like(b, by), b, cable, message, share)
             yield self._leg(b, j, self.gateway[b, by, cable], message, share, out=False)
 
+    def _turn(
+        self, group: int, start: Indices, end: Indices, message: Indices, share: Floats
+    ) -> Iterator[LinkUse]:
+        """From one gateway of a group to another: straight, or by its leaves."""
+        here = np.full(len(message), group)
+        if not self.wired.spines:
+            yield self._leg(here, start, end, message, share, out=True)
+            return
+        part = share / self.wired.switches
+        for leaf in range(self.wired.switches):
+            at = np.full(len(message), leaf)
+            yield self._leg(here, at, start, message, part, out=False)
+            yield self._leg(here, at, end, message, part, out=True)
+
     def _places(self, switch: Indices) -> tuple[Indices, Indices]:
-        """Group, and number in it."""
+        """The group of each switch, and its number there."""
         return switch // self.wired.switches, switch % self.wired.switches
 
     @property
@@ -177,19 +188,22 @@ class DragonflyRouter(Router):
     def _inside(
         self, group: Indices, i: Indices, j: Indices, message: Indices
     ) -> Iterator[LinkUse]:
+        """From one switch of a group to another."""
         share = np.ones(len(message))
         if not self.wired.spines:
-            yield self._leg(group[message], i[message], j[message], message, share, out=True)
-        for spine in range(self.wired.spines):
-            for end, out in ((i, True), (j, False)):
-                yield self._leg(
-                    group[message],
-                    end[message],
-                    0 * message + spine,
-                    message,
-                    share / self.wired.spines,
-                    out=out,
-                )
+            yield self._leg(group, i, j, message, share, out=True)
+        for number in range(self.wired.spines):
+            spine = np.full(len(message), number)
+            part = share / self.wired.spines
+            yield self._leg(group, i, spine, message, part, out=True)
+            yield self._leg(group, j, spine, message, part, out=False)
+
+    def _cable(
+        self, a: Indices, b: Indices, cable: int, message: Indices, share: Floats
+    ) -> LinkUse:
+        """A cable from a group to another."""
+        link = (a * self.groups + b) * self.wired.cables + cable
+        return LinkUse(self.far, link, message, share)
 
     def _leg(
         self,
@@ -206,10 +220,10 @@ class DragonflyRouter(Router):
         if wires.spines:
             link = (group * wires.switches + switch) * wires.spines + gateway
             return LinkUse(self.up if out else self.down, link, message, share)
-        passed = np.flatnonzero(switch != gateway)
         start, end = (switch, gateway) if out else (gateway, switch)
         link = (group * wires.switches + start) * wires.switches + end
-        return LinkUse(0, link[passed], message[passed], share[passed])
+        passed = np.flatnonzero(switch != gateway)
+        return LinkUse(self.up, link[passed], message[passed], share[passed])
 
     # all at once
 
@@ -219,106 +233,139 @@ class DragonflyRouter(Router):
         return self._routed(self._traffic(src, dst, size))
 
     def to_all(self, there: Floats) -> list[Floats]:
-        groups = -(-len(there) // self.wired.switches)
-        at = np.append(there, np.zeros(groups * self.wired.switches - len(there))).reshape(
-            groups, -1
-        )
+        switches = self.wired.switches
+        groups = -(-len(there) // switches)
+        ranks = np.zeros(groups * switches)
+        ranks[: len(there)] = there
+        at = ranks.reshape(groups, switches)
         sent = at[:, :, None] * at.sum(axis=1)
-        sent[np.arange(groups), :, np.arange(groups)] = 0.0
         local = at[:, :, None] * at[:, None]
-        local[:, np.arange(at.shape[1]), np.arange(at.shape[1])] = 0.0
-        return self._routed(_Flows(np.arange(groups), sent, sent, local))
+        group = np.arange(groups)
+        switch = np.arange(switches)
+        sent[group, :, group] = 0.0
+        local[:, switch, switch] = 0.0
+        return self._routed(_Traffic(group, sent, sent, local))
 
-    def _routed(self, there: _Flows) -> list[Floats]:
+    def _routed(self, traffic: _Traffic) -> list[Floats]:
         match self.wired.routing:
             case "minimal":
-                return self._minimal(there)
+                return self._minimal(traffic)
             case "valiant":
-                return self._valiant(there)
+                return self._valiant(traffic)
             case "adaptive":
-                return self._better(there)[0]
+                return self._better(traffic)[0]
             case _:
                 assert_never(self.wired.routing)
 
     def _detours(self, src: Indices, dst: Indices) -> bool:
+        """Whether these messages go by way of other groups."""
         if self.wired.routing == "adaptive":
             return self._better(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _better(self, there: _Flows) -> tuple[list[Floats], bool]:
+    def _better(self, traffic: _Traffic) -> tuple[list[Floats], bool]:
         """The loads of minimal routes, or by way of others where these load the busiest link less,
         and whether they do."""
-        minimal, valiant = self._minimal(there), self._valiant(there)
-        detours = self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9)
-        return (valiant if detours else minimal), detours
+        minimal = self._minimal(traffic)
+        valiant = self._valiant(traffic)
+        if self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9):
+            return valiant, True
+        return minimal, False
 
     def _busiest_s(self, loads: list[Floats]) -> float:
-        rates = [float(wire.Bps.max(initial=0.0)) for wire in self.wires]
-        return max(
-            (float(load.max()) / rate for load, rate in zip(loads, rates, strict=True) if rate),
-            default=0.0,
-        )
+        """Seconds that the busiest link takes."""
+        busiest = 0.0
+        for wire, load in zip(self.wires, loads, strict=True):
+            rate = float(wire.Bps.max(initial=0.0))
+            if rate:
+                busiest = max(busiest, float(load.max()) / rate)
+        return busiest
 
-    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Flows:
+    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Traffic:
+        """What each switch sends to each group and receives from it, and to its own group's."""
         a = self.wired.switches
-        (here, i), (there, j) = self._places(src), self._places(dst)
+        here, i = self._places(src)
+        there, j = self._places(dst)
         groups, at = np.unique(np.concatenate([here, there]), return_inverse=True)
         here, there = np.split(at.astype(np.int64), 2)
-        n, apart = len(groups), here != there
-        away, near = np.where(apart, size, 0.0), np.where(apart | (i == j), 0.0, size)
-        out = np.bincount((here * a + i) * n + there, away, n * a * n).reshape(n, a, n)
-        into = np.bincount((there * a + j) * n + here, away, n * a * n).reshape(n, a, n)
-        local = np.bincount((here * a + i) * a + j, near, n * a * a).reshape(n, a, a)
-        return _Flows(groups, *(sums.astype(np.float64) for sums in (out, into, local)))
+        n = len(groups)
+        apart = here != there
+        away = np.where(apart, size, 0.0)
+        near = np.where(apart | (i == j), 0.0, size)
+        out = np.bincount((here * a + i) * n + there, away, n * a * n)
+        into = np.bincount((there * a + j) * n + here, away, n * a * n)
+        local = np.bincount((here * a + i) * a + j, near, n * a * a)
+        return _Traffic(
+            groups,
+            out.astype(np.float64).reshape(n, a, n),
+            into.astype(np.float64).reshape(n, a, n),
+            local.astype(np.float64).reshape(n, a, a),
+        )
 
-    def _minimal(self, there: _Flows, *, turns: bool = False) -> list[Floats]:
-        loads, at = self._none(), there.groups
+    def _minimal(self, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
+        load = self._no_load()
+        at = traffic.groups
         leaves = self.leaves[np.ix_(at, at)]
-        loads.out[at], loads.into[at] = there.out @ leaves, there.into @ leaves
-        loads.far[np.ix_(at, at)] = there.out.sum(axis=1)
-        return self._on_links(loads, there, turns=turns)
+        load.out[at] = traffic.out @ leaves
+        load.into[at] = traffic.into @ leaves
+        load.far[np.ix_(at, at)] = traffic.out.sum(axis=1)
+        return self._on_links(load, traffic, turns=turns)
 
-    def _valiant(self, there: _Flows) -> list[Floats]:
+    def _valiant(self, traffic: _Traffic) -> list[Floats]:
         """Each group X other than its own two has an equal part of what goes from a group to
         another."""
         others = self.groups - 2
         if others < 1:
-            return self._minimal(there, turns=self._turns_inside)
-        loads, at, between = self._none(), there.groups, there.out.sum(axis=1) / others
-        for legs, sent, ways in (
-            (loads.out, there.out, loads.far),
-            (loads.into, there.into, loads.far.T),
-        ):
+            return self._minimal(traffic, turns=self._turns_inside)
+        load = self._no_load()
+        at = traffic.groups
+        directions = (
+            (load.out, traffic.out, load.far),
+            (load.into, traffic.into, load.far.T),
+        )
+        for legs, sent, far in directions:
+            # what each switch sends by way of each group
             by_way = np.repeat(sent.sum(axis=2)[:, :, None] / others, self.groups, axis=2)
             by_way[:, :, at] -= sent / others
             by_way[np.arange(len(at)), :, at] = 0.0
             legs[at] = by_way @ self.leaves[at]
-            ways[at] += by_way.sum(axis=1)
+            far[at] += by_way.sum(axis=1)
+        between = traffic.out.sum(axis=1) / others
         ends = self.leaves[:, at]  # none at X itself
-        loads.turned[:] = ends.transpose(0, 2, 1) @ (between @ ends)
-        return self._on_links(loads, there, turns=self._turns_inside)
+        load.turned[:] = ends.transpose(0, 2, 1) @ (between @ ends)
+        return self._on_links(load, traffic, turns=self._turns_inside)
 
-    def _none(self) -> _Between:
-        g, a, k = self.groups, self.wired.switches, self.wired.gateways
-        return _Between(
-            np.zeros((g, a, k)), np.zeros((g, a, k)), np.zeros((g, g)), np.zeros((g, k, k))
+    def _no_load(self) -> _Load:
+        g = self.groups
+        a = self.wired.switches
+        k = self.wired.gateways
+        return _Load(
+            out=np.zeros((g, a, k)),
+            into=np.zeros((g, a, k)),
+            far=np.zeros((g, g)),
+            turned=np.zeros((g, k, k)),
         )
 
-    def _on_links(self, loads: _Between, there: _Flows, *, turns: bool = False) -> list[Floats]:
+    def _on_links(self, load: _Load, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
         switch of the group."""
-        a, at = self.wired.switches, there.groups
-        far = np.repeat(loads.far.ravel() / self.wired.cables, self.wired.cables)
-        sent, came = there.local.sum(axis=2, keepdims=True), there.local.sum(axis=1, keepdims=True)
-        same = np.arange(self.wired.gateways)
-        loads.turned[:, same, same] = 0.0
-        if self.wired.spines:
-            loads.out[at] += sent / self.wired.spines
-            loads.into[at] += came.transpose(0, 2, 1) / self.wired.spines
-            loads.out[:] += loads.turned.sum(axis=1)[:, None] / a
-            loads.into[:] += loads.turned.sum(axis=2)[:, None] / a
-            return [loads.out.ravel(), loads.into.ravel(), far]
-        local = loads.out + loads.into.transpose(0, 2, 1) + loads.turned
-        local[at] += (sent + came - 2 * there.local) / (a - 2) if turns else there.local
-        local[:, same, same] = 0.0
+        wires = self.wired
+        at = traffic.groups
+        far = np.repeat(load.far.ravel() / wires.cables, wires.cables)
+        sent = traffic.local.sum(axis=2, keepdims=True)
+        came = traffic.local.sum(axis=1, keepdims=True)
+        itself = np.arange(wires.gateways)
+        load.turned[:, itself, itself] = 0.0
+        if wires.spines:
+            load.out[at] += sent / wires.spines
+            load.into[at] += came.transpose(0, 2, 1) / wires.spines
+            load.out[:] += load.turned.sum(axis=1)[:, None] / wires.switches
+            load.into[:] += load.turned.sum(axis=2)[:, None] / wires.switches
+            return [load.out.ravel(), load.into.ravel(), far]
+        local = load.out + load.into.transpose(0, 2, 1) + load.turned
+        if turns:
+            local[at] += (sent + came - 2 * traffic.local) / (wires.switches - 2)
+        else:
+            local[at] += traffic.local
+        local[:, itself, itself] = 0.0
         return [local.ravel(), far]
