@@ -56,66 +56,70 @@ class RoutedLinks(LinkModel):
         alone: bool = False,
     ) -> None:
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
-        self.router, self.stride = router_of(wires), stride
+        self.router = router_of(wires)
+        self.stride = stride
         self.alpha_s = alpha_s if wires.has_ports else 0.0  # without ports the links have it all
-        self.slower = [  # a link of less bandwidth counts for more of the fastest
-            np.divide(
-                wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0
-            )
-            for wire in self.router.wires
-        ]
         self.offsets = np.arange(1 if alone else stride)
-        every = np.ones(ranks, dtype=bool)
         self.ports = 2 if wires.has_ports else 0
-        self.classes = [
-            LinkClass(tier, f"ports {way}", every, capacity_Bps)
-            for way in ("out", "in")[: self.ports]
-        ]
-        self.networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
+        every = np.ones(ranks, dtype=bool)
+        self.classes = []
+        for way in ("out", "in")[: self.ports]:
+            self.classes.append(LinkClass(tier, f"ports {way}", every, capacity_Bps))
+        outer_domains = -(-ranks // (inside * self.endpoints))
+        self.networks = outer_domains if self.ports else self.copies
+        # a byte on a link of less bandwidth counts for more of the fastest
+        self.slower: list[Floats] = []
         for wire in self.router.wires:
-            fastest, exists = (
-                float(wire.Bps.max(initial=0.0)) or 1.0,
-                np.tile(wire.Bps > 0, self.networks),
+            exists = wire.Bps > 0
+            fastest = wire.Bps.max(initial=0.0)
+            slower = np.divide(fastest, wire.Bps, out=np.zeros_like(wire.Bps), where=exists)
+            self.slower.append(slower)
+            everywhere = np.tile(exists, self.networks)
+            links = LinkClass(
+                tier, wire.name, everywhere, float(fastest) or 1.0, endpoint=not self.ports
             )
-            self.classes.append(
-                LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports)
-            )
+            self.classes.append(links)
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """All that a step sends over a network at once."""
-        found: list[Floats] = []
+        loads: list[Floats] = []
         for ranks in (src, dst)[: self.ports]:
-            found.append(
-                np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(
-                    np.float64
-                )
-            )
-        (a, copy), (b, _) = self.split(src), self.split(dst)
-        a, b = (np.add.outer(self.offsets, ends * self.stride) for ends in (a, b))
-        network, sums = src // (self.inside * self.endpoints) if self.ports else copy, []
+            own = ranks < self.ranks
+            load = np.bincount(ranks[own], size[own], self.ranks)
+            loads.append(load.astype(np.float64))
+        a, b, network = self._ends(src, dst)
+        a = np.add.outer(self.offsets, a)
+        b = np.add.outer(self.offsets, b)
+        sums = []
         for number in range(self.networks):
-            some = network == number
-            start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
-            sums.append(self.router.loads(start, end, np.tile(size[some], len(self.offsets))))
-        return found + [
-            np.concatenate([one * slower for one in load])
-            for slower, *load in zip(self.slower, *sums, strict=True)
-        ]
+            here = network == number
+            start = self.router.node_of(a[:, here].ravel())
+            end = self.router.node_of(b[:, here].ravel())
+            sums.append(self.router.loads(start, end, np.tile(size[here], len(self.offsets))))
+        for slower, *over_networks in zip(self.slower, *sums, strict=True):
+            loads.append(np.concatenate([load * slower for load in over_networks]))
+        return loads
+
+    def _ends(self, src: Indices, dst: Indices) -> tuple[Indices, Indices, Indices]:
+        """The endpoints between which each message goes, and the number of its network."""
+        a, copy = self.split(src)
+        b, _ = self.split(dst)
+        network = src // (self.inside * self.endpoints) if self.ports else copy
+        return a * self.stride, b * self.stride, network
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for way, ranks in enumerate((src, dst)[: self.ports]):
             own = np.flatnonzero(ranks < self.ranks)
             yield LinkUse(way, ranks[own], own, np.ones(len(own)))
-        (a, copy), (b, _) = self.split(src), self.split(dst)
-        network = src // (self.inside * self.endpoints) if self.ports else copy
+        a, b, network = self._ends(src, dst)
         for offset in self.offsets:
-            ends = (self.router.node_of(end * self.stride + offset) for end in (a, b))
-            for use in self.router.uses(*ends):
+            start = self.router.node_of(a + offset)
+            end = self.router.node_of(b + offset)
+            for use in self.router.uses(start, end):
                 slower = self.slower[use.number]
                 resource = network[use.message] * len(slower) + use.resource
-                yield LinkUse(
-                    self.ports + use.number, resource, use.message, use.share * slower[use.resource]
-                )
+                share = use.share * slower[use.resource]
+                yield LinkUse(self.ports + use.number, resource, use.message, share)
 
     def to_all(self) -> list[Floats]:
         """Summed by the switches that endpoints stand at."""
@@ -145,12 +149,14 @@ class RoutedLinks(LinkModel):
         return super().hops(src, dst)
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        ends = (self.router.node_of(self.split(ranks)[0] * self.stride) for ranks in (src, dst))
-        seconds, links = self.router.latency(*ends)
+        a, b, _ = self._ends(src, dst)
+        seconds, links = self.router.latency(self.router.node_of(a), self.router.node_of(b))
         return self.alpha_s + seconds, links + self.ports
 
     def name(self, number: int, resource: int) -> str:
         if number < self.ports:
-            return f"{self.tier} rank {resource} {('out', 'in')[number]}"
-        copy, link = divmod(resource, len(self.router.wires[number - self.ports].Bps))
-        return f"{self._of(copy)} {self.router.name(number - self.ports, link)}"
+            way = ("out", "in")[number]
+            return f"{self.tier} rank {resource} {way}"
+        kind = number - self.ports
+        copy, link = divmod(resource, len(self.slower[kind]))
+        return f"{self._of(copy)} {self.router.name(kind, link)}"

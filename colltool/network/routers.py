@@ -13,6 +13,8 @@ from colltool.network.arrays import Floats, Indices
 from colltool.network.links import LinkUse
 from colltool.network.wires import GraphWires, HyperXWires
 
+_NONE: Indices = np.zeros(0, dtype=np.int64)
+
 
 class Wire(NamedTuple):
     """Links of one kind: how many, and bytes/s of each, one direction, in all."""
@@ -40,19 +42,16 @@ class Router(ABC):
         parts: list[list[tuple[Indices, Floats]]] = [[] for _ in self.wires]
         for use in self.uses(src, dst):
             parts[use.number].append((use.resource, size[use.message] * use.share))
-        found = []
-        for wire, some in zip(self.wires, parts, strict=True):
-            link, sent = (
-                map(np.concatenate, zip(*some, strict=True))
-                if some
-                else (np.zeros(0, dtype=np.int64), np.zeros(0))
-            )
-            found.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
-        return found
+        loads = []
+        for wire, shares in zip(self.wires, parts, strict=True):
+            link = np.concatenate([resource for resource, _ in shares] or [_NONE])
+            sent = np.concatenate([share for _, share in shares] or [np.zeros(0)])
+            loads.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
+        return loads
 
     def to_all(self, there: Floats) -> list[Floats]:
-        """As :meth:`loads`, of a byte from each rank to each at another node, with so many ranks at
-        the first nodes."""
+        """:meth:`loads` of a byte from each rank to each at another node, with so many ranks at the
+        first nodes."""
         src, dst = np.nonzero(~np.eye(len(there), dtype=bool))
         return self.loads(src, dst, there[src] * there[dst])
 
@@ -61,7 +60,7 @@ class Router(ABC):
         """Seconds between nodes, on top of an endpoint's own, and the links passed."""
 
     def ends(self, number: int) -> tuple[Indices, Indices]:
-        """Of each link of a kind the node that it leaves and the one where it ends; asked where
+        """The node that each link of a kind leaves and the one where it ends; for networks whose
         ranks have no ports."""
         raise NotImplementedError
 
@@ -74,9 +73,11 @@ class GraphRouter(Router):
     """Shortest paths in links, spread over all next hops that lie on one, by their bandwidth."""
 
     def __init__(self, wires: GraphWires) -> None:
-        self.nodes, edges = wires.nodes, sorted(wires.edges)
+        self.nodes = wires.nodes
+        edges = sorted(wires.edges)
         ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2)
-        self.src, self.dst = ends[:, 0], ends[:, 1]
+        self.src = ends[:, 0]
+        self.dst = ends[:, 1]
         self.Bps = np.array([edge.Bps for edge in edges])
         self.alpha_s = np.array([edge.alpha_s for edge in edges])
         self.wires = [Wire("links", self.Bps)]
@@ -87,30 +88,37 @@ class GraphRouter(Router):
         return endpoints
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        """All messages a link further at a time."""
         message = np.flatnonzero(src != dst)
-        here, share = src[message], np.ones(len(message))
+        here = src[message]
+        share = np.ones(len(message))
         while len(message):
+            # every link out of the node of every message
             count = self.first[here + 1] - self.first[here]
             pair = np.repeat(np.arange(len(message)), count)
-            link = np.arange(len(pair)) + np.repeat(
-                self.first[here] - np.cumsum(count) + count, count
-            )
+            skipped = self.first[here] - np.cumsum(count) + count
+            link = np.arange(len(pair)) + np.repeat(skipped, count)
+            # of these the ones that lead closer
             to = dst[message[pair]]
-            on = self.apart[self.dst[link], to] < self.apart[here[pair], to]
-            pair, link = pair[on], link[on]
+            closer = self.apart[self.dst[link], to] < self.apart[here[pair], to]
+            pair = pair[closer]
+            link = link[closer]
             weight = self.Bps[link]
             part = share[pair] * weight / np.bincount(pair, weight, len(message))[pair]
             yield LinkUse(0, link, message[pair], part)
             message, here, share = _merged(message[pair], self.dst[link], part, self.nodes)
             left = here != dst[message]
-            message, here, share = message[left], here[left], share[left]
+            message = message[left]
+            here = here[left]
+            share = share[left]
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Of many messages all that a node has for one destination at once."""
         if len(src) <= self.nodes:
             return super().loads(src, dst, size)
-        due, load = np.zeros((self.nodes, self.nodes)), np.zeros(len(self.Bps))
+        due = np.zeros((self.nodes, self.nodes))
         np.add.at(due, (src, dst), size)
+        load = np.zeros(len(self.Bps))
         for link, to, share in self._levels:
             sent = due[self.src[link], to] * share
             load += np.bincount(link, sent, len(load))
@@ -121,16 +129,17 @@ class GraphRouter(Router):
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
         """Links and destinations with the share of a node's bytes that takes that link, the
         farthest nodes first."""
-        closer = self.apart[self.dst] < self.apart[self.src]  # shape (links, destinations)
+        # shape (links, destinations): whether a link leads closer
+        link, to = np.nonzero(self.apart[self.dst] < self.apart[self.src])
         weight = np.zeros((self.nodes, self.nodes))
-        link, to = np.nonzero(closer)
         np.add.at(weight, (self.src[link], to), self.Bps[link])
-        share, far = self.Bps[link] / weight[self.src[link], to], self.apart[self.src[link], to]
-        levels = (
-            (link[at], to[at], share[at])
-            for at in (far == hops for hops in range(int(far.max(initial=0)), 0, -1))
-        )
-        return list(levels)
+        share = self.Bps[link] / weight[self.src[link], to]
+        far = self.apart[self.src[link], to]
+        levels = []
+        for hops in range(int(far.max(initial=0)), 0, -1):
+            at = far == hops
+            levels.append((link[at], to[at], share[at]))
+        return levels
 
     @cached_property
     def _longest_s(self) -> Floats:
@@ -161,10 +170,12 @@ def _merged(
 
 def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
     """Links between any two nodes, -1 where there is no way; breadth first from all at once."""
+    itself = np.eye(nodes, dtype=bool)
     joined = np.zeros((nodes, nodes), dtype=np.float32)
     joined[src, dst] = 1
-    apart = np.where(np.eye(nodes, dtype=bool), 0, -1).astype(np.int32)
-    reached, hops = np.eye(nodes, dtype=np.float32), 0
+    apart = np.where(itself, 0, -1).astype(np.int32)
+    reached = itself.astype(np.float32)
+    hops = 0
     while True:
         hops += 1
         reached = np.minimum(reached @ joined, 1)
@@ -175,6 +186,7 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
 
 
 def _orders(axes: int) -> list[list[int]]:
+    """Orders of the axes in which each of two is before the other as often."""
     if axes & (axes - 1) == 0:  # a power of two
         return [[place ^ turn for place in range(axes)] for turn in range(axes)]
     around = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
@@ -189,14 +201,15 @@ class HyperXRouter(Router):
     """
 
     def __init__(self, wires: HyperXWires) -> None:
-        self.hosts, self.shape = max(1, wires.hosts), np.array(wires.shape)
-        self.strides = np.concatenate([[1], np.cumprod(self.shape)])[:-1]
+        self.hosts = max(1, wires.hosts)
+        self.shape = np.array(wires.shape)
+        self.strides = np.cumprod(self.shape) // self.shape
         self.alpha_s = wires.alpha_s
-        self.node = np.arange(self.shape.prod())
         self.wires = []
+        node = np.arange(self.shape.prod())
         for axis, (size, rate) in enumerate(zip(wires.shape, wires.Bps, strict=True)):
-            own = self._place(self.node, axis)[:, None] == np.arange(size)
-            self.wires.append(Wire(f"axis {axis + 1}", np.where(own, 0.0, rate).ravel()))
+            itself = self._place(node, axis)[:, None] == np.arange(size)
+            self.wires.append(Wire(f"axis {axis + 1}", np.where(itself, 0.0, rate).ravel()))
 
     def _place(self, node: Indices, axis: int) -> Indices:
         place: Indices = node // self.strides[axis] % self.shape[axis]
@@ -206,27 +219,25 @@ class HyperXRouter(Router):
         return endpoints // self.hosts
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        axes = len(self.shape)
-        orders = _orders(axes)
+        orders = _orders(len(self.shape))
         for order in orders:
             here = src
             for axis in order:
+                place = self._place(here, axis)
                 to = self._place(dst, axis)
-                moving = np.flatnonzero(self._place(here, axis) != to)
-                yield LinkUse(
-                    axis,
-                    here[moving] * self.shape[axis] + to[moving],
-                    moving,
-                    np.full(len(moving), 1 / len(orders)),
-                )
-                here = here + (to - self._place(here, axis)) * self.strides[axis]
+                moving = np.flatnonzero(place != to)
+                link = here[moving] * self.shape[axis] + to[moving]
+                yield LinkUse(axis, link, moving, np.full(len(moving), 1 / len(orders)))
+                here = here + (to - place) * self.strides[axis]
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        took, links = np.zeros(len(src)), np.zeros(len(src), dtype=np.int64)
+        seconds = np.zeros(len(src))
+        links = np.zeros(len(src), dtype=np.int64)
         for axis, alpha_s in enumerate(self.alpha_s):
             moves = self._place(src, axis) != self._place(dst, axis)
-            took, links = took + moves * alpha_s, links + moves
-        return took, links
+            seconds += moves * alpha_s
+            links += moves
+        return seconds, links
 
     def ends(self, number: int) -> tuple[Indices, Indices]:
         node, place = np.divmod(np.arange(len(self.wires[number].Bps)), self.shape[number])
