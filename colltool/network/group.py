@@ -102,8 +102,10 @@ class Axis(NamedTuple):
         On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the
         d-1 steps take twice as long (executed; a bound of twice the bytes is often quoted).
         """
-        in_turn = one_port and self.size > 2 and not self.is_ring
-        return self.size - 1 + (-(-self.size // 2) if in_turn else 0)
+        steps = self.size - 1
+        if one_port and self.size > 2 and not self.is_ring:
+            steps += -(-self.size // 2)
+        return steps
 
 
 class Group(NamedTuple):
@@ -146,10 +148,10 @@ class Group(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        twisted = any(axis.twist for axis in self.axes)
-        return (
-            "a twisted torus" if self.topology == "torus" and twisted else _WORDS[self.topology][1]
-        )
+        if self.topology == "torus" and any(axis.twist for axis in self.axes):
+            return "a twisted torus"
+        _, words = _WORDS[self.topology]
+        return words
 
     @property
     def dedicated(self) -> bool:
@@ -158,17 +160,13 @@ class Group(NamedTuple):
 
 def power_of_two(group: Group) -> str | None:
     """Partners at distances 1, 2, 4 ... must all exist."""
-    return (
-        None
-        if group.ranks & (group.ranks - 1) == 0
-        else f"needs a power-of-two rank count, got {group.ranks}"
-    )
+    if group.ranks & (group.ranks - 1):
+        return f"needs a power-of-two rank count, got {group.ranks}"
+    return None
 
 
 def all_ports(group: Group) -> str | None:
     """Ranks that drive several links at once."""
-    return (
-        f"drives several links of a rank at once, and {given('ports', 'one')} has one"
-        if group.one_port
-        else None
-    )
+    if group.one_port:
+        return f"drives several links of a rank at once, and {given('ports', 'one')} has one"
+    return None

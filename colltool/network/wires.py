@@ -43,7 +43,8 @@ class CutSide(NamedTuple):
 
 def hops_from(start: Node, beside: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
     """The nodes that a node reaches, the nearest first, and over how many links."""
-    found, waiting = {start: 0}, deque([start])
+    found = {start: 0}
+    waiting = deque([start])
     while waiting:
         here = waiting.popleft()
         for there in beside.get(here, ()):
@@ -93,7 +94,7 @@ class GraphWires(NamedTuple):
         )
 
     def slowed(self, factor: float) -> GraphWires:
-        """With latencies times a factor."""
+        """The same with latencies times a factor."""
         return self._replace(
             edges=tuple(edge._replace(alpha_s=edge.alpha_s * factor) for edge in self.edges)
         )
@@ -101,17 +102,15 @@ class GraphWires(NamedTuple):
     def of_first(self, endpoints: int) -> GraphWires:
         """What is left to the first endpoints alone, switches included: the others forward
         nothing."""
-        gone = self.endpoints - endpoints
-        if not gone:
+        if endpoints == self.endpoints:
             return self
-        stay = (*range(endpoints), *range(self.endpoints, self.nodes))
-        to = {node: number for number, node in enumerate(stay)}
-        kept = (edge for edge in self.edges if edge.a in to and edge.b in to)
-        return GraphWires(
-            endpoints,
-            self.nodes - gone,
-            tuple(edge._replace(a=to[edge.a], b=to[edge.b]) for edge in kept),
-        )
+        stay = [*range(endpoints), *range(self.endpoints, self.nodes)]
+        number = {node: place for place, node in enumerate(stay)}
+        kept = []
+        for edge in self.edges:
+            if edge.a in number and edge.b in number:
+                kept.append(edge._replace(a=number[edge.a], b=number[edge.b]))
+        return GraphWires(endpoints, len(stay), tuple(kept))
 
     def joins_all(self) -> bool:
         """Whether every endpoint reaches every other."""
@@ -138,30 +137,33 @@ class GraphWires(NamedTuple):
             yield CutSide(0, after, self._out_of(after))
 
     def _out_of(self, after: int) -> float:
-        """Links from the first endpoints to anywhere else, each switch on the side where that is
-        less."""
-        behind = any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges)
-        if behind and self.nodes <= _FEW_NODES:
+        """Bytes/s of links from the first endpoints to anywhere else, each switch on the side where
+        that is less."""
+        ends = self.endpoints
+        between_switches = any(edge.a >= ends and edge.b >= ends for edge in self.edges)
+        if between_switches and self.nodes <= _FEW_NODES:
             return self._least_cut(after)
-        crossing = sum(
-            edge.Bps for edge in self.edges if edge.a < after and after <= edge.b < self.endpoints
-        )
-        ways: dict[int, list[float]] = {}
+        crossing = 0.0
+        # into each switch from the first endpoints, and from the others
+        into: dict[int, list[float]] = {}
         for edge in self.edges:
-            if edge.b >= self.endpoints > edge.a:
-                ways.setdefault(edge.b, [0.0, 0.0])[edge.a >= after] += edge.Bps
-        if behind:
-            return crossing + sum(here for here, _ in ways.values())  # all of them on the far side
-        return crossing + sum(min(both) for both in ways.values())
+            if edge.a < after <= edge.b < ends:
+                crossing += edge.Bps
+            elif edge.a < ends <= edge.b:
+                into.setdefault(edge.b, [0.0, 0.0])[edge.a >= after] += edge.Bps
+        if between_switches:
+            return crossing + sum(first for first, _ in into.values())  # all on the far side
+        return crossing + sum(min(sides) for sides in into.values())
 
     def _least_cut(self, after: int) -> float:
-        """Of all ways to put switches on one side or the other; to a millionth of the slowest link,
-        rounded up."""
+        """The least over all ways to put switches on one side or the other; to a millionth of the
+        slowest link, rounded up."""
         unit = min(edge.Bps for edge in self.edges) / 2**20
         links: Capacities = {node: {} for node in range(self.nodes)}
         for edge in self.edges:
             links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + ceil(edge.Bps / unit)
-        source, sink = -1, -2
+        source = -1
+        sink = -2
         links[source] = dict.fromkeys(range(after), ENDLESS)
         for end in range(after, self.endpoints):
             links[end][sink] = ENDLESS
@@ -196,19 +198,20 @@ class HyperXWires(NamedTuple):
 
     @property
     def between_ranks(self) -> GraphWires | None:
-        """Of whole boxes, of which the last axis that is met may be met in part."""
+        """The links as a graph; None where endpoints stand at switches, or fill more than a box.
+
+        The last axis that they fill may be filled in part.
+        """
         if self.hosts or self.endpoints > prod(self.shape):
             return None
-        edges, stride = [], 1
+        edges = []
+        stride = 1
         for size, rate, alpha_s in zip(self.shape, self.Bps, self.alpha_s, strict=True):
             for node in range(self.endpoints):
                 start = node - node // stride % size * stride
-                line = (start + place * stride for place in range(size))
-                edges += [
-                    Edge(node, other, rate, alpha_s)
-                    for other in line
-                    if node != other < self.endpoints
-                ]
+                for other in range(start, start + size * stride, stride):
+                    if node != other < self.endpoints:
+                        edges.append(Edge(node, other, rate, alpha_s))
             stride *= size
         return GraphWires(self.endpoints, self.endpoints, tuple(edges))
 
@@ -224,16 +227,18 @@ class HyperXWires(NamedTuple):
 
     def cuts(self) -> Iterator[CutSide]:
         """Around the first node and the first j of each axis in turn, all axes before it whole."""
+        hosts = max(1, self.hosts)
+        # bytes/s out of a node along each axis
+        out_of_node = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
+        if hosts < self.endpoints:
+            yield CutSide(0, hosts, sum(out_of_node))
         below = 1
-        each = max(1, self.hosts)
-        beyond = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
-        if each < self.endpoints:
-            yield CutSide(0, each, sum(beyond))
         for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
-            for some in range(1 if axis else 2, size):
-                after = each * below * some
+            along_others = sum(out_of_node[axis + 1 :])
+            for places in range(1 if axis else 2, size):
+                after = hosts * below * places
                 if after < self.endpoints:
-                    out = some * (size - some) * rate + some * sum(beyond[axis + 1 :])
+                    out = places * (size - places) * rate + places * along_others
                     yield CutSide(0, after, below * out)
             below *= size
 
@@ -285,8 +290,10 @@ class DragonflyWires(NamedTuple):
     @property
     def met(self) -> int:
         """The first groups, on whose links messages between the endpoints can pass."""
-        own = -(-self.endpoints // (self.hosts * self.switches))
-        return own if own == 1 or self.routing == "minimal" else self.groups
+        filled = -(-self.endpoints // (self.hosts * self.switches))
+        if filled == 1 or self.routing == "minimal":
+            return filled
+        return self.groups
 
     @property
     def links(self) -> int:
@@ -301,13 +308,17 @@ class DragonflyWires(NamedTuple):
         Adaptive routing counts as minimal: what is not held up takes the short way.
         """
         hop = min(1, self.switches - 1)
-        inside, climbs = (2, 1) if self.spines else (hop, hop)
-        if self.routing != "valiant":
-            return (inside, 0), (2 * climbs, 1)
-        # from the cable that leads into a group to the one out of it
+        # a way inside a group, from a switch to a cable, and from one cable to another
+        inside = 2 if self.spines else hop
+        to_cable = 1 if self.spines else hop
         turn = 2 * min(1, self.spines - 1) if self.spines else hop
-        detour = 2 * hop if self.switches > 2 and not self.spines else inside
-        return (detour, 0), ((2 * climbs + turn, 2) if self.groups > 2 else (2 * climbs, 1))
+        if self.routing != "valiant":
+            return (inside, 0), (2 * to_cable, 1)
+        if self.switches > 2 and not self.spines:
+            inside = 2 * hop
+        if self.groups > 2:
+            return (inside, 0), (2 * to_cable + turn, 2)
+        return (inside, 0), (2 * to_cable, 1)
 
     def gateway(self, group: int, other: int, cable: int) -> int:
         """The switch of ``group`` at which that cable to the other group ends: ports are dealt out
@@ -319,7 +330,7 @@ class DragonflyWires(NamedTuple):
         return self._replace(local_Bps=self.local_Bps * factor, global_Bps=self.global_Bps * factor)
 
     def slowed(self, factor: float) -> DragonflyWires:
-        """With latencies times a factor."""
+        """The same with latencies times a factor."""
         return self._replace(
             local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor
         )
@@ -327,18 +338,15 @@ class DragonflyWires(NamedTuple):
     def cuts(self) -> Iterator[CutSide]:
         """Each switch of the first group, runs of them, and runs of groups, while any endpoint
         stands on the other side."""
-        a_group = self.hosts * self.switches
-        ends = [self.hosts * count for count in range(1, self.switches)] + [
-            a_group * count for count in range(1, self.groups)
-        ]
-        for after in (end for end in ends if end < self.endpoints):
-            yield CutSide(0, after, self.out_of(after // self.hosts))
-        for first in range(self.hosts, min(a_group, self.endpoints), self.hosts):
-            yield CutSide(
-                first,
-                min(first + self.hosts, self.endpoints),
-                self._out_of_one(first // self.hosts),
-            )
+        of_group = self.hosts * self.switches
+        ends = [self.hosts * count for count in range(1, self.switches)]
+        ends += [of_group * count for count in range(1, self.groups)]
+        for after in ends:
+            if after < self.endpoints:
+                yield CutSide(0, after, self.out_of(after // self.hosts))
+        for first in range(self.hosts, min(of_group, self.endpoints), self.hosts):
+            after = min(first + self.hosts, self.endpoints)
+            yield CutSide(first, after, self._out_of_switch(first // self.hosts))
 
     def out_of(self, switches: int) -> float:
         """Bytes/s out of the first switches: of whole groups, and of a part of one, its spines on
@@ -349,34 +357,34 @@ class DragonflyWires(NamedTuple):
             return whole * (self.groups - whole) * cables
         beyond = self.groups - whole - 1
         if self.spines:  # none of them, or all
-            leads, stays = (
-                part * self.spines * self.local_Bps,
-                (self.switches - part) * self.spines * self.local_Bps,
-            )
-            return min(whole * (beyond + 1) * cables + leads, (whole + 1) * beyond * cables + stays)
+            up = part * self.spines * self.local_Bps
+            up_of_others = (self.switches - part) * self.spines * self.local_Bps
+            without_spines = whole * (beyond + 1) * cables + up
+            with_spines = (whole + 1) * beyond * cables + up_of_others
+            return min(without_spines, with_spines)
         inward, outward = self._cables_at(whole, range(part))
         inside = part * (self.switches - part) * self.local_Bps
         return inside + (whole * (beyond + 1) * self.cables - inward + outward) * self.global_Bps
 
     @property
     def halved_Bps(self) -> float:
-        """Out of half of the switches: the first; of an odd number of groups half of the others,
-        and of one the switches of their cables."""
+        """Bytes/s out of half of the switches: the first; of an odd number of groups half of the
+        others, and of one the switches of their cables."""
         plain = self.out_of(self.switches * self.groups // 2)
         if self.spines or self.groups % 2 == 0 or self.switches == 1:
             return plain
-        near, part = self.groups // 2, range(self.switches // 2)
-        ends = [
-            [self.gateway(0, apart, cable) in part for cable in range(self.cables)]
-            for apart in range(1, self.groups)
-        ]
-        # cables whose ends part
-        astray = sum(end != (apart < near) for apart, row in enumerate(ends) for end in row)
+        near = self.groups // 2
+        part = range(self.switches // 2)
+        # cables of the halved group whose ends are in different halves
+        astray = 0
+        for apart in range(1, self.groups):
+            for cable in range(self.cables):
+                astray += (self.gateway(0, apart, cable) in part) != (apart <= near)
         inside = len(part) * (self.switches - len(part)) * self.local_Bps
         return min(plain, inside + (near * near * self.cables + astray) * self.global_Bps)
 
-    def _out_of_one(self, switch: int) -> float:
-        """Of the first group."""
+    def _out_of_switch(self, switch: int) -> float:
+        """Bytes/s out of a switch of the first group."""
         if self.spines:
             return self.spines * self.local_Bps
         _, outward = self._cables_at(0, range(switch, switch + 1))
@@ -384,17 +392,25 @@ class DragonflyWires(NamedTuple):
 
     def _cables_at(self, group: int, among: range) -> tuple[int, int]:
         """Cables of these switches of a group to the groups before it, and to those after it."""
-        ends = [
-            [self.gateway(group, other, cable) in among for cable in range(self.cables)]
-            for other in range(self.groups)
-            if other != group
-        ]
-        return sum(map(sum, ends[:group])), sum(map(sum, ends[group:]))
+        before = 0
+        after = 0
+        for other in range(self.groups):
+            if other == group:
+                continue
+            ends = [self.gateway(group, other, cable) for cable in range(self.cables)]
+            cables = sum(end in among for end in ends)
+            if other < group:
+                before += cables
+            else:
+                after += cables
+        return before, after
 
 
 Wires = GraphWires | HyperXWires | DragonflyWires
 
 
 def shared(wires: Wires | None, factor: float) -> Wires | None:
-    """With this part of the links that ranks share; those of a rank alone as they are."""
-    return wires if wires is None or not wires.has_ports else wires.scaled(factor)
+    """Wires with this part of the links that ranks share; those of a rank alone as they are."""
+    if wires is None or not wires.has_ports:
+        return wires
+    return wires.scaled(factor)
