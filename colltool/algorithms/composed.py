@@ -6,8 +6,8 @@ A composition has no formula of its own: each phase is priced by an algorithm of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, chain
 from operator import truediv
 from typing import Literal, NamedTuple
 
@@ -67,7 +67,8 @@ class Composition(NamedTuple):
 
     @property
     def shipped_by(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for one in self.shipped_as for name in one.by))
+        names = chain.from_iterable(shipped.by for shipped in self.shipped_as)
+        return tuple(dict.fromkeys(names))
 
 
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
@@ -124,7 +125,10 @@ def _shrinking(sizes: Sequence[int]) -> list[float]:
 def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -> list[TierPhase]:
     """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the
     others what a domain holds."""
-    payloads = _shrinking(sizes) if shrinking else _shrinking(sizes[::-1])[::-1]
+    if shrinking:
+        payloads = _shrinking(sizes)
+    else:
+        payloads = _shrinking(sizes[::-1])[::-1]
     return [TierPhase(tier, primitive, payload) for tier, payload in enumerate(payloads)]
 
 
@@ -298,11 +302,19 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
 
-# elsewhere a phase leaves its chunks everywhere
-_SETTLES = {RS: "home", REDUCE: "home", A2A: "target", P2P: "target"}
-
+# Messages: each phase's schedule over all domains of its tier at once.
+#
+# A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what
+# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk
+# stands: everywhere, or at one place.
 
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
+
+
+class _Phase(NamedTuple):
+    tier: int
+    program: Program
+    chunk_at: Indices  # the tier's chunk that each of the program's is
 
 
 def compose(
@@ -320,45 +332,38 @@ def compose(
     ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the
         payload differently.
     """
+    sizes = tuple(group.ranks for group in groups)
     firsts: dict[int, Program] = {}
     phases = []
-    for one in find_composition(primitive, name).steps(
-        tuple(group.ranks for group in groups), order
-    ):
-        begun = firsts[one.tier].primitive if one.tier in firsts else one.primitive
-        algorithm = name_in_phase(choices[one.tier], begun, one.primitive)
-        make = maker(one.primitive, algorithm)
+    for phase in find_composition(primitive, name).steps(sizes, order):
+        tier = phase.tier
+        begun = firsts[tier].primitive if tier in firsts else phase.primitive
+        algorithm = name_in_phase(choices[tier], begun, phase.primitive)
+        make = maker(phase.primitive, algorithm)
         if make is None:
-            raise ValueError(f"{algorithm} has no schedule for {one.primitive}")
-        program = make(groups[one.tier], segments)
+            raise ValueError(f"{algorithm} has no schedule for {phase.primitive}")
+        program = make(groups[tier], segments)
         if program.nodes > program.ranks:
             raise ValueError(
                 f"{algorithm} needs switches: it cannot be a phase of a composed schedule"
             )
-        phases.append((one.tier, program, _aligned(firsts.setdefault(one.tier, program), program)))
-    tiers = [firsts[tier] for tier in range(len(groups))]
-    sizes, counts = [one.ranks for one in tiers], [len(one.chunk_bytes) for one in tiers]
-    node_strides, chunk_strides = (
-        np.cumprod([1, *numbers[:-1]]).tolist() for numbers in (sizes, counts)
-    )
-    start = [one.home if primitive in _STARTS_AT_HOME else None for one in tiers]
-    dimensions = [
-        Dimension(*one)
-        for one in zip(sizes, node_strides, chunk_strides, counts, start, strict=True)
-    ]
-    chunk_bytes = reduce(
-        lambda inner, outer: np.multiply.outer(outer, inner).ravel(),
-        [one.chunk_bytes for one in tiers],
-    )
-    scaled = [
-        (one.home * stride, one.target * stride)
-        for one, stride in zip(tiers, node_strides, strict=True)
-    ]
-    home, target = (
-        reduce(lambda inner, outer: np.add.outer(outer, inner).ravel(), ends)
-        for ends in zip(*scaled, strict=True)
-    )
-    ranks = int(np.prod(sizes))
+        first = firsts.setdefault(tier, program)
+        phases.append(_Phase(tier, program, _aligned(first, program)))
+    dimensions = []
+    chunk_bytes = np.ones(1)
+    home = target = np.zeros(1, dtype=np.int64)
+    ranks = 1
+    chunks = 1
+    for tier in range(len(groups)):
+        first = firsts[tier]
+        count = len(first.chunk_bytes)
+        places = first.home if primitive in _STARTS_AT_HOME else None
+        dimensions.append(Dimension(first.ranks, ranks, chunks, count, places))
+        chunk_bytes = np.multiply.outer(first.chunk_bytes, chunk_bytes).ravel()
+        home = np.add.outer(first.home * ranks, home).ravel()
+        target = np.add.outer(first.target * ranks, target).ravel()
+        ranks *= first.ranks
+        chunks *= count
     return Program(
         primitive, ranks, ranks, chunk_bytes, home, target, batches=_batches(phases, dimensions)
     )
@@ -370,41 +375,44 @@ def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
 
 
 def _aligned(first: Program, later: Program) -> Indices:
-    """Which of the first phase's chunks each of a later one's is: same place, same size, in
+    """The chunk of the first phase that each of a later one's is: same place, same size, in
     order."""
     if first is later:
         return np.arange(len(first.chunk_bytes))
-    ranked = [np.lexsort((program.chunk_bytes, program.home)) for program in (first, later)]
-    keys = [
-        (program.home[at], program.chunk_bytes[at])
-        for program, at in zip((first, later), ranked, strict=True)
-    ]
-    if len(ranked[0]) != len(ranked[1]) or not all(
-        np.allclose(a, b) for a, b in zip(*keys, strict=True)
+    of_first = np.lexsort((first.chunk_bytes, first.home))
+    of_later = np.lexsort((later.chunk_bytes, later.home))
+    if (
+        len(of_first) != len(of_later)
+        or not np.array_equal(first.home[of_first], later.home[of_later])
+        or not np.allclose(first.chunk_bytes[of_first], later.chunk_bytes[of_later])
     ):
         raise ValueError(
             f"{first.primitive} and {later.primitive} of a tier cut the payload differently"
         )
-    return ranked[0][np.argsort(ranked[1])]
+    aligned: Indices = of_first[np.argsort(of_later)]
+    return aligned
 
 
-def _batches(
-    phases: Sequence[tuple[int, Program, Indices]], dimensions: list[Dimension]
-) -> Batches:
-    """Each phase, a tier's program whose chunk j is the tier's chunk ``chunk_at[j]``, over all
-    instances at once.
-
-    Then its tier's chunks stand where it leaves them.
-    """
+def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
+    """Each phase over all instances of its tier at once; then its chunks stand where it leaves
+    them."""
     for tier, program, chunk_at in phases:
         own = dimensions[tier]
-        nodes, chunks = copies([one for k, one in enumerate(dimensions) if k != tier])
-        cover = Cover(
-            np.arange(own.size) * own.node_stride, chunk_at * own.chunk_stride, nodes, chunks
-        )
+        nodes, chunks = copies(dimensions[:tier] + dimensions[tier + 1 :])
+        node_at = np.arange(own.size) * own.node_stride
+        cover = Cover(node_at, chunk_at * own.chunk_stride, nodes, chunks)
         for batch in program.batches:
-            yield tuple(cover.spread(one) for one in batch)
-        end = _SETTLES.get(program.primitive)
-        dimensions[tier] = own._replace(
-            places=None if end is None else getattr(program, end)[np.argsort(chunk_at)]
-        )
+            yield tuple(cover.spread(step) for step in batch)
+        places = _left_at(program)
+        if places is not None:
+            places = places[np.argsort(chunk_at)]
+        dimensions[tier] = own._replace(places=places)
+
+
+def _left_at(program: Program) -> Indices | None:
+    """Where a phase leaves each of its chunks; None: everywhere."""
+    if program.primitive in (RS, REDUCE):
+        return program.home
+    if program.primitive in (A2A, P2P):
+        return program.target
+    return None

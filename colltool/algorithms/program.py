@@ -46,22 +46,27 @@ class Program(NamedTuple):
     @property
     def places(self) -> int:
         """Places in the network whose ports or links are counted."""
-        return self.ranks + self.servers if self.stands is None else int(self.stands.max()) + 1
+        if self.stands is None:
+            return self.ranks + self.servers
+        return int(self.stands.max()) + 1
 
     def standing(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
         """The same messages between places."""
         if self.stands is None:
             return batch
-        return tuple(
-            one._replace(src=self.stands[one.src], dst=self.stands[one.dst]) for one in batch
-        )
+        moved = []
+        for messages in batch:
+            src = self.stands[messages.src]
+            dst = self.stands[messages.dst]
+            moved.append(messages._replace(src=src, dst=dst))
+        return tuple(moved)
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     """A step from array-likes, broadcast against each other."""
-    ends = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
-    s, d, c = map(np.ravel, ends)
-    return Step(s, d, c, add)
+    arrays = [np.asarray(values, dtype=np.int64) for values in (src, dst, chunk)]
+    src_, dst_, chunk_ = (array.ravel() for array in np.broadcast_arrays(*arrays))
+    return Step(src_, dst_, chunk_, add)
 
 
 def equal_chunks(
@@ -80,15 +85,19 @@ def equal_chunks(
     ``src * N + dst``, of M/N, goes from src to dst.
     """
     number = np.arange(chunks, dtype=np.int64)
-    home, target = np.divmod(number, ranks)
-    if primitive is not A2A:
-        home = target = number * 0 if primitive in (BC, REDUCE) else target
-    sizes = np.full(chunks, 1 / (ranks if primitive is A2A else chunks))
+    chunk_bytes = 1 / chunks
+    if primitive is A2A:
+        home, target = np.divmod(number, ranks)
+        chunk_bytes = 1 / ranks
+    elif primitive in (BC, REDUCE):
+        home = target = np.zeros_like(number)
+    else:
+        home = target = number % ranks
     return Program(
         primitive,
         ranks,
         nodes or ranks,
-        sizes,
+        np.full(chunks, chunk_bytes),
         home=home,
         target=target,
         batches=batches,
@@ -101,13 +110,16 @@ def backwards(batches: Batches) -> Batches:
     """A gather reversed into a reduction: last step first, messages turned round, sums for
     copies."""
     for batch in reversed(list(batches)):
-        yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
+        yield tuple(Step(there.dst, there.src, there.chunk, add=True) for there in batch)
 
 
 def gathered(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
     """A gather or broadcast as it is, a reduction backwards, an all-reduce both."""
-    there = backwards(gather()) if primitive in (AR, RS, REDUCE) else iter(())
-    return there if primitive in (RS, REDUCE) else chain(there, gather())
+    if primitive in (RS, REDUCE):
+        return backwards(gather())
+    if primitive is AR:
+        return chain(backwards(gather()), gather())
+    return gather()
 
 
 def strides(ranks: int) -> tuple[int, ...]:
@@ -130,8 +142,9 @@ def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool 
     ``stream * segments + s``, at ``first[e] + s``."""
     segment = moment - first
     live = (segment >= 0) & (segment < segments)
+    chunk = edges.stream * segments + segment
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
-    return step(src[live], dst[live], (edges.stream * segments + segment)[live], add=up)
+    return Step(src[live], dst[live], chunk[live], add=up)
 
 
 def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> Program:
@@ -142,15 +155,14 @@ def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> 
         for moment in range(int(edges.depth.max()) + segments - 1):
             yield (fired(edges, edges.depth - 1, segments, moment),)
 
-    return equal_chunks(
-        primitive, ranks, (int(edges.stream.max()) + 1) * segments, gathered(primitive, down)
-    )
+    streams = int(edges.stream.max()) + 1
+    return equal_chunks(primitive, ranks, streams * segments, gathered(primitive, down))
 
 
 Maker = Callable[[Group, int], Program]
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
-_MANY = 16
+_MANY = 16  # chunks per pair of ranks, where nothing else is known
 AnyMaker = Callable[[Primitive, Group, int], Program]
 
 
@@ -186,9 +198,10 @@ def moves(
 
     def register(give: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:
-            n = group.ranks
-            count = chunks or (n * n if primitive is A2A else n)
-            return equal_chunks(primitive, n, count, gathered(primitive, lambda: give(n)))
+            ranks = group.ranks
+            usual = ranks * ranks if primitive is A2A else ranks
+            batches = gathered(primitive, lambda: give(ranks))
+            return equal_chunks(primitive, ranks, chunks or usual, batches)
 
         schedule(name, *primitives, per_pair=per_pair)(make)
         return give

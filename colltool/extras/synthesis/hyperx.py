@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import combinations
+from itertools import combinations, product
 from math import inf, prod
 
 from colltool.algorithms.program import (
@@ -36,15 +36,15 @@ def several_axes(group: Group) -> str | None:
         return "needs links between the ranks themselves: a HyperX without hosts"
     if sum(size > 1 for size in wires.shape) < 2:
         return "one axis is a full mesh: that is direct or two-shot"
-    return (
-        None
-        if wires.endpoints == group.ranks == prod(wires.shape)
-        else "the group does not fill every axis"
-    )
+    if not wires.endpoints == group.ranks == prod(wires.shape):
+        return "the group does not fill every axis"
+    return None
 
 
 def _axes(group: Group) -> HyperXWires | None:
-    return group.wires if isinstance(group.wires, HyperXWires) and not group.wires.hosts else None
+    if isinstance(group.wires, HyperXWires) and not group.wires.hosts:
+        return group.wires
+    return None
 
 
 def turned_axes(wires: HyperXWires) -> list[list[int]]:
@@ -59,45 +59,58 @@ def shares(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
     """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at
     once, and the part of each.
 
-    Of the parts that make the busiest axis as idle as can be: as many parts as axes that are all
-    equally busy, whichever do best.
+    The linear programme "parts that add up to 1 and make the busiest axis as idle as can be" has
+    its optimum where as many parts as axes are used, all equally busy: all such corners are tried.
     """
     orders = turned_axes(wires)
-    # of each axis, for a whole payload over each order
-    busy = [[0.0] * len(orders) for _ in orders]
+    busy = _busy(wires, orders)
+    every = range(len(orders))
+    best: tuple[float, tuple[float, ...]] = (inf, ())
+    for count in range(1, len(orders) + 1):
+        for parts, axes in product(combinations(every, count), repeat=2):
+            corner = _level([[busy[axis][part] for part in parts] for axis in axes])
+            if corner is None or min(corner) < -_DUST:
+                continue
+            whole = [0.0] * len(orders)
+            for part, share in zip(parts, corner, strict=True):
+                whole[part] = share
+            took = max(sum(row[part] * whole[part] for part in every) for row in busy)
+            best = min(best, (took, tuple(whole)))
+    return best
+
+
+def _busy(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
+    """Seconds a byte that each axis is busy with a whole payload over each order."""
+    rows = {axis: [0.0] * len(orders) for axis in orders[0]}
     for part, order in enumerate(orders):
         left = 1.0
         for axis in order:
             left /= wires.shape[axis]
-            busy[orders[0].index(axis)][part] = left / wires.Bps[axis]
-    best: tuple[float, tuple[float, ...]] = (inf, ())
-    some = range(len(orders))
-    for count in range(1, len(orders) + 1):
-        for parts in combinations(some, count):
-            for axes in combinations(some, count):
-                found = _level([[busy[axis][part] for part in parts] for axis in axes])
-                if found is None or min(found) < -_DUST:
-                    continue
-                whole = [dict(zip(parts, found, strict=True)).get(part, 0.0) for part in some]
-                took = max(sum(row[part] * whole[part] for part in some) for row in busy)
-                best = min(best, (took, tuple(whole)))
-    return best
+            rows[axis][part] = left / wires.Bps[axis]
+    return list(rows.values())
 
 
 def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
-    """Parts that add up to 1 and make each row's sum the same; None where there is no such."""
+    """Parts that add up to 1 and make each row's sum the same; None where there are no such.
+
+    By Gauss elimination, in the order of additions that recorded prices have: numpy's last digits
+    are others.
+    """
     count = len(busy)
-    rows = [[*row, -1.0, 0.0] for row in busy] + [[1.0] * count + [0.0, 1.0]]
+    # unknowns: the parts and the sum of a row
+    rows = [[*row, -1.0, 0.0] for row in busy]
+    rows.append([1.0] * count + [0.0, 1.0])
     for at in range(count + 1):
-        pivot = max(range(at, count + 1), key=lambda one: abs(rows[one][at]))
-        if abs(rows[pivot][at]) < _DUST * max(abs(one) for row in rows for one in row):
+        pivot = max(range(at, count + 1), key=lambda row: abs(rows[row][at]))
+        largest = max(abs(value) for row in rows for value in row)
+        if abs(rows[pivot][at]) < _DUST * largest:
             return None
         rows[at], rows[pivot] = rows[pivot], rows[at]
-        for other in range(count + 1):
+        for other, row in enumerate(rows):
             if other != at:
-                factor = rows[other][at] / rows[at][at]
+                factor = row[at] / rows[at][at]
                 rows[other] = [
-                    one - factor * here for one, here in zip(rows[other], rows[at], strict=True)
+                    value - factor * above for value, above in zip(row, rows[at], strict=True)
                 ]
     return [rows[at][-1] / rows[at][at] for at in range(count)]
 
@@ -152,11 +165,17 @@ def _over_all(group: Group, times: int) -> Terms:
     return Terms(times * len(turned_axes(wires)), times * shares(wires)[0], Links())
 
 
+# Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
+# other one on it what is that one's so far; it then holds the chunks whose owners share its place on
+# the axes that are done.
+
+
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
 def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
-    wires = group.wires
-    assert isinstance(wires, HyperXWires)  # several_axes let nobody else in
-    parts, batches = shares(wires)[1], gathered(primitive, lambda: _gather(wires))
+    wires = _axes(group)
+    assert wires is not None  # several_axes let nobody else in
+    _, parts = shares(wires)
+    batches = gathered(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
     return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
 
@@ -171,26 +190,22 @@ def _gather(wires: HyperXWires) -> Batches:
 def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
     """Along the last of the axes ``done``: each rank's chunks whose owners share its place on all
     of these."""
-    ranks, axis = prod(wires.shape), done[-1]
+    axis = done[-1]
+    ranks = prod(wires.shape)
     stride = prod(wires.shape[:axis])
-    owner = np.arange(ranks)
-    mine = _alike(wires, done)  # a row of ranks for each owner
-    src, chunk = mine.ravel(), np.repeat(owner, mine.shape[1])
-    turns = np.arange(1, wires.shape[axis])
+    owner, src = np.nonzero(_alike(wires, done))
     place = src // stride % wires.shape[axis]
+    turns = np.arange(1, wires.shape[axis])
     to = (place[:, None] + turns) % wires.shape[axis]
     dst = src[:, None] + (to - place[:, None]) * stride
-    return step(src[:, None], dst, chunk[:, None] + ranks * part)
+    return step(src[:, None], dst, owner[:, None] + ranks * part)
 
 
-def _alike(wires: HyperXWires, done: list[int]) -> Indices:
-    """For each rank all that share its place on the axes ``done``, shape (N, others)."""
-    ranks = prod(wires.shape)
-    places = np.stack(np.unravel_index(np.arange(ranks), wires.shape, order="F"))
-    free = [axis for axis in range(len(wires.shape)) if axis not in done]
-    sizes = [wires.shape[axis] for axis in free]
-    box = np.indices(sizes).reshape(len(free), prod(sizes))
-    found = np.repeat(places[:, :, None], box.shape[1], axis=2)
-    found[free] = box[:, None, :]
-    ranks_of: Indices = np.ravel_multi_index(tuple(found), wires.shape, order="F").astype(np.int64)
-    return ranks_of
+def _alike(wires: HyperXWires, axes: list[int]) -> Indices:
+    """Whether each two ranks share their places on some axes, shape (N, N)."""
+    ranks = np.arange(prod(wires.shape))
+    alike = np.ones((len(ranks), len(ranks)), dtype=bool)
+    for axis in axes:
+        place = ranks // prod(wires.shape[:axis]) % wires.shape[axis]
+        alike &= place[:, None] == place
+    return alike
