@@ -10,12 +10,12 @@ import pytest
 from small import fabric, star, torus
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.executor import run
 from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.program import maker
 from colltool.base.primitives import AR
-from colltool.schedules.executor import run
-from colltool.schedules.links import Floats
-from colltool.schedules.program import Indices, maker
+from colltool.network.arrays import Floats, Indices
+from colltool.network.group import Axis, Group
 from tests.wiring import Ports
 
 

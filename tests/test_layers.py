@@ -21,20 +21,20 @@ FLOORS = {
     "colltool": 0,  # the version; its public functions load on first use
     "colltool.base": 0,
     "colltool.guides": 0,
-    "colltool.algorithms": 1,
+    "colltool.network": 1,
     "colltool.definitions": 1,
     "colltool.libraries": 1,
     "colltool.measurements": 1,
+    "colltool.algorithms": 2,
     "colltool.machines": 2,
     "colltool.sizing": 2,
     "colltool.fabric": 3,
-    "colltool.schedules": 3,
+    "colltool.custom": 3,
     "colltool.nccl": 4,
     "colltool.estimate": 4,
     "colltool.congestion": 4,
     "colltool.verification": 5,
     "colltool.export": 5,
-    "colltool.extras": 9,
     "colltool.imports": 5,
     "colltool.analysis": 5,
     "colltool.calibration": 5,
@@ -47,6 +47,8 @@ FLOORS = {
     "colltool.render": 8,
     "colltool.cli": 9,
     "colltool.__main__": 9,
+    # above all: the core imports none of them, it loads them by name (colltool.base.extras)
+    "colltool.extras": 10,
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and
 # _repr_html_() are what the command line prints: they open the renderers' door when they are
@@ -66,7 +68,7 @@ ROOMS = {
         "colltool.congestion.layout",
         "colltool.training.files",
         "colltool.engines.files",
-        "colltool.schedules.own_file",
+        "colltool.custom.file",
         "colltool.machines.own",
     ),
     "pydantic_core": ("colltool.definitions",),
@@ -185,7 +187,14 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
-    "colltool.schedules",
+    "colltool.algorithms.executor",
+    "colltool.algorithms.trace",
+    "colltool.custom.schedule",
+    *(
+        f"colltool.network.{name}"
+        for name in ("dragonfly_router", "lattice_links", "links", "routed_links", "routers")
+    ),
+    "colltool.network.twisted_links",
     *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads", "skew", "traffic")),
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),

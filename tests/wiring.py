@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import colltool
-from colltool.algorithms.group import Axis
+from colltool.algorithms.executor import Network
 from colltool.congestion.contention import Contention
 from colltool.fabric.load import load_fabric
-from colltool.schedules.executor import Network
-from colltool.schedules.links import LatticeLinks, MeshLinks, SwitchedLinks
+from colltool.network.group import Axis
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import MeshLinks, SwitchedLinks
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:

@@ -1,21 +1,21 @@
-"""Every algorithm that colltool can price; importing this fills the registry, in this order."""
+"""Every algorithm that colltool can price, a family a file: formula, source and messages.
+
+Importing this fills the registry in the order in which tables list algorithms of equal rank.
+"""
 
 # isort: skip_file
 from colltool.algorithms import rooted, all_reduce, gather_scatter, lattice, lattice_trees
-from colltool.algorithms import hyperx, dragonfly, forest, tacos, mcf, wiring, uneven, composed
+from colltool.algorithms import extras
+from colltool.algorithms import wiring, uneven, composed
 
 __all__ = [
     "all_reduce",
     "composed",
-    "dragonfly",
-    "forest",
+    "extras",
     "gather_scatter",
-    "hyperx",
     "lattice",
     "lattice_trees",
-    "mcf",
     "rooted",
-    "tacos",
     "uneven",
     "wiring",
 ]

@@ -5,13 +5,24 @@ from __future__ import annotations
 from functools import partial
 from math import log2
 
-from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.libraries import (
     kernels_inside,
     nccl_inside,
     nccl_links,
     nccl_rails,
     nccl_tree,
+)
+from colltool.algorithms.lines import (
+    embedded_ring,
+)
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    equal_chunks,
+    moves,
+    schedule,
+    step,
+    strides,
 )
 from colltool.algorithms.registry import (
     APPROXIMATIONS,
@@ -25,11 +36,18 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
+from colltool.algorithms.rings import on_ring
+from colltool.algorithms.rooted import fan_out, many_sends, mpi, to_all
+from colltool.algorithms.trees import (
+    both_ways,
+    edges_of,
+    two_trees,
+)
 from colltool.base.primitives import (
     AG,
     AR,
     RS,
+    Primitive,
     Ring,
     Rounds,
     Schedule,
@@ -37,6 +55,8 @@ from colltool.base.primitives import (
     Trees,
     log2_ceil,
 )
+from colltool.network.arrays import np
+from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 
 rings = partial(
     algorithm,
@@ -73,6 +93,15 @@ def ring(group: Group) -> Terms:
     return Terms(2 * (n - 1), 2 * (n - 1) / n, Ring())
 
 
+@schedule("ring", AR, AG, RS, per_pair=1)
+def _ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return (
+        embedded_ring(primitive, group)
+        if group.axes
+        else on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
+    )
+
+
 @algorithm(
     "tree",
     AR,
@@ -91,6 +120,9 @@ def tree(group: Group) -> Terms:
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
+
+
+moves("tree", AR, chunks=1)(fan_out)
 
 
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
@@ -168,6 +200,16 @@ def double_binary_tree(group: Group) -> Terms:
     return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == 2 else rounds)
 
 
+@schedule("double-binary-tree", AR)
+def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Program:
+    """Half of the vector on each tree, in P segments; up and down overlap.
+
+    With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root
+    after step D-1+s, and reaches depth d again in step D+d-1+s.
+    """
+    return both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
+
+
 @pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the
@@ -181,6 +223,18 @@ def recursive_doubling(group: Group) -> Terms:
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(len(steps), len(steps), Rounds("xor", steps))
+
+
+def swapped(n: int) -> Batches:
+    """Swap the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
+    rank = np.arange(n, dtype=np.int64)
+    for stride in strides(n):
+        yield (step(rank, rank ^ stride, 0, add=True),)
+
+
+@schedule("recursive-doubling", AR)
+def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return equal_chunks(primitive, group.ranks, 1, swapped(group.ranks))
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
@@ -211,6 +265,14 @@ def rabenseifner(group: Group) -> Schedule:
     return halving_doubling(group.ranks)
 
 
+@moves("rabenseifner", AR)
+def doubling(n: int) -> Batches:
+    """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
+    rank = np.arange(n, dtype=np.int64)[:, None]
+    for stride in strides(n):
+        yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
+
+
 @_kernels(
     "one-shot",
     AR,
@@ -230,6 +292,12 @@ def one_shot(group: Group) -> Terms:
     return to_all(group, 1.0)
 
 
+@schedule("one-shot", AR)
+def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
+    src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
+    return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
+
+
 @_kernels(
     "two-shot",
     AR,
@@ -246,3 +314,9 @@ def two_shot(group: Group) -> Schedule:
     """
     scatter = to_all(group, 1 / group.ranks, primitive=RS, label="reduce-scatter")
     return scatter, to_all(group, 1 / group.ranks, primitive=AG, label="all-gather")
+
+
+@moves("two-shot", AR)
+def each_to_all(n: int) -> Batches:
+    src, dst = np.nonzero(~np.eye(n, dtype=bool))
+    yield (step(src, dst, src),)

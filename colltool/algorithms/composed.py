@@ -3,9 +3,11 @@
 A composition has no formula of its own: each phase is priced by an algorithm of its tier.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import truediv
 from typing import Literal, NamedTuple
 
@@ -19,10 +21,22 @@ from colltool.algorithms.libraries import (
     SLICES,
     ShippedAs,
 )
+from colltool.algorithms.lines import (
+    Cover,
+    Dimension,
+    copies,
+)
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    maker,
+)
 from colltool.algorithms.registry import HAN as HAN_PAPER
-from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
+from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
+from colltool.network.arrays import Indices, np
+from colltool.network.group import Group
 
 Order = Literal["outer-first", "inner-first"]
 
@@ -53,7 +67,8 @@ class Composition(NamedTuple):
 
     @property
     def shipped_by(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for one in self.shipped_as for name in one.by))
+        names = chain.from_iterable(shipped.by for shipped in self.shipped_as)
+        return tuple(dict.fromkeys(names))
 
 
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
@@ -110,7 +125,10 @@ def _shrinking(sizes: Sequence[int]) -> list[float]:
 def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -> list[TierPhase]:
     """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the
     others what a domain holds."""
-    payloads = _shrinking(sizes) if shrinking else _shrinking(sizes[::-1])[::-1]
+    if shrinking:
+        payloads = _shrinking(sizes)
+    else:
+        payloads = _shrinking(sizes[::-1])[::-1]
     return [TierPhase(tier, primitive, payload) for tier, payload in enumerate(payloads)]
 
 
@@ -131,9 +149,8 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     the slowest tier's bandwidth term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l +
     2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8,
-    4), "inner-first")] [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather',
-    1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
     *scatter, last = _in_turn(RS, sizes, shrinking=True)
     gather = [phase._replace(primitive=AG) for phase in reversed(scatter)]
@@ -154,8 +171,8 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     The outer payload stays M, but only one flow leaves a domain: for small messages and an
     expensive outer α.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4),
-    "inner-first")] [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
+    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
+    [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
     down = [phase._replace(primitive=BC) for phase in reversed(up)]
@@ -225,8 +242,8 @@ _rooted = partial(
 def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4),
-    "inner-first")] [(1, 1.0, True), (0, 1.0, False)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
+    [(1, 1.0, True), (0, 1.0, False)]
     """
     return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
@@ -235,8 +252,8 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
 def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
 
-    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4),
-    "inner-first")] [(0, 1.0, False), (1, 1.0, True)]
+    >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
+    [(0, 1.0, False), (1, 1.0, True)]
     """
     return tuple(TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
@@ -283,3 +300,119 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     [(0, 1.0), (1, 1.0)]
     """
     return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+
+
+# Messages: each phase's schedule over all domains of its tier at once.
+#
+# A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what
+# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk
+# stands: everywhere, or at one place.
+
+_STARTS_AT_HOME = (AG, BC, A2A, P2P)
+
+
+class _Phase(NamedTuple):
+    tier: int
+    program: Program
+    chunk_at: Indices  # the tier's chunk that each of the program's is
+
+
+def compose(
+    primitive: Primitive,
+    name: str,
+    groups: Sequence[Group],
+    choices: Sequence[str],
+    segments: int = 1,
+    order: Order = "inner-first",
+) -> Program:
+    """The schedule of a composition, phase after phase, each pipelined one in P segments.
+
+    ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the
+    name in the first phase.
+    ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the
+        payload differently.
+    """
+    sizes = tuple(group.ranks for group in groups)
+    firsts: dict[int, Program] = {}
+    phases = []
+    for phase in find_composition(primitive, name).steps(sizes, order):
+        tier = phase.tier
+        begun = firsts[tier].primitive if tier in firsts else phase.primitive
+        algorithm = name_in_phase(choices[tier], begun, phase.primitive)
+        make = maker(phase.primitive, algorithm)
+        if make is None:
+            raise ValueError(f"{algorithm} has no schedule for {phase.primitive}")
+        program = make(groups[tier], segments)
+        if program.nodes > program.ranks:
+            raise ValueError(
+                f"{algorithm} needs switches: it cannot be a phase of a composed schedule"
+            )
+        first = firsts.setdefault(tier, program)
+        phases.append(_Phase(tier, program, _aligned(first, program)))
+    dimensions = []
+    chunk_bytes = np.ones(1)
+    home = target = np.zeros(1, dtype=np.int64)
+    ranks = 1
+    chunks = 1
+    for tier in range(len(groups)):
+        first = firsts[tier]
+        count = len(first.chunk_bytes)
+        places = first.home if primitive in _STARTS_AT_HOME else None
+        dimensions.append(Dimension(first.ranks, ranks, chunks, count, places))
+        chunk_bytes = np.multiply.outer(first.chunk_bytes, chunk_bytes).ravel()
+        home = np.add.outer(first.home * ranks, home).ravel()
+        target = np.add.outer(first.target * ranks, target).ravel()
+        ranks *= first.ranks
+        chunks *= count
+    return Program(
+        primitive, ranks, ranks, chunk_bytes, home, target, batches=_batches(phases, dimensions)
+    )
+
+
+def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
+    """A tier's choice in a later phase: the all-gather that mirrors its reduce-scatter."""
+    return find(begun, choice).mirror if begun is RS and primitive is AG else choice
+
+
+def _aligned(first: Program, later: Program) -> Indices:
+    """The chunk of the first phase that each of a later one's is: same place, same size, in
+    order."""
+    if first is later:
+        return np.arange(len(first.chunk_bytes))
+    of_first = np.lexsort((first.chunk_bytes, first.home))
+    of_later = np.lexsort((later.chunk_bytes, later.home))
+    if (
+        len(of_first) != len(of_later)
+        or not np.array_equal(first.home[of_first], later.home[of_later])
+        or not np.allclose(first.chunk_bytes[of_first], later.chunk_bytes[of_later])
+    ):
+        raise ValueError(
+            f"{first.primitive} and {later.primitive} of a tier cut the payload differently"
+        )
+    aligned: Indices = of_first[np.argsort(of_later)]
+    return aligned
+
+
+def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
+    """Each phase over all instances of its tier at once; then its chunks stand where it leaves
+    them."""
+    for tier, program, chunk_at in phases:
+        own = dimensions[tier]
+        nodes, chunks = copies(dimensions[:tier] + dimensions[tier + 1 :])
+        node_at = np.arange(own.size) * own.node_stride
+        cover = Cover(node_at, chunk_at * own.chunk_stride, nodes, chunks)
+        for batch in program.batches:
+            yield tuple(cover.spread(step) for step in batch)
+        places = _left_at(program)
+        if places is not None:
+            places = places[np.argsort(chunk_at)]
+        dimensions[tier] = own._replace(places=places)
+
+
+def _left_at(program: Program) -> Indices | None:
+    """Where a phase leaves each of its chunks; None: everywhere."""
+    if program.primitive in (RS, REDUCE):
+        return program.home
+    if program.primitive in (A2A, P2P):
+        return program.target
+    return None

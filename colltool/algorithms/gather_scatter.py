@@ -13,8 +13,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.all_reduce import halving_doubling, pairs, rings
-from colltool.algorithms.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
+from colltool.algorithms.all_reduce import (
+    doubling,
+    each_to_all,
+    halving_doubling,
+    pairs,
+    rings,
+    swapped,
+)
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    equal_chunks,
+    gathered,
+    moves,
+    schedule,
+    step,
+    strides,
+)
 from colltool.algorithms.registry import (
     BRUCK,
     CHAN,
@@ -25,18 +41,21 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
+from colltool.algorithms.rooted import many_sends, mpi, to_all
 from colltool.base.primitives import (
     A2A,
     AG,
     AR,
     RS,
     Peers,
+    Primitive,
     Ring,
     Rounds,
     Schedule,
     Terms,
 )
+from colltool.network.arrays import Indices, np
+from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
 
 
 def one_rank_per_node(group: Group) -> str | None:
@@ -73,6 +92,9 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
 
 
+moves("recursive-doubling", AG)(doubling)
+
+
 @pairs(
     "recursive-halving",
     RS,
@@ -91,6 +113,9 @@ def recursive_halving(group: Group) -> Terms:
     n = group.ranks
     steps = tuple((stride, stride / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
+
+
+moves("recursive-halving", RS)(doubling)
 
 
 @algorithm(
@@ -121,6 +146,21 @@ def pat(group: Group) -> Terms:
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
 
 
+@moves("pat", AG, RS)
+def _far_first(n: int) -> Batches:
+    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below
+    N.
+
+    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set
+    shifted by the distance.
+    """
+    rank, offsets = np.arange(n, dtype=np.int64)[:, None], np.zeros(1, dtype=np.int64)
+    for stride in reversed(strides(n)):
+        sent = offsets[offsets + stride < n]
+        yield (step(rank, (rank + stride) % n, (rank - sent) % n),)
+        offsets = np.union1d(offsets, sent + stride)
+
+
 @algorithm(
     "direct",
     AG,
@@ -143,6 +183,9 @@ def direct(group: Group) -> Terms:
     (1, 0.25)
     """
     return to_all(group, 1 / group.ranks)
+
+
+moves("direct", AG, RS)(each_to_all)
 
 
 @algorithm(
@@ -168,6 +211,14 @@ def pairwise(group: Group) -> Terms:
     """
     n = group.ranks
     return Terms(n - 1, (n - 1) / n, Peers())
+
+
+@moves("pairwise", A2A, per_pair=1)
+def _one_peer_after_the_other(n: int) -> Batches:
+    """Step k: a message to the rank k ahead."""
+    src = np.arange(n, dtype=np.int64)
+    for k in range(1, n):
+        yield (step(src, (src + k) % n, src * n + (src + k) % n),)
 
 
 @mpi(
@@ -198,6 +249,18 @@ def bruck(group: Group) -> Terms:
     return Terms(len(steps), sum(load for _, load in steps), Rounds("shift", steps))
 
 
+@moves("bruck", A2A)
+def _by_the_bits_of_the_way(n: int) -> Batches:
+    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
+    behind it."""
+    src, dst = np.divmod(np.arange(n * n), n)
+    way = (dst - src) % n
+    for stride in strides(n):
+        chunk = np.flatnonzero(way & stride)
+        here = (src + way % stride)[chunk] % n
+        yield (step(here, (here + stride) % n, chunk),)
+
+
 @algorithm(
     "direct",
     A2A,
@@ -224,6 +287,12 @@ def direct_to_all(group: Group) -> Terms:
     return to_all(group, 1 / group.ranks)
 
 
+@moves("direct", A2A)
+def at_once(n: int) -> Batches:
+    src, dst = np.nonzero(~np.eye(n, dtype=bool))
+    yield (step(src, dst, src * n + dst),)
+
+
 def off_powers_of_two(group: Group) -> str | None:
     """Powers of two have no surplus ranks to fold, and nothing to pad."""
     whole = group.ranks & (group.ranks - 1) == 0
@@ -241,6 +310,29 @@ def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
     """Rounds between a message to the neighbour and one back, whose sizes are in units of M."""
     fold, unfold = (Terms(1, load, Rounds("fanout", ((1, load),))) for load in (there, back))
     return fold._replace(label="fold"), *rounds, unfold._replace(label="unfold")
+
+
+class _Fold:
+    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for
+    themselves."""
+
+    def __init__(self, n: int) -> None:
+        self.kept = 1 << (n.bit_length() - 1)
+        self.extra: Indices = 2 * np.arange(n - self.kept, dtype=np.int64)
+        self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * (n - self.kept), n)])
+
+    def on_kept(self, batches: Batches) -> Batches:
+        for batch in batches:
+            yield tuple(
+                one._replace(src=self.rank_of[one.src], dst=self.rank_of[one.dst]) for one in batch
+            )
+
+    def folded(self, batches: Batches, chunks: int) -> Batches:
+        """Whole vectors in, the rounds, whole results out."""
+        here, chunk = self.extra[:, None], np.arange(chunks)
+        yield (step(here, here + 1, chunk, add=True),)
+        yield from self.on_kept(batches)
+        yield (step(here + 1, here, chunk),)
 
 
 _folding = partial(
@@ -278,6 +370,12 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     )
 
 
+@schedule("recursive-doubling-fold", AR)
+def _fold_and_swap(primitive: Primitive, group: Group, _segments: int) -> Program:
+    fold = _Fold(group.ranks)
+    return equal_chunks(primitive, group.ranks, 1, fold.folded(swapped(fold.kept), 1))
+
+
 @_folding(
     "rabenseifner-fold",
     AR,
@@ -296,6 +394,13 @@ def rabenseifner_fold(group: Group) -> Schedule:
     """
     kept = _kept(group.ranks)
     return _folded(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
+
+
+@schedule("rabenseifner-fold", AR)
+def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
+    fold = _Fold(group.ranks)
+    halved = gathered(primitive, lambda: doubling(fold.kept))
+    return equal_chunks(primitive, group.ranks, fold.kept, fold.folded(halved, fold.kept))
 
 
 def _idle_ranks(group: Group) -> Caveat:
@@ -327,6 +432,22 @@ def rabenseifner_padded(group: Group) -> Schedule:
     (6, 1.75)
     """
     return halving_doubling(2 * _kept(group.ranks))
+
+
+@schedule("rabenseifner-padded", AR)
+def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only
+    sends in the last."""
+    n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
+
+    def to_the_group() -> Batches:
+        """Doubling among all; the last round leaves out what only the padding would receive."""
+        *near, (last,) = doubling(whole)
+        yield from near
+        needed = last.dst < n
+        yield (step(last.src[needed], last.dst[needed], last.chunk[needed]),)
+
+    return equal_chunks(primitive, n, whole, gathered(primitive, to_the_group), nodes=whole)
 
 
 def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
@@ -390,3 +511,18 @@ def recursive_halving_scatter(group: Group) -> Schedule:
         label="halving",
     )
     return _folded((n - 1) / n, 1 / n, rounds)
+
+
+@moves("recursive-doubling-fold", AG)
+@moves("recursive-halving-fold", RS)
+def _fold_and_gather(n: int) -> Batches:
+    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks
+    get what they lack."""
+    fold = _Fold(n)
+    yield (step(fold.extra, fold.extra + 1, fold.extra),)
+    for (one,) in fold.on_kept(doubling(fold.kept)):
+        both = one.chunk < len(fold.extra)  # a rank that stands for two has two chunks
+        own = one._replace(chunk=fold.rank_of[one.chunk])
+        yield own, step(one.src[both], one.dst[both], fold.extra[one.chunk[both]])
+    folded, chunk = np.nonzero(np.arange(n) != fold.extra[:, None])
+    yield (step(fold.extra[folded] + 1, fold.extra[folded], chunk),)

@@ -8,12 +8,35 @@ direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, zip_longest
+from math import prod
 
-from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.algorithms.gather_scatter import at_once
+from colltool.algorithms.lines import (
+    Cover,
+    Dimension,
+    Script,
+    copies,
+    halving,
+    one_way,
+    open_line,
+    ring_both_ways,
+    scattered,
+)
+from colltool.algorithms.program import (
+    Batches,
+    Edges,
+    Program,
+    Step,
+    equal_chunks,
+    moves,
+    pipelined,
+    schedule,
+    step,
+)
 from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
-from colltool.algorithms.twisted import diameter_of, is_twisted, mean_load, not_twisted, parts_of
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -26,6 +49,16 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
     log2_ceil,
+)
+from colltool.network.arrays import Indices, np
+from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.network.twisted import (
+    diameter_of,
+    is_twisted,
+    mean_load,
+    not_twisted,
+    parts_of,
+    ranks_at,
 )
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
@@ -101,15 +134,15 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     runs = parts_of([axis for axis in group.axes if axis.size > 1])
     k, scatter = len(runs), []
     shrunk = [1.0 / k] * k
-    for step in range(k):
-        used = [run[step] for run in runs]
+    for number in range(k):
+        used = [run[number] for run in runs]
         loads = [
             shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1)
             for part, axis in enumerate(used)
         ]
         hops = max(axis.diameter for axis in used)
         scatter.append(
-            Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}")
+            Terms(hops, max(loads), Links(), primitive=RS, label=f"step {number + 1} of {k}")
         )
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
     return _there_and_back(scatter, primitive)
@@ -195,8 +228,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 
     An axis of 2 has a single link and gains nothing.
 
-    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (6, 1.0)
+    >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (6, 1.0)
     """
     return _axis_by_axis(group, AR, _both_ways)
 
@@ -205,8 +238,8 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
 def bidirectional_reduce_scatter(group: Group) -> Schedule:
     """Dimension-decomposed ring reduce-scatter, both directions at once.
 
-    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.5)
+    >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _axis_by_axis(group, RS, _both_ways)
 
@@ -215,8 +248,8 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
 def bidirectional_all_gather(group: Group) -> Schedule:
     """Dimension-decomposed ring all-gather, both directions at once.
 
-    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.5)
+    >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.5)
     """
     return _axis_by_axis(group, AG, _both_ways)
 
@@ -251,8 +284,8 @@ def multi_ring_all_reduce(group: Group) -> Schedule:
 def multi_ring_reduce_scatter(group: Group) -> Schedule:
     """Multi-ring reduce-scatter: k parts on k axes at once, every ring in both directions.
 
-    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4,
-    wrap=True))))) (4, 0.234375)
+    >>> totals(multi_ring_reduce_scatter(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True)))))
+    (4, 0.234375)
     """
     return _multi_ring(group, RS)
 
@@ -288,8 +321,8 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.875)
+    >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
     """
     return _axis_by_axis(group, RS, _halved)
 
@@ -301,10 +334,127 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
 
     A reference, not a schedule for real wiring: partners are up to d/2 hops apart and share links.
 
-    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2,
-    wrap=True))))) (3, 0.875)
+    >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
+    (3, 0.875)
     """
     return _axis_by_axis(group, AG, _halved)
+
+
+Pattern = Callable[[Axis], list[Step]]
+
+
+def _long_axes(group: Group) -> list[int]:
+    return [number for number, axis in enumerate(group.axes) if axis.size > 1]
+
+
+@schedule("dim-ring", AR, RS, AG, per_pair=1)
+def _dim_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return _axis_after_axis(primitive, group, _one_way_or_open)
+
+
+@schedule("dim-ring-bidirectional", AR, RS, AG)
+def _dim_ring_both_ways(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return _axis_after_axis(primitive, group, lambda axis: ring_both_ways(axis.size), parts=2)
+
+
+@schedule("dim-rabenseifner", AR, RS, AG)
+def _dim_halving(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Whatever lies between partners."""
+    return _axis_after_axis(primitive, group, lambda axis: halving(axis.size))
+
+
+def _axis_after_axis(
+    primitive: Primitive, group: Group, pattern: Pattern, parts: int = 1
+) -> Program:
+    scripts = _by_axes(group.axes, _long_axes(group), pattern, parts=parts)
+    return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
+
+
+def _one_way_or_open(axis: Axis) -> list[Step]:
+    return one_way(axis.size) if axis.is_ring else open_line(axis.size)
+
+
+def _both_ways_or_open(axis: Axis) -> list[Step]:
+    """Both directions of a ring or pair, half a block each; an open line carries both halves
+    together."""
+    d = axis.size
+    if axis.is_ring or d == 2:
+        return ring_both_ways(d)
+    steps = []
+    for half in open_line(d):
+        chunk = np.append(half.chunk, half.chunk + d)
+        steps.append(step(np.tile(half.src, 2), np.tile(half.dst, 2), chunk, add=True))
+    return steps
+
+
+def _by_axes(
+    axes: Sequence[Axis],
+    order: Sequence[int],
+    pattern: Pattern,
+    first_part: int = 0,
+    parts: int = 1,
+) -> list[Script]:
+    """A reduce-scatter over the axes in that order, a script for each.
+
+    Chunk c + N * part is that part of rank c's piece; the chunks lie in ``parts`` parts from
+    ``first_part`` on. After an axis a rank keeps the pieces whose owners share its place on it.
+    """
+    sizes = [axis.size for axis in axes]
+    strides = [prod(sizes[:number]) for number in range(len(sizes))]
+    ranks = prod(sizes)
+    scripts = []
+    for done, along in enumerate(order):
+        d = sizes[along]
+        others = []
+        for number, size in enumerate(sizes):
+            if number != along:
+                places = np.arange(size) if number in order[:done] else None
+                others.append(Dimension(size, strides[number], strides[number], size, places))
+        nodes, chunks = copies(others)
+        part, block = np.divmod(np.arange(d * parts), d)
+        chunk_at = block * strides[along] + (first_part + part) * ranks
+        cover = Cover(np.arange(d) * strides[along], chunk_at, nodes, chunks)
+        scripts.append([[(cover, line)] for line in pattern(axes[along])])
+    return scripts
+
+
+@schedule("multi-ring", AR, RS, AG)
+def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """The payload in k parts; part j runs the axes j, j+1, ... of the k long ones, in both
+    directions.
+
+    A phase is one axis of every part; all parts begin it together, and it lasts as long as its
+    longest.
+    """
+    axes = _long_axes(group)
+    runs = []
+    for part in range(len(axes)):
+        if is_twisted(group.axes):
+            run = _by_twisted_axes(group.axes, part)
+        else:
+            order = axes[part:] + axes[:part]
+            run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
+        runs.append(run)
+    script: Script = []
+    for phase in zip(*runs, strict=True):
+        for batches in zip_longest(*phase, fillvalue=[]):
+            script.append(list(chain.from_iterable(batches)))
+    return scattered(primitive, group.ranks, 2 * len(axes), script)
+
+
+def _by_twisted_axes(axes: Sequence[Axis], part: int) -> list[Script]:
+    """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them,
+    then the ranks that those are."""
+    seen = parts_of(axes)[part]
+    places = np.indices([axis.size for axis in reversed(seen)]).reshape(len(seen), -1)[::-1]
+    # hops from rank 0 along each axis of the lattice: the part's first axis is its own number
+    walked = list(np.roll(places, part, axis=0))
+    ranks = ranks_at(walked, axes)
+    scripts = _by_axes(seen, range(len(seen)), _both_ways_or_open, first_part=2 * part, parts=2)
+    relabelled = []
+    for script in scripts:
+        relabelled.append([[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script])
+    return relabelled
 
 
 def busiest_link(axis: Axis) -> float:
@@ -386,6 +536,53 @@ def dim_chain_middle(group: Group) -> Terms:
     return Terms(depth, 1, Links(), fill=depth)
 
 
+@schedule("dim-chain", BC, REDUCE)
+def _dim_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    return _chains(primitive, group, segments, lambda d: np.arange(d))
+
+
+@schedule("dim-chain-bidirectional", BC, REDUCE)
+def _dim_chain_nearest(primitive: Primitive, group: Group, segments: int) -> Program:
+    """The nearer way round each ring."""
+
+    def hops(d: int) -> Indices:
+        before = (d - 1) // 2
+        return (np.arange(d) + before) % d - before
+
+    return _chains(primitive, group, segments, hops)
+
+
+@schedule("dim-chain-middle", BC, REDUCE)
+def _dim_chain_from_middle(primitive: Primitive, group: Group, segments: int) -> Program:
+    return _chains(primitive, group, segments, lambda d: np.arange(d) - d // 2)
+
+
+def _chains(
+    primitive: Primitive, group: Group, segments: int, hops_of: Callable[[int], Indices]
+) -> Program:
+    """A chain along each axis in turn: a rank's parent is one hop back on the last axis off the
+    root's place.
+
+    ``hops_of`` says for each place of an axis how many hops up from the root's it is; below 0,
+    down.
+    """
+    ranks = np.arange(group.ranks)
+    parent = ranks.copy()
+    depth = np.zeros_like(ranks)
+    stride = 1
+    for axis in group.axes:
+        place = ranks // stride % axis.size
+        hops = hops_of(axis.size)[place]
+        before = (place - np.sign(hops)) % axis.size
+        parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
+        depth += np.abs(hops)
+        stride *= axis.size
+    child = np.flatnonzero(depth)
+    root = np.full(segments, depth.argmin())
+    edges = Edges(child, parent[child], np.zeros_like(child), depth[child])
+    return pipelined(primitive, group.ranks, segments, edges)._replace(home=root, target=root)
+
+
 @algorithm(
     "shortest-path",
     A2A,
@@ -416,6 +613,9 @@ def shortest_path(group: Group) -> Terms:
     return Terms(diameter_of(group.axes), all_to_all_load(group.axes), Links())
 
 
+moves("shortest-path", A2A)(at_once)  # the lattice routes them
+
+
 @algorithm(
     "dim-by-dim",
     A2A,
@@ -439,3 +639,22 @@ def dim_by_dim(group: Group) -> Schedule:
                 Terms(axis.diameter, busiest_link(axis), Links(), label=label, ranks=axis.size)
             )
     return tuple(parts)
+
+
+@schedule("dim-by-dim", A2A)
+def _dim_by_dim(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Every chunk to its destination's place on axis 1, then on axis 2, and so on."""
+
+    def along_the_axes() -> Batches:
+        here, target = np.divmod(np.arange(group.ranks**2), group.ranks)
+        stride = 1
+        for axis in group.axes:
+            place = here // stride % axis.size
+            there = here + (target // stride % axis.size - place) * stride
+            moving = np.flatnonzero(here != there)
+            if axis.size > 1:
+                yield (step(here[moving], there[moving], moving),)
+            here = there
+            stride *= axis.size
+
+    return equal_chunks(primitive, group.ranks, group.ranks**2, along_the_axes())

@@ -16,10 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
-from colltool.algorithms.group import LATTICE, Axis, Group, all_ports
+from colltool.algorithms.program import (
+    Program,
+    pipelined,
+    schedule,
+)
 from colltool.algorithms.registry import BLUE_GENE, algorithm
-from colltool.base.primitives import BC, REDUCE, Links, Terms
+from colltool.algorithms.trees import (
+    edges_of,
+    moved,
+)
+from colltool.base.primitives import BC, REDUCE, Links, Primitive, Terms
+from colltool.network.arrays import Indices, np
+from colltool.network.group import LATTICE, Axis, Group, all_ports
+from colltool.network.twisted import ranks_at
 
 
 def long_axes(group: Group) -> list[Axis]:
@@ -82,3 +94,32 @@ def multi_chain(group: Group) -> Terms:
     late = len(axes) > 1 if closed else any(axis.size == 2 for axis in axes)
     depth = sum(axis.size - 1 for axis in axes) + late
     return Terms(depth, 1 / len(axes) / (2 if closed else 1), Links(), fill=depth)
+
+
+@schedule("multi-chain", BC, REDUCE)
+def _multi_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    axes = long_axes(group)
+    trees = [_parents(axes, first) for first in range(len(axes))]
+    if all_closed(axes):
+        trees += [moved(parents, ranks_at(list(-_places(axes)), axes)) for parents in trees]
+    return pipelined(primitive, group.ranks, segments, edges_of(trees))
+
+
+def _places(axes: Sequence[Axis]) -> Indices:
+    """Of every rank on each axis, shape (axes, N)."""
+    sizes = [axis.size for axis in axes]
+    return np.array(np.unravel_index(np.arange(prod(sizes)), sizes, order="F"))
+
+
+def _parents(axes: Sequence[Axis], first: int) -> Indices:
+    """Of every rank in the tree that leaves the root upwards along an axis; -1 for the root."""
+    place, ranks = _places(axes), np.arange(prod(axis.size for axis in axes))
+    along = np.full(len(ranks), first)
+    for turn in range(len(axes) - 1, 0, -1):  # the nearest last, which stays
+        axis = (first + turn) % len(axes)
+        along[(place[first] > 0) & (place[axis] > 0)] = axis
+    back = -1 if all_closed(axes) else np.where(place[along, ranks] > 0, -1, 1)
+    place[along, ranks] += back
+    parents = ranks_at(list(place), axes)
+    parents[0] = -1
+    return parents

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from colltool.algorithms.group import Group
+from colltool.network.group import Group
 
 KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
 LibraryName = Literal[KnownLibrary, "all"]  # as ``--library`` takes it

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
-from colltool.algorithms.group import SEVERAL_TIERS, Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.primitives import (
@@ -23,6 +22,7 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
+from colltool.network.group import SEVERAL_TIERS, Group, Topology, needs
 
 BLUE_GENE = (
     'Faraj, Kumar, Smith, Mamidala, Gunnels, "MPI collective communications on the Blue Gene/P'

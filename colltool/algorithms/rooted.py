@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
+from itertools import chain as joined
 from typing import Any, assert_never
 
-from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    equal_chunks,
+    moves,
+    pipelined,
+    schedule,
+    step,
+    strides,
+)
 from colltool.algorithms.registry import (
     CHAN,
     HOCKNEY,
@@ -22,10 +32,14 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.twisted import diameter_of
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.rings import gather_on_ring
+from colltool.algorithms.trees import (
+    edges_of,
+    in_line,
+    two_trees_under_one_root,
+)
 from colltool.base.errors import given
-from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
+from colltool.base.primitives import (
     BC,
     P2P,
     REDUCE,
@@ -35,26 +49,24 @@ from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     Links,
     Pair,
     Peers,
+    Primitive,
     Ring,
     Rounds,
-    Route,
     Schedule,
     Servers,
     Switch,
     Terms,
     Trees,
     log2_ceil,
-    totals,
 )
+from colltool.network.arrays import np
+from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
+from colltool.network.twisted import diameter_of, is_twisted
+from colltool.network.wires import GraphWires
 
 mpi = partial(
     algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
 )
-
-
-def strides(ranks: int) -> tuple[int, ...]:
-    """1, 2, 4 ... below N: the partner distances of lg N rounds."""
-    return tuple(1 << k for k in range(log2_ceil(ranks)))
 
 
 @algorithm(
@@ -84,6 +96,11 @@ def chain(group: Group) -> Terms:
     return Terms(depth, 1, Chain(), fill=depth)
 
 
+@schedule("chain", BC, REDUCE)
+def _chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    return in_line(primitive, np.arange(group.ranks), segments)
+
+
 @mpi("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
@@ -96,6 +113,15 @@ def binomial(group: Group) -> Terms:
     """
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(len(steps), len(steps), Rounds("fanout", steps))
+
+
+@moves("binomial", BC, REDUCE, chunks=1, per_pair=1)
+def fan_out(n: int) -> Batches:
+    """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride
+    halves every round."""
+    for stride in reversed(strides(n)):
+        rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
+        yield (step(rank, rank + stride, 0),)
 
 
 @algorithm(
@@ -120,6 +146,13 @@ def pipelined_tree(group: Group) -> Terms:
     return Terms(depth, 1, Trees(both_ways=False), fill=depth)
 
 
+@schedule("pipelined-tree", BC, REDUCE)
+def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Program:
+    return pipelined(
+        primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks))
+    )
+
+
 @mpi(
     "scatter-allgather",
     BC,
@@ -138,6 +171,22 @@ def scatter_allgather(group: Group) -> Schedule:
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
     scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
     return scatter, Terms(n - 1, (n - 1) / n, Ring(), label="all-gather")
+
+
+def _scattered(n: int) -> Batches:
+    """Binomial scatter: every holder of a block gives away the half that starts a stride ahead."""
+    chunk = np.arange(n, dtype=np.int64)
+    for stride in reversed(strides(n)):
+        far = chunk[chunk // stride % 2 == 1]
+        home = far // stride * stride
+        yield (step(home - stride, home, far),)
+
+
+@moves("scatter-allgather", BC)
+def _scatter_allgather(n: int) -> Batches:
+    """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they
+    have."""
+    return joined(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
 
 
 @algorithm(
@@ -161,13 +210,38 @@ def send(group: Group) -> Terms:
     routed link by link, α is of the longest way over the outermost tier, and the bytes take the
     narrowest: over several ways some pairs are faster.
 
-    >>> from colltool.algorithms.group import Axis
+    >>> from colltool.network.group import Axis
     >>> send(Group(8, "star"))[:2]
     (1, 1)
     >>> send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]
     (4, 1)
     """
     return Terms(max(group.hops, diameter_of(group.axes)), 1, Pair())
+
+
+@schedule("send", P2P, per_pair=1)
+def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
+    farthest = _farthest_rank(group)
+    program = equal_chunks(primitive, group.ranks, 1, iter([(step(0, farthest, 0),)]))
+    return program._replace(target=np.array([farthest]))
+
+
+def _farthest_rank(group: Group) -> int:
+    """The rank with the longest way from rank 0: the last one, or on a lattice half round every
+    ring and to the end of every line."""
+    if not group.axes:
+        return group.ranks - 1
+    if is_twisted(group.axes):
+        from colltool.network.twisted_links import farthest_rank  # on arrays
+
+        return farthest_rank(group.axes)
+    farthest = 0
+    stride = 1
+    for axis in group.axes:
+        hops = axis.size // 2 if axis.wrap else axis.size - 1
+        farthest += stride * hops
+        stride *= axis.size
+    return farthest
 
 
 def most_partners(schedule: Schedule, group: Group) -> int:
@@ -251,62 +325,3 @@ def many_sends(group: Group) -> Caveat | None:
     return (
         None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
     )
-
-
-def _in_order(ranks: int) -> tuple[int, ...]:
-    """Every rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root,
-    which is rank 0.
-
-    The lowest set bit b of a rank is its height. Its parent is at distance b, on the side where the
-    next bit is clear, or on the other one when that side lies beyond the last rank.
-    """
-    parents = [-1]
-    for rank in range(1, ranks):
-        bit = rank & -rank
-        up = (rank ^ bit) | (bit << 1)
-        parents.append(up if up < ranks else rank ^ bit)
-    return tuple(parents)
-
-
-def _moved(parents: tuple[int, ...], places: Sequence[int]) -> tuple[int, ...]:
-    out = [-1] * len(parents)
-    for rank, parent in enumerate(parents):
-        out[places[rank]] = places[parent] if parent >= 0 else -1
-    return tuple(out)
-
-
-@lru_cache(maxsize=64)
-def double_tree(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents in two complementary trees: the second is the first mirrored (N even) or shifted
-    (N odd)."""
-    places = [ranks - 1 - rank if ranks % 2 == 0 else (rank + 1) % ranks for rank in range(ranks)]
-    return _in_order(ranks), _moved(_in_order(ranks), places)
-
-
-@lru_cache(maxsize=64)
-def trees_under_one_root(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents with rank 0 at both roots, as one payload needs it: the others mirrored (N odd)
-    or shifted (N even)."""
-    places = [
-        0,
-        *(ranks - rank if ranks % 2 else rank % (ranks - 1) + 1 for rank in range(1, ranks)),
-    ]
-    return _in_order(ranks), _moved(_in_order(ranks), places)
-
-
-@lru_cache(maxsize=256)
-def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
-    """The most messages of half the payload that leave or enter any domain of consecutive ranks,
-    over both trees.
-
-    A broadcast sends each out of the parent's domain into the child's, a reduction the other way:
-    the busier direction of the uplinks counts. With ``both_ways`` both run at once, and either
-    end's domain sends one.
-    """
-    above, below = ([0] * -(-ranks // domain) for _ in range(2))
-    for parents in double_tree(ranks) if both_ways else trees_under_one_root(ranks):
-        for child, parent in enumerate(parents):
-            if parent >= 0 and parent // domain != child // domain:
-                above[parent // domain] += 1
-                below[child // domain] += 1
-    return max(map(sum, zip(above, below, strict=True))) if both_ways else max(*above, *below)

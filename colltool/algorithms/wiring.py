@@ -19,8 +19,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 from colltool.algorithms.libraries import nccl_inside, nccl_switch, nvls_inside
+from colltool.algorithms.program import (
+    Batches,
+    Edges,
+    Program,
+    backwards,
+    equal_chunks,
+    pipelined,
+    schedule,
+    step,
+)
 from colltool.algorithms.registry import (
     CHAN,
     NCCL_RINGS,
@@ -30,6 +39,8 @@ from colltool.algorithms.registry import (
     Requirement,
     algorithm,
 )
+from colltool.algorithms.rings import on_rings
+from colltool.algorithms.rings import rings as rings_of_mesh
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -39,11 +50,14 @@ from colltool.base.primitives import (
     RS,
     Chain,
     Peers,
+    Primitive,
     Ring,
     Servers,
     Switch,
     Terms,
 )
+from colltool.network.arrays import np
+from colltool.network.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 
 _ALL_LINKS = (
     "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of"
@@ -97,6 +111,11 @@ def multi_link_ring(group: Group) -> Terms:
     return Terms(group.ranks - 1, 1 / group.ranks, Ring("links"))
 
 
+@schedule("multi-link-ring", AR, AG, RS, per_pair=lambda n: 2 * n)  # about one on every ring
+def _multi_link_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return on_rings(primitive, rings_of_mesh(group.ranks))
+
+
 @_over_all_links(
     "multi-link-chain",
     BC,
@@ -122,6 +141,19 @@ def multi_link_chain(group: Group) -> Terms:
     depth = group.ranks - 1
     fill = depth - (group.ranks - 2) / 4 if group.ranks % 2 == 0 else depth
     return Terms(depth, 1 / depth, Chain("links"), fill=fill)
+
+
+@schedule("multi-link-chain", BC, REDUCE, per_pair=lambda n: 2 * n)
+def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    """The rings, cut at rank 0."""
+    around = rings_of_mesh(group.ranks)
+    ring, place = (one.ravel() for one in np.indices((len(around), group.ranks - 1)))
+    return pipelined(
+        primitive,
+        group.ranks,
+        segments,
+        Edges(around[ring, place + 1], around[ring, place], ring, place + 1),
+    )
 
 
 def switch_can(*capabilities: str) -> Requirement:
@@ -244,6 +276,27 @@ def all_to_all(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(A2A))
 
 
+@schedule("in-network", *(AR, AG, RS, BC, REDUCE, A2A))
+def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a
+    rank can keep."""
+    n = group.ranks
+    chunks = {A2A: n * n, AG: n, RS: n}.get(primitive, 1)
+    rank, chunk = np.arange(n), np.arange(chunks)
+    if primitive is AR:
+        up, down = step(rank, n, 0, add=True), step(n, rank, 0)
+    elif primitive is A2A:
+        src, dst = np.nonzero(~np.eye(n, dtype=bool))
+        up, down = step(src, n, src * n + dst), step(n, dst, src * n + dst)
+    else:  # a multicast: every chunk up once from its home, and down to all other ranks
+        dst, of = np.nonzero(rank[:, None] != chunk)
+        up, down = step(chunk, n, chunk), step(n, dst, of)
+    batches: Batches = iter([(up,), (down,)])
+    if primitive in (RS, REDUCE):
+        batches = backwards(batches)
+    return equal_chunks(primitive, n, chunks, batches, nodes=n + 1, streamed=True)
+
+
 @algorithm(
     "parameter-server",
     AR,
@@ -267,6 +320,18 @@ def parameter_server(group: Group) -> Terms:
     (2, 128.0)
     """
     return Terms(2, max(1.0, group.ranks / group.servers), Servers())
+
+
+@schedule("parameter-server", AR)
+def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum
+    back."""
+    n, k = group.ranks, group.servers
+    rank, part = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(k)))
+    there_and_back: Batches = iter(
+        [(step(rank, n + part, part, add=True),), (step(n + part, rank, part),)]
+    )
+    return equal_chunks(primitive, n, k, there_and_back, nodes=n + k, streamed=True, servers=k)
 
 
 _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"

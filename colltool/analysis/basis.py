@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
@@ -22,6 +21,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 from colltool.libraries.numbers import ProtocolNumbers
+from colltool.network.twisted import is_twisted
 from colltool.training.published import published_error
 
 Code = Literal[

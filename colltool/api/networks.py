@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from colltool.algorithms.trace import Vectors
     from colltool.congestion.contention import Contention
     from colltool.congestion.jobs import Layout
     from colltool.definitions.reader import Overrides
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from colltool.fabric.library import Prices
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
-    from colltool.schedules.executor import Vectors
     from colltool.sizing.wiring import Hop
     from colltool.verification.verify import Verification
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from colltool.api.values import AnyPath, Question
+    from colltool.custom.schedule import OwnSchedule
     from colltool.estimate.cost_model import CostModel
     from colltool.estimate.results import Infeasible
-    from colltool.schedules.own import OwnSchedule
 
 PLUGINS = "colltool.algorithms"
 """The group of entry points behind which packages offer algorithms."""
@@ -33,7 +33,7 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
     primitive, if one is given."""
     if v.is_nothing(files):
         return []
-    from colltool.schedules.own_file import load_algorithm, own_schedule
+    from colltool.custom.file import load_algorithm, own_schedule
 
     found = [
         own_schedule(one) if isinstance(one, Mapping) else load_algorithm(one)
@@ -72,9 +72,9 @@ def of_plugins(on: Question) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]
     where there are none."""
     if not (entries := _plugins()):
         return [], ()
+    from colltool.custom.plugins import offered
     from colltool.estimate.groups import place
     from colltool.estimate.results import Infeasible
-    from colltool.schedules.plugins import offered
 
     placed = place(on.fabric, on.group)
     found, failed = offered(entries, on.primitive, placed.ranks, placed.placement.per_domain)

@@ -7,7 +7,6 @@ from math import gcd, log, prod
 from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
-from colltool.algorithms.group import JoinedBy
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
 from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
@@ -28,6 +27,7 @@ from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
 from colltool.nccl.nccl_choice import hardware_of
 from colltool.nccl.rules import spec_of
+from colltool.network.group import JoinedBy
 
 
 class Quote(NamedTuple):

@@ -18,7 +18,7 @@ from colltool.cli.options import EVERYBODY, FabricChoice, GroupChoice, Out, Wiri
 from colltool.cli.output import write, write_bytes
 
 if TYPE_CHECKING:
-    from colltool.schedules.own import OwnSchedule
+    from colltool.custom.schedule import OwnSchedule
 
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
@@ -337,7 +337,7 @@ def algorithm_file(
     group: GroupChoice = EVERYBODY,
     segments: Segments = None,
     schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile")
+        bool, o.schema_option("algorithm", "colltool.custom.file:AlgorithmFile")
     ] = False,
     output: o.Output = None,
 ) -> None:
@@ -350,7 +350,7 @@ def algorithm_file(
       colltool export algorithm ar -f star512 -n 4 --algorithm ring
       colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
     """
-    from colltool.schedules.own_file import algorithm_text
+    from colltool.custom.file import algorithm_text
 
     target = o.to_file(output)
     write(algorithm_text(_schedule(primitive, fabric, algorithm, group, segments)), target)
@@ -359,8 +359,7 @@ def algorithm_file(
 def _schedule(
     primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None
 ) -> OwnSchedule:
-    import colltool.algorithms
-    import colltool.schedules  # noqa: F401 - fills the makers
+    import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.values import count_if, primitive_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.schedule import shipped_schedule

@@ -51,7 +51,8 @@ from colltool.congestion.loads import (
 )
 from colltool.congestion.skew import Skew
 from colltool.fabric.model import Fabric
-from colltool.schedules.links import SMALL, Floats, LinkModel
+from colltool.network.arrays import Floats
+from colltool.network.links import SMALL, LinkModel
 
 _TIE = 1e-12
 MAX_ETA_ALPHA = 1000.0  # the most that a fabric file takes

@@ -25,7 +25,8 @@ from colltool.congestion.traffic import (
 )
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.links import SMALL, Floats, Indices
+from colltool.network.arrays import Floats, Indices
+from colltool.network.links import SMALL
 
 Ranks = tuple[int, ...]
 T = TypeVar("T")

@@ -13,16 +13,9 @@ from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.links import (
-    SMALL,
-    Floats,
-    Indices,
-    LevelBoundary,
-    LinkClass,
-    LinkModel,
-    links_of,
-    tier_of,
-)
+from colltool.network.arrays import Floats, Indices
+from colltool.network.links import SMALL, LevelBoundary, LinkClass, LinkModel, tier_of
+from colltool.network.tier_links import links_of
 
 
 class Messages(NamedTuple):

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, 
 from colltool.base.files import read_text
 from colltool.base.formatting import MAX_SIZE
 from colltool.congestion.traffic import Traffic
-from colltool.schedules.links import Floats
+from colltool.network.arrays import Floats
 
 MOST_ZIPF = 100
 LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding

@@ -18,9 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms import registry
-from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
-from colltool.algorithms.group import Group
+from colltool.algorithms.composed import (
+    NATURAL_ORDER,
+    compositions,
+    find_composition,
+    name_in_phase,
+)
+from colltool.algorithms.executor import joined
+from colltool.algorithms.program import Program, Step, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
+from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
@@ -28,11 +35,8 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Pr
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.executor import joined
-from colltool.schedules.gather_scatter import paths
-from colltool.schedules.lattice import name_in_phase
-from colltool.schedules.links import Floats, Indices
-from colltool.schedules.program import Program, Step, effort, maker
+from colltool.network.arrays import Floats, Indices
+from colltool.network.group import Group
 
 MOST_MESSAGES = 2**21  # pairs that a run follows: beyond it, minutes and gigabytes
 

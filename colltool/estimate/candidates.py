@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running
 from colltool.algorithms.registry import (
     Algorithm,
@@ -35,6 +34,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
+from colltool.network.group import Group
 
 Benches = list[HierarchicalCandidates]
 """One composition under each protocol."""

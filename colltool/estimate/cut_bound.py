@@ -24,14 +24,14 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple, assert_never
 
-from colltool.algorithms.group import Axis
-from colltool.algorithms.twisted import links_across
-from colltool.algorithms.wires import CutSide
 from colltool.base.arrays import largest, least
 from colltool.base.primitives import AR, P2P, Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import Axis
+from colltool.network.twisted import links_across
+from colltool.network.wires import CutSide
 
 
 class Side(NamedTuple):

@@ -8,7 +8,6 @@ from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.group import SEVERAL_TIERS, needs
 from colltool.algorithms.registry import (
     OTHER_NAMES,
     Algorithm,
@@ -32,6 +31,7 @@ from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import SEVERAL_TIERS, needs
 
 AnyRow = Algorithm | Composition
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"

@@ -8,9 +8,7 @@ from functools import cached_property, lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
-from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
-from colltool.algorithms.twisted import diameter_of
 from colltool.base.arrays import exponential
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Number, Primitive
@@ -31,6 +29,8 @@ from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
+from colltool.network.group import Group, Topology
+from colltool.network.twisted import diameter_of
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]

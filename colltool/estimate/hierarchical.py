@@ -11,7 +11,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
-from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import (
     STATUSES,
@@ -43,6 +42,7 @@ from colltool.estimate.phase_costs import (
 from colltool.estimate.placement import spoken
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
+from colltool.network.group import Group
 
 MOST_COMBINATIONS = 20_000
 _BETWEEN_UNLIKE = (

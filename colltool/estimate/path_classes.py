@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice import all_to_all_load
-from colltool.algorithms.rooted import edges_leaving
+from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, Terms, Trees

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from math import inf, log2, sqrt
 
-from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
 from colltool.algorithms.uneven import STANDS_FOR
@@ -35,6 +34,7 @@ from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import SEVERAL_TIERS, Group
 
 
 def parts_of(

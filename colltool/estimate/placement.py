@@ -14,12 +14,12 @@ from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
-from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
+from colltool.network.group import Axis
 
 
 class GroupSpec(NamedTuple):

@@ -14,8 +14,9 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.dragonfly import gateway_order
-from colltool.algorithms.wires import DragonflyWires
+from colltool.algorithms.executor import Network
+from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
+from colltool.algorithms.uneven import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -36,10 +37,9 @@ from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
-from colltool.schedules.executor import Network
-from colltool.schedules.links import Floats, Indices
-from colltool.schedules.rooted import edges_of, two_trees, two_trees_under_one_root
-from colltool.schedules.uneven import rail_trees, walks_over_rails
+from colltool.network.arrays import Floats, Indices
+from colltool.network.dragonfly import gateway_order
+from colltool.network.wires import DragonflyWires
 
 
 class Sends(NamedTuple):

@@ -9,16 +9,17 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.wires import Wires, shared
 from colltool.estimate.placement import PACKED, Occupancy
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.wires import Wires, shared
 
 if TYPE_CHECKING:
+    from colltool.algorithms.executor import Network
+    from colltool.algorithms.program import Step
     from colltool.estimate.link_cost import LinkCost
-    from colltool.schedules.executor import Network
-    from colltool.schedules.links import Floats, Indices, LinkModel, LinkUse
-    from colltool.schedules.program import Step
+    from colltool.network.arrays import Floats, Indices
+    from colltool.network.links import LinkModel, LinkUse
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,8 @@ def links_on(
     η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less
     of the two (model, tiers).
     """
-    from colltool.schedules.links import LevelBoundary, links_of
+    from colltool.network.links import LevelBoundary
+    from colltool.network.tier_links import links_of
 
     kind, who = capabilities_of(seat.tier), seat.occupancy
     boundaries = []
@@ -193,7 +195,7 @@ class WiredTiers:
 
     @cached_property
     def network(self) -> Network:
-        from colltool.schedules.executor import Network
+        from colltool.algorithms.executor import Network
 
         made = []
         places = places_of(self.uneven, self.ranks)
@@ -213,7 +215,7 @@ class WiredTiers:
 
     def on(self, src: Indices, dst: Indices) -> Indices:
         """The tier on which each message travels."""
-        from colltool.schedules.links import tier_of
+        from colltool.network.links import tier_of
 
         return tier_of(self.network.tiers, self._placed(src), self._placed(dst))
 

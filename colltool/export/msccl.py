@@ -1,5 +1,5 @@
 """A schedule as MSCCL's XML, which the MSCCL runtime and RCCL run, and
-:mod:`colltool.schedules.msccl_file` reads back.
+:mod:`colltool.custom.msccl_file` reads back.
 
 Every rank has a threadblock for each peer that it sends to and each that it receives from, and one
 more channel for each further run of chunks of the same message. A step waits for whatever wrote or
@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from colltool.algorithms.program import Step
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, RS, Primitive
-from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.program import Step
+from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
+from colltool.custom.schedule import OwnSchedule
 
 # of a peer, as MSCCL's runtime has them; further runs of chunks follow each other
 MOST_CHANNELS = 32

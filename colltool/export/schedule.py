@@ -5,9 +5,9 @@ from __future__ import annotations
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
+from colltool.custom.schedule import MOST_MOVES, OwnSchedule, own_from_program, promise_of
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
-from colltool.schedules.own import MOST_MOVES, OwnSchedule, own_from_program, promise_of
 from colltool.verification.schedule import scheduled
 
 SEGMENTS = 4  # of a pipelined algorithm, unless asked otherwise: short enough to be read

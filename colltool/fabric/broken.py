@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from colltool.algorithms.wires import GraphWires
 from colltool.base.errors import ColltoolError, clipped, given
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.wires import GraphWires
 
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
 _KEPT = (

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from colltool.algorithms.group import Axis, JoinedBy, joined_by
-from colltool.algorithms.wires import Wires
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing
 from colltool.fabric.uneven import domains_text
+from colltool.network.group import Axis, JoinedBy, joined_by
+from colltool.network.wires import Wires
 
 Of = TypeVar("Of", bound=Tier, covariant=True)
 

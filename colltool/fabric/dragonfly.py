@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from colltool.algorithms.wires import DragonflyWires
 from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier
+from colltool.network.wires import DragonflyWires
 
 
 class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):

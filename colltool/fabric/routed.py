@@ -6,11 +6,11 @@ from collections import Counter
 from functools import cached_property
 from math import prod
 
-from colltool.algorithms.group import Axis
-from colltool.algorithms.wires import Edge, GraphWires, HyperXWires, hops_from
 from colltool.base.formatting import shape_text
 from colltool.fabric.capabilities import LinkKind, TierCapabilities
 from colltool.fabric.routed_tiers import GraphTier, HyperXTier
+from colltool.network.group import Axis
+from colltool.network.wires import Edge, GraphWires, HyperXWires, hops_from
 
 
 class GraphTopology(TierCapabilities[GraphTier]):

@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from colltool.algorithms.wires import Routing, hops_from
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
+from colltool.network.wires import Routing, hops_from
 
 # What errors say is due in the place of each.
 _EDGE = Accepted(

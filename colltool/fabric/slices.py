@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from colltool.algorithms.group import Axis
-from colltool.algorithms.twisted import twisted_axes
 from colltool.base.formatting import Shape
 from colltool.fabric.tiers import LatticeTier
+from colltool.network.group import Axis
+from colltool.network.twisted import twisted_axes
 
 
 class _Box(NamedTuple):

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from colltool.algorithms.twisted import TWISTED_SHAPES, twisted_axes
 from colltool.base.errors import ColltoolError, nearest
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
 
 def check_algorithm(primitive: Primitive, name: str) -> None:

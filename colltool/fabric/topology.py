@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from math import ceil, prod
 from typing import Any, assert_never
 
-from colltool.algorithms.group import Axis
-from colltool.algorithms.twisted import diameter_of, links_across
 from colltool.base.arrays import largest
 from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
@@ -26,6 +24,8 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, Graph
 from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing, oversubscription_totals
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
+from colltool.network.group import Axis
+from colltool.network.twisted import diameter_of, links_across
 
 
 class StarTopology(TierCapabilities[StarTier]):

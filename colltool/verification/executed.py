@@ -3,32 +3,23 @@ formula."""
 
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import NATURAL_ORDER
-from colltool.algorithms.group import Group
+from colltool.algorithms.composed import NATURAL_ORDER, compose
+from colltool.algorithms.executor import Network, Outcome, Tiers, joined, links_for, run
+from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
+from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.base.primitives import A2A, Pipeline
+from colltool.custom.schedule import OwnSchedule
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.estimate.wired import links_on, places_of, seated
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.executor import (
-    Network,
-    Outcome,
-    Tiers,
-    Trace,
-    Vectors,
-    joined,
-    links_for,
-    run,
-    traced,
-    traced_by_hops,
-)
-from colltool.schedules.lattice import compose
-from colltool.schedules.links import Floats, LatticeLinks, tier_of
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.program import Program, Step, maker
-from colltool.schedules.twisted import TwistedLinks
+from colltool.network.arrays import Floats
+from colltool.network.group import Group
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import tier_of
+from colltool.network.twisted_links import TwistedLinks
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst

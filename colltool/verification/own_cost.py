@@ -14,10 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from colltool.algorithms.executor import Network, joined
+from colltool.algorithms.program import Step
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import Links
+from colltool.custom.schedule import OwnSchedule
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.cost_model import CostModel, CostTerm
@@ -31,10 +34,8 @@ from colltool.estimate.wired import TierNumbers, links_on, numbers_on, places_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.executor import Network, joined
-from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.program import Step
+from colltool.network.arrays import Floats, Indices
+from colltool.network.links import LinkModel, tier_of
 
 _UNMEASURED = "unmeasured: executed on the fabric's links"
 _WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing is in it"

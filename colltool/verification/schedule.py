@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions
+from colltool.algorithms.executor import joined
+from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find, parse_choice
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
@@ -15,8 +17,6 @@ from colltool.estimate.hierarchical import hierarchical_candidates, why_not_comp
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import joined
-from colltool.schedules.program import Program
 from colltool.verification import executed
 from colltool.verification.verify import MOST_MESSAGES, SEGMENTS, why_not_executed
 

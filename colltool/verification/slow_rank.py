@@ -17,7 +17,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
-from colltool.algorithms.group import Group
+from colltool.algorithms.executor import joined
+from colltool.algorithms.program import effort, maker
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
@@ -32,8 +33,7 @@ from colltool.estimate.phase_costs import parts_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import joined
-from colltool.schedules.program import effort, maker
+from colltool.network.group import Group
 from colltool.verification.executed import network_for
 
 SEGMENTS = 16

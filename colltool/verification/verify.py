@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.group import Group
+from colltool.algorithms.executor import Outcome
+from colltool.algorithms.program import effort, maker
 from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
+from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.custom.schedule import OwnSchedule
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
@@ -19,9 +22,7 @@ from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import Outcome, Trace, Vectors
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.program import effort, maker
+from colltool.network.group import Group
 from colltool.verification import executed
 from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
 from colltool.verification.own_cost import check_ranks, own_cost

@@ -15,6 +15,7 @@ import colltool
 from colltool.algorithms import registry
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.registry import Algorithm, every_algorithm, on_request
+from colltool.base.primitives import totals
 from colltool.estimate.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
@@ -35,7 +36,7 @@ def doc_of(row: Algorithm | Composition) -> str:
 
 @swept("module", WITH_DOCTESTS)
 def test_the_examples_of_a_module_hold(module: str) -> None:
-    failed, tried = doctest.testmod(import_module(module))
+    failed, tried = doctest.testmod(import_module(module), extraglobs={"totals": totals})
     assert tried
     assert not failed
 

@@ -8,9 +8,9 @@ from swept import swept
 
 import colltool
 from colltool.algorithms.all_reduce import counted_c
-from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
 from colltool.base.primitives import AR, log2_ceil
+from colltool.network.group import Group
 from colltool.verification.executed import Counts, flat, formula
 
 ROW = find(AR, "double-binary-tree")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from small import dragonfly, fabric, graph
 
 import colltool
-from colltool.algorithms.dragonfly import gateway_order
-from colltool.algorithms.wires import DragonflyWires
-from colltool.schedules.routed import RoutedLinks
+from colltool.network.dragonfly import gateway_order
+from colltool.network.routed_links import RoutedLinks
+from colltool.network.wires import DragonflyWires
 
 
 def wires(

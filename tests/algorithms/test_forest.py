@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from small import fabric, mesh, torus
 
 import colltool
-from colltool.algorithms.forest import forest_of, lattice_wires, max_flow, ring_wires
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import find
-from colltool.algorithms.twisted import twisted_axes
-from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import AG
+from colltool.extras.synthesis.forest import forest_of, lattice_wires, ring_wires
+from colltool.network.group import Axis, Group
+from colltool.network.max_flow import max_flow
+from colltool.network.twisted import twisted_axes
+from colltool.network.wires import Edge, GraphWires
 
 Links = dict[tuple[int, int], int]
 

@@ -13,7 +13,6 @@ from swept import swept
 
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
-from colltool.algorithms.group import Axis, Group, Topology
 from colltool.algorithms.lattice import busiest_link
 from colltool.algorithms.registry import algorithms, every_algorithm, find
 from colltool.base.primitives import (
@@ -30,6 +29,7 @@ from colltool.base.primitives import (
     least_n_beta,
     totals,
 )
+from colltool.network.group import Axis, Group, Topology
 
 assert filled
 

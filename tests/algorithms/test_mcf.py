@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from small import dragonfly, fabric, graph
 
 import colltool
-from colltool.algorithms.mcf import flows_of
+from colltool.extras.synthesis.mcf import flows_of
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.routed import RoutedLinks
+from colltool.network.routed_links import RoutedLinks
 from tests.algorithms.test_forest import Links, networks, wires_of
 
 

@@ -10,13 +10,13 @@ import pytest
 from small import clos, fabric, star, torus
 
 import colltool
-from colltool.algorithms.group import Group
+from colltool.algorithms.executor import run
 from colltool.algorithms.libraries import NotRun
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import algorithms, on_request
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, totals
-from colltool.schedules.executor import run
-from colltool.schedules.program import maker
+from colltool.network.group import Group
 from tests.wiring import Ports
 
 (ROW,) = on_request()

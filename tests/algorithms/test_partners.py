@@ -10,12 +10,12 @@ import pytest
 
 import colltool
 import colltool.algorithms
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.algorithms.rooted import most_partners
 from colltool.base.primitives import AR, BC, Primitive
+from colltool.network.group import Axis, Group
 from colltool.render.dispatch import document, rendered
-from colltool.schedules.program import maker
 
 assert colltool.algorithms
 EVERYTHING = frozenset({"reduce", "multicast", "all_to_all"})

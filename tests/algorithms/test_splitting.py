@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from small import fabric, graph, star
 
 import colltool
-from colltool.algorithms.forest import forest_of
-from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.extras.synthesis.forest import forest_of
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import Group
+from colltool.network.wires import Edge, GraphWires
 from colltool.verification.executed import flat, formula
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from small import fabric, graph, hyperx, mesh, torus
 
 import colltool
-from colltool.algorithms.tacos import pieces_of, step_count, steps
-from colltool.algorithms.wires import Edge, GraphWires
+from colltool.extras.synthesis.tacos import pieces_of, step_count, steps
+from colltool.network.wires import Edge, GraphWires
 from tests.algorithms.test_forest import Links, networks, wires_of
 
 

@@ -8,8 +8,13 @@ from math import ceil, log2
 import pytest
 from swept import swept
 
-from colltool.algorithms.rooted import double_tree, edges_leaving, trees_under_one_root
-from colltool.schedules.rooted import two_trees, two_trees_under_one_root
+from colltool.algorithms.trees import (
+    double_tree,
+    edges_leaving,
+    trees_under_one_root,
+    two_trees,
+    two_trees_under_one_root,
+)
 
 COUNTS = range(2, 131)
 

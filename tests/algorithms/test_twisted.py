@@ -11,11 +11,11 @@ from lp import Arcs, all_gather_s, all_to_all_s, lattice
 from small import fabric, torus
 
 import colltool
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.lattice import all_to_all_load
 from colltool.algorithms.registry import find
-from colltool.algorithms.twisted import distances, links_across, mean_load, parts_of, twisted_axes
 from colltool.base.primitives import A2A, AG, totals
+from colltool.network.group import Axis, Group
+from colltool.network.twisted import distances, links_across, mean_load, parts_of, twisted_axes
 
 SHAPES = [
     (2, 4),

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import maker
 from colltool.base.primitives import AR
-from colltool.schedules.executor import run
-from colltool.schedules.program import maker
+from colltool.network.group import Axis, Group
 from tests.wiring import LatticeNetwork, Ports
 
 

@@ -10,14 +10,15 @@ import pytest
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.congestion.contention import Contention
 from colltool.congestion.loads import link_models
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
-from colltool.schedules.links import LatticeLinks, SwitchedLinks
+from colltool.network.group import Axis
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import SwitchedLinks
 from tests.wiring import LatticeNetwork, link_name, on
 
 
@@ -235,9 +236,9 @@ tiers:
 def test_traffic_is_the_formula_s_n_beta(
     primitive: Primitive, algorithm: str, bytes_out: float
 ) -> None:
-    from colltool.algorithms.group import Group
     from colltool.algorithms.registry import find
     from colltool.base.primitives import totals
+    from colltool.network.group import Group
 
     one = traffic(primitive, algorithm, Members(8))
     out, into = (np.bincount(ends, one.size, 8) for ends in (one.src, one.dst))

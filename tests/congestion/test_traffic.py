@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import Step, maker
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
@@ -29,8 +30,7 @@ from colltool.congestion.traffic import (
     traffic,
 )
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import run
-from colltool.schedules.program import Step, maker
+from colltool.network.group import Axis, Group
 from tests import small
 from tests.wiring import LatticeNetwork, link_name
 

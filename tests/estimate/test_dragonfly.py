@@ -12,14 +12,14 @@ from networks import M, below_the_cut, seconds
 from small import Tier, dragonfly, fabric, full_mesh, hyperx, star
 
 import colltool
-from colltool.algorithms.wires import DragonflyWires
 from colltool.base.primitives import Primitive
 from colltool.estimate import routed_cost
 from colltool.estimate.groups import place
 from colltool.estimate.wired import stands_at_nodes, wired_tiers
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.routed import RoutedLinks
+from colltool.network.routed_links import RoutedLinks
+from colltool.network.wires import DragonflyWires
 
 US = 1e-6
 

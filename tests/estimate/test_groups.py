@@ -16,13 +16,13 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis
-from colltool.algorithms.rooted import double_tree, trees_under_one_root
+from colltool.algorithms.trees import double_tree, trees_under_one_root
 from colltool.base.errors import ColltoolError
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.fabric.model import Fabric
+from colltool.network.group import Axis
 
 M = 1e6
 ETA = {"alpha": 1.5, "beta": 0.6}

@@ -13,9 +13,9 @@ from networks import M, below_the_cut, seconds
 from small import Tier, clos, dragonfly, fabric, full_mesh, graph, hyperx, star
 
 import colltool
-from colltool.algorithms.hyperx import shares, turned_axes
-from colltool.algorithms.wires import HyperXWires
+from colltool.extras.synthesis.hyperx import shares, turned_axes
 from colltool.fabric.model import Fabric
+from colltool.network.wires import HyperXWires
 
 US = 1e-6
 

@@ -8,16 +8,16 @@ import pytest
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import every_algorithm, find
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import MPI_POST_S
+from colltool.network.arrays import Floats, Indices
+from colltool.network.group import Axis, Group
 from colltool.render.dispatch import document, rendered
-from colltool.schedules.executor import run
-from colltool.schedules.links import Floats
-from colltool.schedules.program import Indices, maker
 from tests.wiring import Ports
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -12,7 +12,6 @@ from small import clos, fabric, full_mesh, mesh, star, switch, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.assumptions import Readings
@@ -21,6 +20,7 @@ from colltool.estimate.groups import flat_group, place
 from colltool.estimate.placement import GroupSpec, every_stride, fits
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
+from colltool.network.group import Axis
 
 COLLECTIVES = [primitive for primitive in Primitive if primitive.name != "P2P"]
 THREE = fabric(star(8), full_mesh(4), clos(16, (4, 2.0), (16, 8.0)))

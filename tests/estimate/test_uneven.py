@@ -15,7 +15,7 @@ from networks import M, seconds
 from small import Tier, clos, fabric, full_mesh, star, switch
 
 import colltool
-from colltool.algorithms.group import Group
+from colltool.algorithms.executor import Network, run
 from colltool.algorithms.registry import find
 from colltool.api.values import primitive_of
 from colltool.base.errors import ColltoolError
@@ -30,8 +30,8 @@ from colltool.extras.interop.astra_sim import astra_sim
 from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.schedules.executor import Network, run
-from colltool.schedules.links import SwitchedLinks
+from colltool.network.group import Group
+from colltool.network.links import SwitchedLinks
 from colltool.verification.executed import flat_program
 
 US, GB = 1e-6, 1e9

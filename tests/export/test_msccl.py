@@ -13,16 +13,16 @@ import pytest
 from small import fabric, star
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
+from colltool.custom.file import own_schedule
+from colltool.custom.msccl_machine import read_msccl
+from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.export.msccl import msccl_xml
 from colltool.export.schedule import shipped_schedule
-from colltool.schedules.msccl_file import read_msccl
-from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program
-from colltool.schedules.own_file import own_schedule
-from colltool.schedules.program import maker
+from colltool.network.group import Axis, Group
 from tests.cli.conftest import run
 
 GROUPS = (

@@ -6,12 +6,12 @@ import pytest
 import yaml
 
 import colltool
-from colltool.algorithms.wires import GraphWires
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_start
 from colltool.fabric.topology import capabilities_of
+from colltool.network.wires import GraphWires
 
 TORUS, MESH = "ici:torus:4x4:100GB/s:1us", "xgmi:full_mesh:8:50GB/s:1us"
 

@@ -10,10 +10,10 @@ from typing import get_args
 import pytest
 from small import TOPOLOGIES
 
-from colltool.algorithms.group import SEVERAL_TIERS, Axis, Topology, joined_by
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import SEVERAL_TIERS, Axis, Topology, joined_by
 
 Node = tuple[object, ...]
 Graph = dict[frozenset[Node], float]

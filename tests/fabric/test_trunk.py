@@ -20,7 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.results import failures_of, lint
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import bandwidth_values, scaled_bandwidth, with_tiers, with_values
-from colltool.schedules.links import SwitchedLinks
+from colltool.network.links import SwitchedLinks
 
 GB = 1e9
 

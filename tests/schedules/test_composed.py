@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 import colltool.algorithms
-from colltool.algorithms.composed import Order
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms import executor
+from colltool.algorithms.composed import Order, compose
+from colltool.algorithms.executor import Tiers
+from colltool.algorithms.program import maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.schedules import executor
-from colltool.schedules.executor import Tiers
-from colltool.schedules.lattice import compose
-from colltool.schedules.links import tier_of
-from colltool.schedules.program import maker
+from colltool.network.group import Axis, Group
+from colltool.network.links import tier_of
 from tests.wiring import Ports
 
 assert colltool.algorithms

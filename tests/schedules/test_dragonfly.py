@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from small import dragonfly, fabric
 
-from colltool.algorithms.wires import DragonflyWires, Routing
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.dragonfly import DragonflyRouter
-from colltool.schedules.routed import Router
+from colltool.network.dragonfly_router import DragonflyRouter
+from colltool.network.routers import Router
+from colltool.network.wires import DragonflyWires, Routing
 
 LOCAL, GLOBAL = 10.0, 7.0
 SHAPES = [

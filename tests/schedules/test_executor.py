@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import Program, Step, step
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.schedules.executor import run
-from colltool.schedules.program import Program, Step, step
 from tests.wiring import Ports
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from swept import swept
 
-from colltool.algorithms.group import Group
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import find
+from colltool.algorithms.rings import paths, rings
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Pipeline, Primitive, totals
-from colltool.schedules.executor import run
-from colltool.schedules.gather_scatter import paths, rings
-from colltool.schedules.program import maker
+from colltool.network.group import Group
 from tests.wiring import MeshNetwork
 
 SIZES = (*range(3, 14), 16, 31, 32)

@@ -9,18 +9,18 @@ import pytest
 from swept import swept
 
 import colltool.algorithms
-from colltool.algorithms.group import Axis, Group
-from colltool.algorithms.registry import algorithms, find
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
-from colltool.schedules import executor, program
-from colltool.schedules.lattice import (
-    both_ways,
+from colltool.algorithms import executor, program
+from colltool.algorithms.lines import (
     halving,
     hamiltonian_cycle,
     one_way,
     open_line,
+    ring_both_ways,
     snake,
 )
+from colltool.algorithms.registry import algorithms, find
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
+from colltool.network.group import Axis, Group
 from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
@@ -217,17 +217,17 @@ def test_an_open_line_carries_one_block_per_link_direction_and_step(d):
 
 @pytest.mark.parametrize("d", range(3, 10))
 def test_both_ways_round_a_ring_load_every_link_alike(d):
-    for number, one in enumerate(both_ways(d)):
+    for number, one in enumerate(ring_both_ways(d)):
         links, halves = np.unique(one.src * d + one.dst, return_counts=True)
         assert len(links) == 2 * d
         assert set(halves) == {1 if d % 2 == 0 and number == 0 else 2}
 
 
 @pytest.mark.parametrize(
-    ("d", "pattern"), [(8, one_way), (8, open_line), (8, both_ways), (8, halving)]
+    ("d", "pattern"), [(8, one_way), (8, open_line), (8, ring_both_ways), (8, halving)]
 )
 def test_a_pattern_sends_every_part_of_every_block_once_from_every_other_place(d, pattern):
     """A reduce-scatter without waste: d-1 messages gather a block."""
     sent = sum(len(one.src) for one in pattern(d))
-    parts = 2 if pattern is both_ways else 1
+    parts = 2 if pattern is ring_both_ways else 1
     assert sent == d * (d - 1) * parts

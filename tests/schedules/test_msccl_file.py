@@ -17,13 +17,13 @@ from msccl_texts import (
     tb,
 )
 
+from colltool.algorithms.executor import Network, run
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, Primitive
-from colltool.schedules.executor import Network, run
-from colltool.schedules.links import links_of
-from colltool.schedules.msccl_file import MOST_STEPS
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.own_file import load_algorithm
+from colltool.custom.file import load_algorithm
+from colltool.custom.msccl_file import MOST_STEPS
+from colltool.custom.schedule import OwnSchedule
+from colltool.network.tier_links import links_of
 
 
 def read(tmp_path: Path, text: str) -> OwnSchedule:
@@ -215,5 +215,5 @@ def test_a_hostile_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
 
 def test_steps_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_STEPS == 200_000
-    monkeypatch.setattr("colltool.schedules.msccl_file.MOST_STEPS", 20)
+    monkeypatch.setattr("colltool.custom.msccl_file.MOST_STEPS", 20)
     assert "more than 20 steps" in refused(tmp_path, all_reduce_ring())

@@ -13,8 +13,8 @@ from mscclpp_plans import multi_node_transfer, reduce, reduce_pack
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, Primitive
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.own_file import load_algorithm
+from colltool.custom.file import load_algorithm
+from colltool.custom.schedule import OwnSchedule
 
 
 def read(tmp_path: Path, text: str) -> OwnSchedule:

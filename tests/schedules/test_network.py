@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from colltool.algorithms.group import Axis
-from colltool.schedules.executor import Network
-from colltool.schedules.program import step
+from colltool.algorithms.executor import Network
+from colltool.algorithms.program import step
+from colltool.network.group import Axis
 from tests.wiring import LatticeNetwork, MeshNetwork, Ports
 
 Place = tuple[int, ...]

@@ -12,15 +12,15 @@ import pytest
 from swept import swept
 
 import colltool.algorithms
-import colltool.schedules.own_file
-from colltool.algorithms.group import Axis, Group
+import colltool.custom.file
+from colltool.algorithms.executor import run
+from colltool.algorithms.program import Program, maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
-from colltool.schedules.executor import run
-from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program, promise_of
-from colltool.schedules.own_file import algorithm_text, own_schedule, runs
-from colltool.schedules.program import Program, maker
+from colltool.custom.file import algorithm_text, own_schedule, runs
+from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program, promise_of
+from colltool.network.group import Axis, Group
 
 GROUPS = (
     *(Group(n, "star") for n in (2, 5, 8)),
@@ -184,7 +184,7 @@ def test_json_is_read_too() -> None:
 def test_a_file_is_read_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "swap.yaml"
     path.write_text(file("0>1:0+", "1>0:0", more="chunks: 1"), encoding="utf-8")
-    assert colltool.schedules.own_file.load_algorithm(path).file == str(path)
+    assert colltool.custom.file.load_algorithm(path).file == str(path)
 
 
 def test_runs_of_chunks() -> None:

@@ -11,10 +11,10 @@ from swept import swept
 
 import colltool
 from colltool import guides
+from colltool.algorithms.executor import run
+from colltool.custom.file import own_schedule
+from colltool.custom.schedule import OwnSchedule
 from colltool.fabric.routed_tiers import GraphTier
-from colltool.schedules.executor import run
-from colltool.schedules.own import OwnSchedule
-from colltool.schedules.own_file import own_schedule
 
 SIZES = (2, 4, 8, 16, 32, 64)
 

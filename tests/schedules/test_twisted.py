@@ -9,12 +9,13 @@ import pytest
 from lp import lattice
 
 import colltool
-from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
-from colltool.algorithms.twisted import twisted_axes
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
-from colltool.schedules.links import LatticeLinks, links_of
-from colltool.schedules.twisted import TwistedLinks
+from colltool.network.group import Axis, Group
+from colltool.network.lattice_links import LatticeLinks
+from colltool.network.tier_links import links_of
+from colltool.network.twisted import twisted_axes
+from colltool.network.twisted_links import TwistedLinks
 from colltool.verification.executed import flat, flat_trace, formula, judge
 
 # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
-from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.properties import fabric_facts
+from colltool.network.wires import DragonflyWires
 from colltool.render.dispatch import document
 from colltool.sizing.size_direct import (
     DIRECT,

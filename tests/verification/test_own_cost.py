@@ -10,14 +10,14 @@ import pytest
 from msccl_texts import all_gather_all_pairs, all_reduce_one_step, all_reduce_ring
 
 import colltool
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import algorithms
 from colltool.api.values import under_library
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
+from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place
-from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program
-from colltool.schedules.program import maker
 from colltool.verification.own_cost import own_costs, with_own_names
 
 MB = 1e6

@@ -15,12 +15,12 @@ from small import clos, fabric, full_mesh, mesh, star, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.program import maker
 from colltool.algorithms.registry import Algorithm, every_algorithm, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.schedules.program import maker
+from colltool.network.group import Axis, Group
 from colltool.verification import slow_rank
 from tests.wiring import LatticeNetwork
 

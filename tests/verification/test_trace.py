@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import colltool
+from colltool.algorithms.trace import Trace
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
 from colltool.render.dispatch import blocks, document, rendered
 from colltool.render.text import Screen, to_text
-from colltool.schedules.executor import Trace
 from colltool.verification.verify import verify
 from tests import small
 from tests.wiring import LatticeNetwork

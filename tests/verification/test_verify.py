@@ -146,7 +146,7 @@ def test_a_wrong_formula_is_a_mismatch_or_a_bound(
 
 
 def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.schedules import program as makers
+    from colltool.algorithms import program as makers
 
     make = makers.maker(AR, "ring")
     assert make is not None
@@ -165,7 +165,7 @@ def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_algorithm_without_a_schedule_is_told_from_a_baseline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from colltool.schedules import program as makers
+    from colltool.algorithms import program as makers
 
     monkeypatch.delitem(makers._MAKERS, (AR, "tree"))
     skipped = {one.algorithm: one.reason for one in colltool.verify(star(8), "ar").skipped}

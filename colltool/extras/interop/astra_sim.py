@@ -12,7 +12,6 @@ from math import ceil
 from textwrap import wrap
 from typing import Literal, NamedTuple, assert_never
 
-from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
@@ -26,6 +25,7 @@ from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.network.twisted import is_twisted
 
 NETWORK, SYSTEM = "network.yml", "system.json"
 MOST_DIMENSIONS = 4

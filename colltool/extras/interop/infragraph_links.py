@@ -13,10 +13,10 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, assert_never
 
-from colltool.algorithms.group import Axis
-from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import Axis
+from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires
 
 
 class Joined(NamedTuple):

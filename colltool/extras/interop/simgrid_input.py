@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.errors import ColltoolError
 from colltool.estimate.wired import WiredTiers, wired_tiers
-from colltool.schedules.links import Indices, LinkModel
+from colltool.network.arrays import Indices
+from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
 # messages: SimGrid keeps those that are on their way from Python, one by one

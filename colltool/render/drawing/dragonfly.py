@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from colltool.algorithms.wires import DragonflyWires
 from colltool.base.formatting import counted, format_rate
+from colltool.network.wires import DragonflyWires
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
 from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle
 from colltool.render.views.fabric_parts import switches_text

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple, assert_never
 
-from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
+from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
 from colltool.render.drawing.dragonfly import draw_dragonfly, draw_endpoint
 from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle

@@ -11,8 +11,8 @@ from itertools import combinations, product
 from math import ceil, prod
 from typing import NamedTuple
 
-from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
+from colltool.network.group import Axis, JoinedBy
 from colltool.render.drawing.diagram import (
     LevelDiagram,
     TierDiagram,

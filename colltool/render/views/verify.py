@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from colltool.algorithms.trace import Held, Holdings, Message, Trace, Traced
 from colltool.base.formatting import (
     counted,
     format_count,
@@ -25,7 +26,6 @@ from colltool.render.dispatch import (
     set_field,
     set_text,
 )
-from colltool.schedules.executor import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
 

@@ -12,13 +12,13 @@ import yaml
 from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star, torus
 
 import colltool
-from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.imports.read import imported
-from colltool.schedules.links import links_of
+from colltool.network.tier_links import links_of
+from colltool.network.wires import DragonflyWires, GraphWires
 
 
 def graph_of(text: str) -> object:

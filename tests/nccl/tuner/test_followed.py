@@ -8,8 +8,6 @@ from itertools import product
 
 import pytest
 from swept import swept
-from tests.nccl.tuner.measured import FACTS, MEASURED, hurts
-from tests.nccl.tuner.plugin import Taken, follow, read
 
 from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
@@ -21,6 +19,8 @@ from colltool.nccl.model import pieces
 from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.tuner import tuner_config
 from colltool.nccl.tuner_curves import COLLECTIVES
+from tests.nccl.tuner.measured import FACTS, MEASURED, hurts
+from tests.nccl.tuner.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -6,8 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.nccl.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
-from tests.nccl.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
@@ -18,6 +16,8 @@ from colltool.nccl.hardware import constants
 from colltool.nccl.model import switch_points
 from colltool.nccl.tuner import tuner_config, tuner_env
 from colltool.nccl.tuner_curves import COLLECTIVES, cluster_of
+from tests.nccl.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
+from tests.nccl.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -1,0 +1,294 @@
+"""Algorithm files: who sends which chunk to whom, step by step; in colltool's own form, or as MSCCL
+and MSCCL++ write them.
+
+schema: colltool.algorithm/1
+name: swap-and-add
+primitive: all_reduce
+ranks: 2
+chunks: 2                     # equal parts of M; default: one a rank
+steps:                        # the sends of a step happen at once
+  - 0>1:1+ 1>0:0+             # chunk 1 from rank 0, which rank 1 adds to its own (+), and so on
+  - [{src: 0, dst: 1, chunk: 0}, {src: 1, dst: 0, chunks: [1]}]   # the same written out; reduce:
+    true adds
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from colltool.base.errors import ColltoolError, printable, shown
+from colltool.base.files import AnyPath, read_text
+from colltool.base.primitives import A2A
+from colltool.custom.schedule import (
+    MOST_CHUNKS,
+    MOST_MOVES,
+    MOST_RANKS,
+    Batch,
+    OwnSchedule,
+    Promise,
+    Sent,
+    batch_of,
+    follow,
+    promise_of,
+)
+from colltool.definitions.field_types import Accepted, Label, Part, PrimitiveName
+from colltool.definitions.reader import Reading, read
+from colltool.definitions.source import KeyPath
+
+FORM = "colltool.algorithm/1"
+_SEND = re.compile(r"(\d{1,7})>(\d{1,7}):([\d,-]{1,200000})(\+?)")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_EXAMPLE = (
+    "write 0>1:2 (chunk 2 from rank 0 to rank 1), 0>1:0-3+ to add, or {src: 0, dst: 1, chunk: 2}"
+)
+_WIDTH = 120
+
+Chunk = Annotated[int, Field(ge=0, strict=True), Accepted("the number of a chunk")]
+Rank = Annotated[int, Field(ge=0, lt=MOST_RANKS, strict=True), Accepted("the number of a rank")]
+
+
+class SendFile(Part):
+    """A send of a step, written out."""
+
+    src: Rank
+    dst: Rank
+    chunk: Chunk | None = None
+    chunks: Annotated[
+        list[Chunk] | None,
+        Field(max_length=MOST_CHUNKS),
+        Accepted("a list of chunks, such as [0, 1]"),
+    ] = None
+    reduce: Annotated[bool, Field(strict=True), Accepted("true or false")] = False
+
+
+class AlgorithmFile(Part):
+    """An algorithm file."""
+
+    schema_: Annotated[Literal["colltool.algorithm/1"], Field(alias="schema")] = FORM  # type: ignore[assignment]
+    name: Label
+    primitive: PrimitiveName
+    ranks: Annotated[
+        int,
+        Field(ge=2, le=MOST_RANKS, strict=True),
+        Accepted(f"a whole number from 2 to {MOST_RANKS}"),
+    ]
+    chunks: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_CHUNKS, strict=True),
+        Accepted(f"a whole number from 1 to {MOST_CHUNKS}"),
+    ] = None
+    root: Rank = 0
+    steps: Annotated[
+        list[str | list[str | SendFile]],
+        Field(min_length=1),
+        Accepted("a list of steps, each a text such as 0>1:2, or a list"),
+    ]
+
+
+def load_algorithm(path: AnyPath) -> OwnSchedule:
+    """The schedule of a file, executed; ColltoolError names the step that fails if it is not what
+    its primitive promises."""
+    text = read_text(path, "algorithm")
+    file = printable(os.fsdecode(path))
+    begins_with = text.lstrip("\ufeff \t\r\n").startswith
+    if begins_with("<"):
+        from colltool.custom.msccl_machine import read_msccl
+
+        return read_msccl(text, file, Path(file).stem)
+    if '"gpus"' in text and begins_with("{"):
+        from colltool.custom.mscclpp_machine import read_mscclpp
+
+        return read_mscclpp(text, file, Path(file).stem)
+    return own_schedule(text, file)
+
+
+def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedule:
+    """The schedule of YAML or JSON text, or of a mapping, in colltool's own form."""
+    reading = read(AlgorithmFile, content, file)
+    if reading.model is None:
+        reading.result()
+    assert reading.model is not None
+    model = reading.model
+    chunks = model.ranks if model.chunks is None else model.chunks
+    try:
+        promise = promise_of(model.primitive, model.ranks, chunks, model.root)
+        batches = tuple(_steps(reading, promise, model.steps))
+        reading.result()
+        follow(promise, batches)
+    except ColltoolError as error:
+        error.where = error.where or file
+        raise
+    return OwnSchedule(
+        model.name,
+        model.primitive,
+        model.ranks,
+        chunks,
+        batches,
+        file=file,
+        form=FORM,
+        root=model.root,
+    )
+
+
+def _steps(
+    reading: Reading[AlgorithmFile], promise: Promise, steps: list[str | list[str | SendFile]]
+) -> Iterator[Batch]:
+    left = MOST_MOVES
+    for number, step in enumerate(steps):
+        path: KeyPath = ("steps", number)
+        listed: list[tuple[KeyPath, str | SendFile]]
+        if isinstance(step, str):
+            listed = [(path, step)]
+        else:
+            listed = [((*path, at), entry) for at, entry in enumerate(step)]
+        sends: list[Sent] = []
+        texts = 0
+        for where, entry in listed:
+            for send in entry.split() if isinstance(entry, str) else [entry]:
+                found = _sends(reading, where, promise, send, left)
+                texts += 1
+                left -= len(found)
+                sends += found
+            if reading.enough:
+                return
+        if not texts:
+            reading.refuse(path, "a step without a send", _EXAMPLE)
+        yield batch_of(sends)
+
+
+class _Send(NamedTuple):
+    """A send with its chunks as spans, first and last."""
+
+    src: int
+    dst: int
+    spans: list[tuple[int, int]]
+    add: bool
+
+
+def _parsed(text: str) -> _Send | None:
+    """The send of a text such as ``0>1:0-3,6+``."""
+    parts = _SEND.fullmatch(text)
+    if parts is None:
+        return None
+    spans = []
+    for span in parts[3].split(","):
+        ends = _RANGE.fullmatch(span)
+        if ends is None:
+            return None
+        spans.append((int(ends[1]), int(ends[2] or ends[1])))
+    return _Send(int(parts[1]), int(parts[2]), spans, bool(parts[4]))
+
+
+def _sends(
+    reading: Reading[AlgorithmFile],
+    path: KeyPath,
+    promise: Promise,
+    entry: str | SendFile,
+    left: int,
+) -> list[Sent]:
+    """The messages of one send; what is wrong with it is refused at its place."""
+    if isinstance(entry, str):
+        send = _parsed(entry)
+        if send is None:
+            reading.refuse(path, f"{shown(entry)} is no send", _EXAMPLE)
+            return []
+    else:
+        chunks = list(entry.chunks or ())
+        if entry.chunk is not None:
+            chunks.insert(0, entry.chunk)
+        if (entry.chunk is None) == (entry.chunks is None) or not chunks:
+            reading.refuse(
+                path, "a send has either 'chunk' or 'chunks'", "chunk: 2, or chunks: [2, 3]"
+            )
+        send = _Send(entry.src, entry.dst, [(chunk, chunk) for chunk in chunks], entry.reduce)
+    wrong, fix = _what_is_wrong(send, promise, left)
+    if wrong:
+        reading.refuse(path, wrong, fix)
+        return []
+    sent: list[Sent] = []
+    for first, last in send.spans:
+        sent += [(send.src, send.dst, chunk, send.add) for chunk in range(first, last + 1)]
+    return sent
+
+
+def _what_is_wrong(send: _Send, promise: Promise, left: int) -> tuple[str, str]:
+    """What is wrong with a send and how to fix it; ``left``: chunks that may still be sent."""
+    for rank in (send.src, send.dst):
+        if rank >= promise.ranks:
+            return f"rank {rank} is not there: ranks are 0 .. {promise.ranks - 1}", ""
+    chunks = promise.chunks * promise.ranks if promise.primitive is A2A else promise.chunks
+    for _, last in send.spans:
+        if last >= chunks:
+            return f"chunk {last} is not there: chunks are 0 .. {chunks - 1}", ""
+    if send.src == send.dst:
+        return f"rank {send.src} sends to itself", _EXAMPLE
+    if any(first > last for first, last in send.spans):
+        return "a range of chunks runs backwards", _EXAMPLE
+    if sum(last - first + 1 for first, last in send.spans) > left:
+        return f"more than {MOST_MOVES} chunks are sent in all", "fewer, larger chunks"
+    return "", ""
+
+
+def algorithm_text(schedule: OwnSchedule) -> str:
+    """A schedule in colltool's own form, which reads back as the same."""
+    from colltool.definitions.source import MAX_VALUES
+
+    if len(schedule.batches) > MAX_VALUES // 2:
+        what = f"{len(schedule.batches)} steps are more than a file may have"
+        raise ColltoolError(what, argument="ranks", fix="fewer ranks")
+    lines = [
+        f"schema: {FORM}",
+        f"name: {schedule.name}",
+        f"primitive: {schedule.primitive}",
+        f"ranks: {schedule.ranks}",
+        f"chunks: {schedule.chunks}",
+    ]
+    if schedule.root:
+        lines.append(f"root: {schedule.root}")
+    lines.append("steps:")
+    for batch in schedule.batches:
+        step = fill(
+            " ".join(_texts_of(batch)),
+            _WIDTH,
+            initial_indent="  - ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines.append(step)
+    return "\n".join([*lines, ""])
+
+
+def _texts_of(batch: Batch) -> Iterator[str]:
+    """Sends as texts, the chunks of one pair together: ``0>1:0-3,6+``."""
+    for step in batch:
+        pairs: dict[tuple[int, int], list[int]] = {}
+        ends = (step.src.tolist(), step.dst.tolist(), step.chunk.tolist())
+        for src, dst, chunk in zip(*ends, strict=True):
+            pairs.setdefault((src, dst), []).append(chunk)
+        add = "+" if step.add else ""
+        for (src, dst), chunks in pairs.items():
+            yield f"{src}>{dst}:{','.join(map(_span, runs(chunks)))}{add}"
+
+
+def _span(run: tuple[int, int]) -> str:
+    first, count = run
+    return f"{first}-{first + count - 1}" if count > 1 else str(first)
+
+
+def runs(chunks: list[int]) -> list[tuple[int, int]]:
+    """Chunks as runs ``(first, count)`` of consecutive numbers, ascending."""
+    found: list[tuple[int, int]] = []
+    for chunk in sorted(chunks):
+        if found and sum(found[-1]) == chunk:
+            found[-1] = found[-1][0], found[-1][1] + 1
+        else:
+            found.append((chunk, 1))
+    return found

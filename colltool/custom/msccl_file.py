@@ -1,0 +1,248 @@
+"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it, read strictly.
+
+``algo`` has a ``gpu`` for every rank, with ``tb``s (threadblocks, each with a peer to send to, one
+to receive from and a channel) of ``step``s. No entity is expanded: a file with a DOCTYPE is
+refused. Source of the format: microsoft/msccl-tools, msccl/language/ir.py (ir_to_xml), and the
+parser of the runtime, microsoft/msccl src/misc/msccl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, clipped, nearest, printable
+from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
+from colltool.custom.schedule import MOST_MOVES, MOST_RANKS
+
+MOST_STEPS = 200_000
+MOST_BLOCKS = 65_536
+_LONGEST_NUMBER = 9
+
+SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
+RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
+LOCAL = frozenset(("cpy", "re"))
+TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
+# element -> the element that it stands in
+_INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+
+
+class Op(NamedTuple):
+    """A step of a threadblock; ``after``: the threadblock and step of the same GPU that it waits
+    for."""
+
+    type: str
+    source: tuple[str, int]  # buffer, offset in chunks
+    target: tuple[str, int]
+    chunks: int
+    after: tuple[int, int] | None
+    line: int
+
+
+class Block(NamedTuple):
+    """A threadblock; no peer is -1."""
+
+    gpu: int
+    id: int
+    send: int
+    recv: int
+    channel: int
+    ops: list[Op]
+
+    @property
+    def out(self) -> tuple[int, int, int]:
+        """The connection that it sends on: sender, receiver, channel."""
+        return self.gpu, self.send, self.channel
+
+    @property
+    def into(self) -> tuple[int, int, int]:
+        """The connection that it receives on: sender, receiver, channel."""
+        return self.recv, self.gpu, self.channel
+
+    def spoken(self, step: int) -> str:
+        return f"gpu {self.gpu}, tb {self.id}, step {step} ({self.ops[step].type})"
+
+
+class Algo(NamedTuple):
+    """The whole file; ``in_place``: the ways in which it says that buffers may lie."""
+
+    name: str
+    collective: str
+    ranks: int
+    chunks: int
+    root: int
+    in_place: tuple[bool, ...]
+    buffers: dict[tuple[int, str], int]  # chunks of each buffer of each GPU
+    blocks: list[Block]
+    file: str
+
+    def refused(self, what: str, line: int, fix: str = "") -> ColltoolError:
+        return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
+
+
+def algo_of(text: str, file: str, name: str) -> Algo:
+    """The algorithm of an XML text; ``name`` where it has none."""
+    return _XmlEvents(file, name).read(text)
+
+
+class _XmlEvents:
+    """Expat's events to an :class:`Algo`."""
+
+    def __init__(self, file: str, name: str) -> None:
+        self.file = file
+        self.name = name
+        self.open: list[str] = []
+        self.head: dict[str, str] = {}
+        self.gpu = -1  # the last that was begun
+        self.gpus: set[int] = set()
+        self.buffers: dict[tuple[int, str], int] = {}
+        self.blocks: list[Block] = []
+        self.ids: set[tuple[int, int]] = set()
+        self.steps = 0
+        self.moves = 0
+
+    def read(self, text: str) -> Algo:
+        from xml.parsers import expat
+
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        try:
+            self.parser.Parse(text.encode(), True)
+        except expat.ExpatError as error:
+            what = f"not valid XML: {expat.ErrorString(error.code)}"
+            where = f"{self.file}:{error.lineno}:{error.offset + 1}"
+            raise ColltoolError(what, where=where) from error
+        return self._algo()
+
+    def _algo(self) -> Algo:
+        in_place = self._number(self.head, "inplace", 0)
+        out_of_place = self._number(self.head, "outofplace", -1)
+        ranks = len(self.gpus)
+        if self.gpus != set(range(ranks)) or not 2 <= ranks <= MOST_RANKS:
+            raise self._refused(
+                f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {ranks}"
+            )
+        if self._number(self.head, "ngpus", ranks) != ranks:
+            raise self._refused(
+                f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
+            )
+        ways = []
+        if in_place:
+            ways.append(True)
+        if out_of_place == 1 or not in_place:
+            ways.append(False)
+        return Algo(
+            name=printable(self.head.get("name") or self.name)[:100],
+            collective=self.head.get("coll", "").lower(),
+            ranks=ranks,
+            chunks=self._number(self.head, "nchunksperloop"),
+            root=self._number(self.head, "root", 0),
+            in_place=tuple(ways),
+            buffers=self.buffers,
+            blocks=self.blocks,
+            file=self.file,
+        )
+
+    def _doctype(self, *_: object) -> None:
+        raise self._refused(
+            "a DOCTYPE is not read: it can define entities without end", "remove it"
+        )
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        inside = self.open[-1] if self.open else ""
+        if name not in _INSIDE:
+            raise self._refused(
+                f"the element '{clipped(name)}' is not known", nearest(name, list(_INSIDE))
+            )
+        if _INSIDE[name] != inside:
+            place = f"in '{inside}'" if inside else "outside of all"
+            raise self._refused(f"'{name}' stands {place}")
+        self.open.append(name)
+        match name:
+            case "algo":
+                self.head = dict(attributes)
+            case "gpu":
+                self._start_gpu(attributes)
+            case "tb":
+                self._start_block(attributes)
+            case "step":
+                self._start_step(attributes)
+
+    def _end(self, _name: str) -> None:
+        self.open.pop()
+
+    def _start_gpu(self, attributes: Mapping[str, str]) -> None:
+        self.gpu = self._number(attributes, "id")
+        if self.gpu in self.gpus:
+            raise self._refused(f"gpu {self.gpu} is there twice")
+        self.gpus.add(self.gpu)
+        for buffer in (INPUT, OUTPUT, SCRATCH):
+            self.buffers[self.gpu, buffer] = self._number(attributes, f"{buffer}_chunks", 0)
+
+    def _start_block(self, attributes: Mapping[str, str]) -> None:
+        block = Block(
+            self.gpu,
+            self._number(attributes, "id"),
+            self._number(attributes, "send", -1),
+            self._number(attributes, "recv", -1),
+            self._number(attributes, "chan", -1),
+            ops=[],
+        )
+        if (self.gpu, block.id) in self.ids:
+            raise self._refused(f"tb {block.id} of gpu {self.gpu} is there twice")
+        if len(self.blocks) == MOST_BLOCKS:
+            raise self._refused(
+                f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels"
+            )
+        self.ids.add((self.gpu, block.id))
+        self.blocks.append(block)
+
+    def _start_step(self, attributes: Mapping[str, str]) -> None:
+        ops = self.blocks[-1].ops
+        kind = attributes.get("type", "")
+        number = self._number(attributes, "s")
+        chunks = self._number(attributes, "cnt", 1)
+        if kind not in TYPES:
+            known = f"{nearest(kind, list(TYPES))} known: {', '.join(TYPES)}"
+            raise self._refused(f"the type '{clipped(kind)}' is not known", known)
+        if number != len(ops):
+            raise self._refused(
+                f"step {number} stands in the place of step {len(ops)}",
+                "steps are numbered 0, 1, 2 ...",
+            )
+        source = self._place(attributes, "src")
+        target = self._place(attributes, "dst")
+        tb = self._number(attributes, "depid", -1)
+        step = self._number(attributes, "deps", -1)
+        self.steps += 1
+        self.moves += max(0, chunks)
+        if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
+            what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
+            raise self._refused(what, "fewer channels or chunks")
+        after = (tb, step) if tb >= 0 else None
+        ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
+
+    def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
+        """The buffer and offset of a step's source or target."""
+        buffer = attributes.get(f"{end}buf", INPUT)
+        offset = self._number(attributes, f"{end}off", -1)
+        if buffer not in (INPUT, OUTPUT, SCRATCH):
+            raise self._refused(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
+        return buffer, offset
+
+    def _number(self, attributes: Mapping[str, str], key: str, usual: int | None = None) -> int:
+        text = attributes.get(key)
+        if text is None:
+            if usual is None:
+                raise self._refused(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")
+            return usual
+        if not text.removeprefix("-").isdecimal() or not text.isascii():
+            raise self._refused(f"{key} is a whole number, got '{clipped(text)}'")
+        if len(text) > _LONGEST_NUMBER:
+            raise self._refused(f"{key} is too large a number: '{clipped(text)}'")
+        return int(text)
+
+    def _refused(self, what: str, fix: str = "") -> ColltoolError:
+        return ColltoolError(what, where=f"{self.file}:{self.parser.CurrentLineNumber}", fix=fix)

@@ -1,0 +1,217 @@
+"""Runs the threadblocks of an MSCCL algorithm, message by message.
+
+A receive waits for its message, a step for the one that it depends on; sends never wait for a free
+slot. A connection carries one message a round.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, clipped
+from colltool.custom.buffers import Buffers, Where
+from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op, algo_of
+from colltool.custom.schedule import (
+    Batch,
+    OwnSchedule,
+    Piece,
+    Promise,
+    primitive_called,
+    promise_of,
+)
+from colltool.custom.threadblocks import Event, Threadblocks
+
+FORM = "MSCCL XML"
+_OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
+
+Wire = tuple[int, int, int]  # sender, receiver, channel
+
+
+def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
+    """The schedule of an XML text, executed in every way that it allows; ColltoolError names what
+    is wrong, and where."""
+    algo = algo_of(text, file, name)
+    primitive = primitive_called(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
+    if primitive is None:
+        what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
+        raise algo.refused(
+            what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce"
+        )
+    try:
+        promise = promise_of(primitive, algo.ranks, algo.chunks, algo.root)
+    except ColltoolError as error:
+        error.where = error.where or f"{file}:1"
+        raise
+    first, *_ = [execute(algo, promise, in_place=in_place) for in_place in algo.in_place]
+    try:
+        for in_place in algo.in_place:
+            execute(algo, promise, in_place=in_place, backwards=True)
+    except ColltoolError as error:
+        what = (
+            f"{error.what}, though not in every order of its threadblocks: a dependency is missing"
+        )
+        raise ColltoolError(what, where=error.where, fix=error.fix) from error
+    return OwnSchedule(
+        algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root
+    )
+
+
+def execute(
+    algo: Algo, promise: Promise, *, in_place: bool, backwards: bool = False
+) -> tuple[Batch, ...]:
+    """What was sent, round by round; ColltoolError names the step that fails. ``backwards``: in the
+    opposite order."""
+    buffers = Buffers(promise, algo.buffers, in_place=in_place)
+    return _MscclRun(algo, buffers).run(algo.file, backwards=backwards)
+
+
+class _OnTheWire(NamedTuple):
+    pieces: list[Piece]
+    round: int
+    sender: Block
+    step: int
+
+
+class _MscclRun(Threadblocks):
+    def __init__(self, algo: Algo, buffers: Buffers) -> None:
+        super().__init__(buffers, [len(block.ops) for block in algo.blocks])
+        self.algo = algo
+        # the round in which each step was done
+        self.ended: list[list[int]] = [[] for _ in algo.blocks]
+        self.number = {(block.gpu, block.id): number for number, block in enumerate(algo.blocks)}
+        self.wires: dict[Wire, deque[_OnTheWire]] = {}
+        self.receiver: dict[Wire, int] = {}
+        self._connect()
+
+    def _connect(self) -> None:
+        """Find the threadblock at the end of every connection; refuse one with two at an end."""
+        senders: set[Wire] = set()
+        for number, block in enumerate(self.algo.blocks):
+            line = block.ops[0].line if block.ops else 1
+            for way, peer in (("sends to", block.send), ("receives from", block.recv)):
+                if peer >= self.promise.ranks or peer == block.gpu:
+                    what = f"tb {block.id} of gpu {block.gpu} {way} gpu {peer}"
+                    raise self.algo.refused(what, line)
+            taken = ""
+            if block.send >= 0 and block.out in senders:
+                taken = f"to gpu {block.send}"
+            elif block.recv >= 0 and block.into in self.receiver:
+                taken = f"from gpu {block.recv}"
+            if taken:
+                what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {taken}"
+                raise self.algo.refused(what, line)
+            if block.send >= 0:
+                senders.add(block.out)
+            if block.recv >= 0:
+                self.receiver[block.into] = number
+
+    def do(self, number: int) -> Event | None:
+        block = self.algo.blocks[number]
+        step = self.at[number]
+        op = block.ops[step]
+        if op.after is not None:
+            missing = self._wait_for_step(number, op.after)
+            if missing is not None:
+                return missing
+        arrived = None
+        if op.type in RECEIVES:
+            if block.recv < 0:
+                raise self.algo.refused(
+                    f"{block.spoken(step)}: its tb receives from nobody", op.line
+                )
+            waiting = self.wires.get(block.into)
+            if not waiting:
+                return block.into
+            arrived = waiting.popleft()
+        try:
+            self._take(number, block, op, arrived)
+        except ColltoolError as error:
+            what = f"{block.spoken(step)}: {error.what}"
+            raise self.algo.refused(what, op.line, error.fix) from error
+        self.ended[number].append(self.round[number])
+        return None
+
+    def _wait_for_step(self, number: int, after: tuple[int, int]) -> Event | None:
+        """The step of another threadblock of the GPU, where that is not done yet."""
+        block = self.algo.blocks[number]
+        step = self.at[number]
+        tb, depends_on = after
+        other = self.number.get((block.gpu, tb))
+        if other is None or not 0 <= depends_on < self.steps[other]:
+            what = (
+                f"{block.spoken(step)}: waits for step {depends_on} of tb {tb}, which is not there"
+            )
+            raise self.algo.refused(what, block.ops[step].line)
+        if self.at[other] <= depends_on:
+            return other, depends_on
+        self.round[number] = max(self.round[number], self.ended[other][depends_on])
+        return None
+
+    def _take(self, number: int, block: Block, op: Op, arrived: _OnTheWire | None) -> None:
+        """Take one step whose message is there."""
+        if op.type == "nop":
+            return
+        pieces: list[Piece] = []
+        if arrived:
+            pieces = arrived.pieces
+            self.round[number] = max(self.round[number], arrived.round)
+            reduces = op.type.startswith("rr")
+            self.record(arrived.round, arrived.sender.gpu, block.gpu, pieces, add=reduces)
+            if len(pieces) != op.chunks:
+                sender = arrived.sender.spoken(arrived.step)
+                raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
+        if op.type in ("s", "cpy", "re"):
+            pieces = [self.buffers.read(where) for where in self._places(block, op, op.source)]
+        elif op.type.startswith("rr"):
+            pieces = self._added(block, op, op.source, pieces)
+        if op.type == "re":
+            pieces = self._added(block, op, op.target, pieces)
+        if op.type not in ("s", "rrs"):
+            self.buffers.memory.update(zip(self._places(block, op, op.target), pieces, strict=True))
+        if op.type in SENDS:
+            self._send(number, block, pieces)
+
+    def _added(
+        self, block: Block, op: Op, place: tuple[str, int], pieces: list[Piece]
+    ) -> list[Piece]:
+        held = [self.buffers.held(where) for where in self._places(block, op, place)]
+        return self.added(held, pieces, block.gpu)
+
+    def _places(self, block: Block, op: Op, first: tuple[str, int]) -> list[Where]:
+        buffer, offset = first
+        return [self.buffers.place(block.gpu, buffer, offset + at) for at in range(op.chunks)]
+
+    def _send(self, number: int, block: Block, pieces: list[Piece]) -> None:
+        if block.send < 0:
+            raise ColltoolError("its tb sends to nobody")
+        if block.out not in self.receiver:
+            raise ColltoolError(
+                f"no tb of gpu {block.send} receives from gpu {block.gpu} on channel"
+                f" {block.channel}"
+            )
+        self.round[number] += 1
+        message = _OnTheWire(pieces, self.round[number], block, self.at[number])
+        self.wires.setdefault(block.out, deque()).append(message)
+        self.ready.append(self.receiver[block.out])
+
+    def check_end(self) -> None:
+        stuck = [number for number in range(len(self.steps)) if self.is_waiting(number)]
+        if stuck:
+            block = self.algo.blocks[stuck[0]]
+            step = self.at[stuck[0]]
+            op = block.ops[step]
+            waits = f"a message from gpu {block.recv} on channel {block.channel}"
+            if op.after is not None and self.at[self.number[block.gpu, op.after[0]]] <= op.after[1]:
+                waits = f"step {op.after[1]} of tb {op.after[0]}"
+            what = (
+                f"{block.spoken(step)} waits for {waits} for ever: {len(stuck)} threadblocks are in"
+                " a deadlock"
+            )
+            raise self.algo.refused(what, op.line)
+        for messages in self.wires.values():
+            if messages:
+                sender = messages[0].sender
+                step = messages[0].step
+                what = f"{sender.spoken(step)} sends what gpu {sender.send} never receives"
+                raise self.algo.refused(what, sender.ops[step].line)

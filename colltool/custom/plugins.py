@@ -1,0 +1,56 @@
+"""Algorithms of installed packages: functions behind the entry points of the group
+``colltool.algorithms``.
+
+A function is called as ``make(primitive="all_reduce", ranks=64, domains=(8, 8))``, ``domains``
+being the members of each domain, innermost tier first. It returns what an algorithm file holds, as
+a mapping or a text, or None where it has nothing to offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.base.primitives import Primitive
+from colltool.custom.file import own_schedule
+from colltool.custom.schedule import OwnSchedule
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+_LONGEST = 200
+
+
+def offered(
+    entries: Sequence[EntryPoint], primitive: Primitive, ranks: int, domains: Sequence[int]
+) -> tuple[list[OwnSchedule], list[tuple[str, str]]]:
+    """The schedules of all plugins, executed and proved; and the names of those that failed, each
+    with the reason."""
+    found: list[OwnSchedule] = []
+    failed: list[tuple[str, str]] = []
+    for entry in entries:
+        try:
+            made: Any = entry.load()(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
+            if made is not None:
+                found.append(_read(made, f"plugin {entry.name}", primitive, ranks))
+        # The code of others: whatever it does, a price is no place to fail.
+        except (Exception, SystemExit) as error:
+            reason = str(error)
+            if not isinstance(error, ColltoolError):
+                reason = f"{type(error).__name__}: {reason}"
+            failed.append((entry.name, clipped(reason.replace("\n", " "), _LONGEST)))
+    return found, failed
+
+
+def _read(made: object, name: str, primitive: Primitive, ranks: int) -> OwnSchedule:
+    if not isinstance(made, str | Mapping):
+        raise ColltoolError(f"it returned {shown(made)}, not a mapping or a text", where=name)
+    schedule = own_schedule(made, name if isinstance(made, str) else "")
+    if (schedule.primitive, schedule.ranks) != (primitive, ranks):
+        what = (
+            f"asked for {primitive.spoken} on {ranks} ranks it returned {schedule.primitive.spoken}"
+            f" on {schedule.ranks}"
+        )
+        raise ColltoolError(what, where=name)
+    return schedule._replace(file=name)

@@ -1,0 +1,315 @@
+"""An algorithm of one's own: messages step by step, followed with every rank's part told apart, and
+proved or refused.
+
+A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
+is summed in it. So what is missing or counted twice shows at the step where it happens, by name,
+and not as a wrong number at the end.
+
+Chunks are equal parts of M. Of an all-gather and a reduce-scatter, chunk c belongs to rank
+``c // (chunks / N)``; of an all-to-all, chunk ``src * chunks + dst * (chunks / N) + k`` goes from
+src to dst; a broadcast and a reduction have a root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.algorithms.program import Program, Step, step
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import counted
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, parse_primitive
+
+MOST_RANKS = 4096
+MOST_CHUNKS = 65_536
+MOST_MOVES = 1_000_000
+"""Chunks sent, copied or reduced in a whole schedule: seconds to follow."""
+MOST_HELD = 2**22
+"""Chunks that all ranks end with, together."""
+
+PRIMITIVES = (AR, AG, RS, A2A, BC, REDUCE)
+
+Piece = tuple[int, int]  # a chunk, and a bit for each rank summed in it
+Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
+Batch = tuple[Step, ...]
+
+
+class OwnSchedule(NamedTuple):
+    """A schedule from a file or a plugin that was executed and gives what its primitive promises.
+
+    Args:
+        chunks: equal parts of M.
+        batches: what is sent at the same time, step by step.
+        file: where it is from, as errors call it.
+        form: what it was written in.
+    """
+
+    name: str
+    primitive: Primitive
+    ranks: int
+    chunks: int
+    batches: tuple[Batch, ...]
+    file: str = ""
+    form: str = ""
+    root: int = 0
+
+    @property
+    def messages(self) -> int:
+        return sum(len(step.src) for step in chain.from_iterable(self.batches))
+
+    def program(self) -> Program:
+        """As the executor of shipped schedules takes it; a file that uses scratch has no such state
+        (only its loads count)."""
+        chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
+        number = np.arange(chunks, dtype=np.int64)
+        if self.primitive is A2A:
+            home = number // self.chunks
+            target = number % self.chunks * self.ranks // self.chunks
+        elif self.primitive in (AG, RS, AR):
+            home = target = number * self.ranks // self.chunks
+        else:
+            home = target = np.full(chunks, self.root)
+        return Program(
+            self.primitive,
+            self.ranks,
+            self.ranks,
+            np.full(chunks, 1 / self.chunks),
+            home=home,
+            target=target,
+            batches=iter(self.batches),
+        )
+
+
+class Promise(NamedTuple):
+    """What a primitive gives each rank, and what it is to end with."""
+
+    primitive: Primitive
+    ranks: int
+    chunks: int
+    root: int = 0
+
+    def first(self, rank: int, at: int) -> Piece | None:
+        """What lies at place ``at`` of a rank's input."""
+        if not 0 <= at < self.chunks:
+            return None
+        part = 1 << rank
+        if self.primitive is AG:
+            own = self.chunks // self.ranks
+            return (rank * own + at, part) if at < own else None
+        if self.primitive is A2A:
+            return rank * self.chunks + at, part
+        if self.primitive is BC and rank != self.root:
+            return None
+        return at, part
+
+    def last(self, rank: int) -> Iterator[tuple[int, Piece]]:
+        """Every place of a rank's output, and what is to lie there."""
+        everybody = (1 << self.ranks) - 1
+        own = self.chunks // self.ranks
+        if self.primitive is REDUCE and rank != self.root:
+            return
+        for at in range(own if self.primitive is RS else self.chunks):
+            match self.primitive:
+                case Primitive.ALL_REDUCE | Primitive.REDUCE:
+                    yield at, (at, everybody)
+                case Primitive.ALL_GATHER:
+                    yield at, (at, 1 << at // own)
+                case Primitive.REDUCE_SCATTER:
+                    yield at, (rank * own + at, everybody)
+                case Primitive.ALL_TO_ALL:
+                    src, k = divmod(at, own)
+                    yield at, (src * self.chunks + rank * own + k, 1 << src)
+                case Primitive.BROADCAST:
+                    yield at, (at, 1 << self.root)
+
+
+def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> Promise:
+    """The promise of a schedule of such a size; ColltoolError beyond the limits."""
+    if primitive not in PRIMITIVES:
+        fix = f"one of {', '.join(PRIMITIVES)}"
+        raise ColltoolError(
+            f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix
+        )
+    limits = ((ranks, 2, MOST_RANKS, "ranks"), (chunks, 1, MOST_CHUNKS, "chunks"))
+    for value, least, most, what in limits:
+        if not least <= value <= most:
+            raise ColltoolError(
+                f"{least} to {most} {what} are followed, got {value}", fix=f"fewer {what}"
+            )
+    if primitive in (AG, RS, A2A) and chunks % ranks:
+        fix = f"{ranks} chunks, or a multiple of it"
+        raise ColltoolError(
+            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.spoken}", fix=fix
+        )
+    if not 0 <= root < ranks:
+        raise ColltoolError(f"the root is one of the ranks, got {root}", fix=f"0 to {ranks - 1}")
+    if ranks * chunks > MOST_HELD:
+        what = f"{ranks} ranks of {chunks} chunks are more than the {MOST_HELD} that are followed"
+        raise ColltoolError(what, fix="fewer chunks")
+    return Promise(primitive, ranks, chunks, root)
+
+
+def numbered(promise: Promise, chunk: int) -> str:
+    """A chunk as messages name it: of an all-to-all with its ends."""
+    if promise.primitive is not A2A:
+        return f"chunk {chunk}"
+    src, at = divmod(chunk, promise.chunks)
+    dst, k = divmod(at, promise.chunks // promise.ranks)
+    part = f" (part {k})" if promise.chunks > promise.ranks else ""
+    return f"chunk {chunk}, from rank {src} to {dst}{part}"
+
+
+def ranks_in(bits: int) -> str:
+    """``rank 3``, ``ranks 0, 2 and 5 more``."""
+    found = [rank for rank in range(bits.bit_length()) if bits >> rank & 1]
+    text = ", ".join(map(str, found[:4]))
+    if len(found) > 4:
+        text += f" and {len(found) - 4} more"
+    return f"ranks {text}" if len(found) > 1 else f"rank {text}"
+
+
+def summed(promise: Promise, held: Piece | None, arrived: Piece, rank: int) -> Piece:
+    """What a rank has after it adds a piece to its own; ColltoolError if that can be no part of a
+    sum over the ranks."""
+    chunk = numbered(promise, arrived[0])
+    if held is None:
+        raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
+    if held[0] != arrived[0]:
+        raise ColltoolError(f"rank {rank} adds {chunk} to {numbered(promise, held[0])}")
+    if twice := held[1] & arrived[1]:
+        raise ColltoolError(
+            f"{chunk} is reduced twice at rank {rank}: {ranks_in(twice)} would be in it two times"
+        )
+    return arrived[0], held[1] | arrived[1]
+
+
+def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) -> str:
+    """What is wrong with what lies at a place of a rank's output; empty if nothing is."""
+    if held == wanted:
+        return ""
+    chunk = numbered(promise, wanted[0])
+    if held is None:
+        return f"rank {rank} ends without {chunk}"
+    if held[0] != wanted[0]:
+        return f"rank {rank} ends with {numbered(promise, held[0])} in the place of {chunk}"
+    missing = wanted[1] & ~held[1]
+    return f"rank {rank} ends with {chunk} without the part of {ranks_in(missing)}"
+
+
+class _Vectors:
+    """What every rank's vector holds; there is no scratch."""
+
+    def __init__(self, promise: Promise) -> None:
+        self.promise = promise
+        self.written: dict[tuple[int, int], Piece] = {}
+
+    def at(self, rank: int, chunk: int) -> Piece | None:
+        """What a rank has as a chunk: what was written, else its own part at first."""
+        if (rank, chunk) in self.written:
+            return self.written[rank, chunk]
+        promise = self.promise
+        if promise.primitive is A2A:  # a chunk lies first with its sender
+            owner = chunk // promise.chunks
+        elif promise.primitive is AG:
+            owner = chunk * promise.ranks // promise.chunks
+        else:
+            return promise.first(rank, chunk)
+        return (chunk, 1 << rank) if owner == rank else None
+
+    def exchange(self, batch: Batch) -> None:
+        """Take one step: all of its messages read what was held before it."""
+        sent: list[tuple[int, int, Piece, bool]] = []
+        for messages in batch:
+            ends = (messages.src.tolist(), messages.dst.tolist(), messages.chunk.tolist())
+            for src, dst, chunk in zip(*ends, strict=True):
+                piece = self.at(src, chunk)
+                if piece is None:
+                    name = numbered(self.promise, chunk)
+                    raise ColltoolError(f"rank {src} sends {name} to rank {dst} before it has it")
+                sent.append((dst, chunk, piece, messages.add))
+        adds: dict[tuple[int, int], bool] = {}
+        for dst, chunk, piece, add in sent:
+            place = (dst, chunk)
+            if place in adds and not (add and adds[place]):
+                what = (
+                    f"two messages write {numbered(self.promise, chunk)} of rank {dst} at once,"
+                    " and one of them replaces it"
+                )
+                raise ColltoolError(what, fix="put them into two steps")
+            adds[place] = add
+            if add:
+                piece = summed(self.promise, self.at(dst, chunk), piece, dst)
+            self.written[place] = piece
+
+
+def follow(promise: Promise, batches: Sequence[Batch]) -> None:
+    """Execute messages between vectors without scratch, those of a batch at once; ColltoolError
+    names the step that fails."""
+    vectors = _Vectors(promise)
+    for number, batch in enumerate(batches, start=1):
+        try:
+            vectors.exchange(batch)
+        except ColltoolError as error:
+            raise ColltoolError(f"step {number}: {error.what}", fix=error.fix) from error
+    for rank in range(promise.ranks):
+        for _, wanted in promise.last(rank):
+            if problem := shortfall(promise, rank, wanted, vectors.at(rank, wanted[0])):
+                raise ColltoolError(f"after the last of {counted(len(batches), 'step')} {problem}")
+
+
+def batch_of(sends: Sequence[Sent]) -> Batch:
+    """The messages of one step as arrays: what is copied, then what is added."""
+    batch = []
+    for add in (False, True):
+        chosen = [send[:3] for send in sends if send[3] == add]
+        if chosen:
+            batch.append(step(*np.array(chosen).T, add=add))
+    return tuple(batch)
+
+
+def own_from_program(name: str, program: Program, *, file: str = "", form: str = "") -> OwnSchedule:
+    """A shipped schedule (``program`` is consumed) with chunks numbered in the order of the vector,
+    as files have them.
+
+    ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal
+    chunks.
+    """
+    ranks = program.ranks
+    count = len(program.chunk_bytes)
+    fix = f"take one whose ranks send each other equal parts: {given('algorithm', 'ring')}"
+    if program.nodes > ranks:
+        raise ColltoolError(f"{name} needs switches, servers or padding besides the ranks", fix=fix)
+    if program.primitive is P2P or np.ptp(program.chunk_bytes) > 1e-12:
+        raise ColltoolError(f"{name} is no schedule of equal chunks", fix=fix)
+    place = np.arange(count, dtype=np.int64)
+    if program.primitive in (AG, RS, A2A):
+        # by owner, of an all-to-all by sender and receiver; then as they were
+        order = np.lexsort((program.target, program.home))
+        if np.ptp(np.bincount(program.home, minlength=ranks)):
+            raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
+        place[order] = np.arange(count)
+    batches = []
+    for batch in program.batches:
+        batches.append(tuple(step._replace(chunk=place[step.chunk]) for step in batch))
+    return OwnSchedule(
+        name,
+        program.primitive,
+        ranks,
+        count // ranks if program.primitive is A2A else count,
+        tuple(batches),
+        file=file,
+        form=form,
+        root=int(program.home[0]) if program.primitive in (BC, REDUCE) else 0,
+    )
+
+
+def primitive_called(name: str) -> Primitive | None:
+    """The primitive that other tools call ``allreduce`` or ``reduce_scatter``; None of a collective
+    that is none here."""
+    try:
+        return parse_primitive(name)
+    except ColltoolError:
+        return None

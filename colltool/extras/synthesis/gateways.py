@@ -1,0 +1,90 @@
+"""Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends,
+out where the next begins.
+
+Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch,
+or from one, loads links that the ring has loaded already. In this order no link carries more than
+one of its messages where one cable joins two groups.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from colltool.algorithms.program import (
+    Program,
+    schedule,
+)
+from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
+from colltool.algorithms.rings import on_ring
+from colltool.algorithms.trees import in_line
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Chain, Primitive, Ring, Terms
+from colltool.network.arrays import Indices, np
+from colltool.network.dragonfly import gateway_order
+from colltool.network.group import Group, Topology
+from colltool.network.wires import DragonflyWires
+
+DRAGONFLY: frozenset[Topology] = frozenset({"dragonfly"})
+
+
+def several_groups(group: Group) -> str | None:
+    """Consecutive ranks in several groups of switches, whose messages go straight along the
+    cables."""
+    wires = group.wires
+    if not isinstance(wires, DragonflyWires) or wires.endpoints != group.ranks:
+        return "needs consecutive ranks"
+    if wires.routing != "minimal":
+        return (
+            f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
+            " cables"
+        )
+    return None if wires.met > 1 else "one group of switches: that is ring or chain"
+
+
+_along_cables = partial(
+    algorithm,
+    on=DRAGONFLY,
+    requires=(several_groups,),
+    source=f"the ring of Chan et al. with ranks in the order of gateways: {KIM_DRAGONFLY}",
+    note=(
+        "libraries take ranks as they are numbered: number them along the cables between groups, as"
+        " a rank file does"
+    ),
+)
+
+
+@_along_cables("gateway-ring", AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
+@_along_cables("gateway-ring", AR, twice=True, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
+def gateway_ring(group: Group) -> Terms:
+    """A ring through all ranks that enters and leaves each group of switches where its cables end.
+
+    >>> gateway_ring(Group(12, "dragonfly"))[:2]
+    (11, 0.9166666666666666)
+    """
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("gateways"))
+
+
+@schedule("gateway-ring", AR, AG, RS, per_pair=1)
+def _gateway_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return on_ring(primitive, _order(group))
+
+
+@_along_cables("gateway-chain", BC, REDUCE, equation="t = (N-1) α + M/BW (asymptotic)")
+def gateway_chain(group: Group) -> Terms:
+    """A chain through all ranks that enters and leaves each group of switches where its cables end,
+    segment behind segment.
+
+    >>> gateway_chain(Group(12, "dragonfly"))[:2]
+    (11, 1)
+    """
+    depth = group.ranks - 1
+    return Terms(depth, 1, Chain("gateways"), fill=depth)
+
+
+@schedule("gateway-chain", BC, REDUCE)
+def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    return in_line(primitive, _order(group), segments)
+
+
+def _order(group: Group) -> Indices:
+    assert isinstance(group.wires, DragonflyWires)  # several_groups let nobody else in
+    return np.array(gateway_order(group.wires), dtype=np.int64)

@@ -1,0 +1,211 @@
+"""A HyperX without switches, that is nested full meshes: all axes busy at once.
+
+``bandwidth`` is of one link, and each axis may have its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from itertools import combinations, product
+from math import inf, prod
+
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    Step,
+    equal_chunks,
+    gathered,
+    schedule,
+    step,
+)
+from colltool.algorithms.registry import JAIN_SABHARWAL, UB_MESH, algorithm
+from colltool.base.primitives import AG, AR, RS, Links, Primitive, Terms
+from colltool.network.arrays import Indices, np
+from colltool.network.group import Group, Topology, all_ports
+from colltool.network.wires import HyperXWires
+
+HYPERX: frozenset[Topology] = frozenset({"hyperx"})
+_DUST = 1e-12
+
+
+def several_axes(group: Group) -> str | None:
+    """Links between the ranks themselves, along several axes, all of which the group fills."""
+    wires = _axes(group)
+    if wires is None:
+        return "needs links between the ranks themselves: a HyperX without hosts"
+    if sum(size > 1 for size in wires.shape) < 2:
+        return "one axis is a full mesh: that is direct or two-shot"
+    if not wires.endpoints == group.ranks == prod(wires.shape):
+        return "the group does not fill every axis"
+    return None
+
+
+def _axes(group: Group) -> HyperXWires | None:
+    if isinstance(group.wires, HyperXWires) and not group.wires.hosts:
+        return group.wires
+    return None
+
+
+def turned_axes(wires: HyperXWires) -> list[list[int]]:
+    """The orders of axes, of which each starts at one and goes round; those of one place left
+    out."""
+    axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
+    return [axes[first:] + axes[:first] for first in range(len(axes))]
+
+
+@lru_cache(maxsize=64)
+def shares(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
+    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at
+    once, and the part of each.
+
+    The linear programme "parts that add up to 1 and make the busiest axis as idle as can be" has
+    its optimum where as many parts as axes are used, all equally busy: all such corners are tried.
+    """
+    orders = turned_axes(wires)
+    busy = _busy(wires, orders)
+    every = range(len(orders))
+    best: tuple[float, tuple[float, ...]] = (inf, ())
+    for count in range(1, len(orders) + 1):
+        for parts, axes in product(combinations(every, count), repeat=2):
+            corner = _level([[busy[axis][part] for part in parts] for axis in axes])
+            if corner is None or min(corner) < -_DUST:
+                continue
+            whole = [0.0] * len(orders)
+            for part, share in zip(parts, corner, strict=True):
+                whole[part] = share
+            took = max(sum(row[part] * whole[part] for part in every) for row in busy)
+            best = min(best, (took, tuple(whole)))
+    return best
+
+
+def _busy(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
+    """Seconds a byte that each axis is busy with a whole payload over each order."""
+    rows = {axis: [0.0] * len(orders) for axis in orders[0]}
+    for part, order in enumerate(orders):
+        left = 1.0
+        for axis in order:
+            left /= wires.shape[axis]
+            rows[axis][part] = left / wires.Bps[axis]
+    return list(rows.values())
+
+
+def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
+    """Parts that add up to 1 and make each row's sum the same; None where there are no such.
+
+    By Gauss elimination, in the order of additions that recorded prices have: numpy's last digits
+    are others.
+    """
+    count = len(busy)
+    # unknowns: the parts and the sum of a row
+    rows = [[*row, -1.0, 0.0] for row in busy]
+    rows.append([1.0] * count + [0.0, 1.0])
+    for at in range(count + 1):
+        pivot = max(range(at, count + 1), key=lambda row: abs(rows[row][at]))
+        largest = max(abs(value) for row in rows for value in row)
+        if abs(rows[pivot][at]) < _DUST * largest:
+            return None
+        rows[at], rows[pivot] = rows[pivot], rows[at]
+        for other, row in enumerate(rows):
+            if other != at:
+                factor = row[at] / rows[at][at]
+                rows[other] = [
+                    value - factor * above for value, above in zip(row, rows[at], strict=True)
+                ]
+    return [rows[at][-1] / rows[at][at] for at in range(count)]
+
+
+_on_all_axes = partial(
+    algorithm,
+    "all-axes",
+    on=HYPERX,
+    requires=(several_axes, all_ports),
+    source=f"{UB_MESH}; parts in turned orders, as multi-ring on a torus: {JAIN_SABHARWAL}",
+    note="phases of the parts overlap: cut finely enough, no link waits for another",
+)
+
+
+@_on_all_axes(
+    AR,
+    equation=(
+        "t = 2k α + 2(N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the"
+        " others"
+    ),
+)
+def all_axes_all_reduce(group: Group) -> Terms:
+    """Direct reduce-scatters along k axes and back as all-gathers, k parts of the payload in turned
+    orders at once.
+
+    >>> all_axes_all_reduce(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0, 0.0))))[:2]
+    (4, 0.3125)
+    """
+    return _over_all(group, 2)
+
+
+@_on_all_axes(
+    AG,
+    RS,
+    equation=(
+        "t = k α + (N-1)/N M / Σ (d_i - 1) BW_i, where parts can keep every axis as busy as the"
+        " others"
+    ),
+)
+def all_axes(group: Group) -> Terms:
+    """Direct exchanges along k axes in turn, k parts of the payload in turned orders at once.
+
+    >>> all_axes(Group(16, "hyperx", wires=HyperXWires(16, 0, (4, 4), (1.0, 1.0), (0.0, 0.0))))[:2]
+    (2, 0.15625)
+    """
+    return _over_all(group, 1)
+
+
+def _over_all(group: Group, times: int) -> Terms:
+    wires = _axes(group)
+    assert wires is not None  # several_axes let nobody else in
+    return Terms(times * len(turned_axes(wires)), times * shares(wires)[0], Links())
+
+
+# Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
+# other one on it what is that one's so far; it then holds the chunks whose owners share its place on
+# the axes that are done.
+
+
+@schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
+def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
+    wires = _axes(group)
+    assert wires is not None  # several_axes let nobody else in
+    _, parts = shares(wires)
+    batches = gathered(primitive, lambda: _gather(wires))
+    made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
+    return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
+
+
+def _gather(wires: HyperXWires) -> Batches:
+    """Phases from the last axis of each order to its first, all parts at once."""
+    orders = turned_axes(wires)
+    for phase in reversed(range(len(orders))):
+        yield tuple(_exchange(wires, part, order[: phase + 1]) for part, order in enumerate(orders))
+
+
+def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
+    """Along the last of the axes ``done``: each rank's chunks whose owners share its place on all
+    of these."""
+    axis = done[-1]
+    ranks = prod(wires.shape)
+    stride = prod(wires.shape[:axis])
+    owner, src = np.nonzero(_alike(wires, done))
+    place = src // stride % wires.shape[axis]
+    turns = np.arange(1, wires.shape[axis])
+    to = (place[:, None] + turns) % wires.shape[axis]
+    dst = src[:, None] + (to - place[:, None]) * stride
+    return step(src[:, None], dst, owner[:, None] + ranks * part)
+
+
+def _alike(wires: HyperXWires, axes: list[int]) -> Indices:
+    """Whether each two ranks share their places on some axes, shape (N, N)."""
+    ranks = np.arange(prod(wires.shape))
+    alike = np.ones((len(ranks), len(ranks)), dtype=bool)
+    for axis in axes:
+        place = ranks // prod(wires.shape[:axis]) % wires.shape[axis]
+        alike &= place[:, None] == place
+    return alike

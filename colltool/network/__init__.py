@@ -1,0 +1,1 @@
+"""What is wired how, without YAML: axes, links, routes, cuts."""

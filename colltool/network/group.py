@@ -1,0 +1,172 @@
+"""What a formula may know of the ranks it runs on."""
+
+from functools import cache
+from typing import Literal, NamedTuple, get_args
+
+from colltool.base.errors import given
+from colltool.network.wires import Wires
+
+Topology = Literal[
+    "star",
+    "full_mesh",
+    "clos",
+    "tiers",
+    "lattice_tiers",
+    "routed_tiers",
+    "uneven_tiers",
+    "torus",
+    "mesh",
+    "graph",
+    "hyperx",
+    "dragonfly",
+    "dragonfly_plus",
+]
+JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
+
+
+_WORDS: dict[Topology, tuple[JoinedBy, str]] = {
+    "star": ("switches", "a star"),
+    "full_mesh": ("pair_links", "a full mesh"),
+    "clos": ("switches", "a Clos"),
+    "tiers": ("tiers", "a group over several tiers"),
+    "lattice_tiers": ("tiers", "a group over several tiers, one of them a lattice"),
+    "routed_tiers": ("tiers", "a group over several tiers, one of them routed link by link"),
+    "uneven_tiers": ("tiers", "a group over domains of different sizes"),
+    "torus": ("neighbour_links", "a torus"),
+    "mesh": ("neighbour_links", "a mesh"),
+    "graph": ("routes", "a graph of links"),
+    "hyperx": ("routes", "a HyperX"),
+    "dragonfly": ("routes", "a dragonfly"),
+    "dragonfly_plus": ("routes", "a dragonfly+"),
+}
+assert set(_WORDS) == set(get_args(Topology))
+
+
+def joined_by(topology: Topology) -> JoinedBy:
+    return _WORDS[topology][0]
+
+
+def _joined(*by: JoinedBy) -> frozenset[Topology]:
+    return frozenset(topology for topology in _WORDS if joined_by(topology) in by)
+
+
+SWITCHED = _joined("switches")
+FULL_MESH = _joined("pair_links")
+ONE_TIER = _joined("switches", "pair_links", "routes")
+ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers", "uneven_tiers"}
+LATTICE = _joined("neighbour_links")
+SEVERAL_TIERS = _joined("tiers")
+
+
+@cache
+def needs(topologies: frozenset[Topology]) -> str:
+    """Where an algorithm runs, in words: what to print when it does not."""
+    if topologies == {"uneven_tiers"}:
+        return "needs domains of different sizes"
+    if topologies <= SEVERAL_TIERS:
+        return "needs a group over several tiers"
+    *others, last = [
+        here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS
+    ]
+    return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
+
+
+class Axis(NamedTuple):
+    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
+
+    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then
+    false.
+    """
+
+    size: int
+    wrap: bool
+    twist: tuple[int, ...] = ()
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether the wraparound is a link of its own: from three ranks on."""
+        return self.wrap and self.size >= 3
+
+    @property
+    def closed(self) -> bool:
+        """Whether all its ranks have two links along it."""
+        return self.is_ring or bool(self.twist)
+
+    @property
+    def diameter(self) -> int:
+        return self.size // 2 if self.is_ring else self.size - 1
+
+    def ring_steps(self, *, one_port: bool) -> int:
+        """Steps once round it in one direction; on an open line from both ends at once.
+
+        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the
+        d-1 steps take twice as long (executed; a bound of twice the bytes is often quoted).
+        """
+        steps = self.size - 1
+        if one_port and self.size > 2 and not self.is_ring:
+            steps += -(-self.size // 2)
+        return steps
+
+
+class Group(NamedTuple):
+    """All that a formula may know of the ranks it runs on."""
+
+    ranks: int  # N, at least 2
+    topology: Topology
+    axes: tuple[Axis, ...] = ()  # of a lattice
+    hops: int = 1  # over several tiers: the most links that a message passes on the outermost
+    scale_out: bool = False  # one rank to a node, on a network
+    # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
+    switch: frozenset[str] = frozenset()
+    switch_levels: int = 1  # k, levels of the aggregation tree
+    switch_groups: int = 1  # groups that compute in those switches at once, this one among them
+    switch_room: int | None = None  # for how many groups they have room; None: any number
+    tree_beta: float = 2.0  # c, the double binary tree's n_β
+    # the fabric says what each further message takes of those that a rank posts at once
+    posts_cost: bool = False
+    # a rank drives one port or link at a time, and posts one message after the other
+    one_port: bool = False
+    servers: int = 1  # K, machines apart from the ranks that a parameter server has
+    wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    stride: int = 1  # of a routed tier: from one of its endpoints that takes part to the next
+    alone: bool = False  # there: the groups in between are idle
+    domains: tuple[int, ...] = ()  # of different sizes: how many ranks are in each
+    # there: every two ranks of a domain have a link, and what runs over rails shares these out
+    spread: bool = False
+    # over several tiers: ranks at different places of their domains meet inside one alone
+    rail_only: bool = False
+    # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    links: int = 0
+    hashed: bool = False  # there: each flow is hashed to one of several planes
+    # there: of ranks, or of the switches that they stand at, between which an exchange at once is
+    # followed
+    pairs: int = 0
+
+    @property
+    def joined_by(self) -> JoinedBy:
+        return joined_by(self.topology)
+
+    @property
+    def spoken(self) -> str:
+        if self.topology == "torus" and any(axis.twist for axis in self.axes):
+            return "a twisted torus"
+        _, words = _WORDS[self.topology]
+        return words
+
+    @property
+    def dedicated(self) -> bool:
+        return self.joined_by == "pair_links"
+
+
+def power_of_two(group: Group) -> str | None:
+    """Partners at distances 1, 2, 4 ... must all exist."""
+    if group.ranks & (group.ranks - 1):
+        return f"needs a power-of-two rank count, got {group.ranks}"
+    return None
+
+
+def all_ports(group: Group) -> str | None:
+    """Ranks that drive several links at once."""
+    if group.one_port:
+        return f"drives several links of a rank at once, and {given('ports', 'one')} has one"
+    return None

@@ -1,0 +1,159 @@
+"""The twisted torus: what its shape alone decides. The wraparound of each short axis lands half way
+round every long one.
+
+Axes have k or 2k places. From the end of an axis of k the link leads back to its start, k places on
+along each axis of 2k. So every axis closes after 2k hops, all links are alike, and shortest paths
+load them evenly: a link carries what all ranks send, times the mean distance, over the number of
+links. Source: J. M. Camara et al., "Twisted torus topologies for enhanced interconnection
+networks", IEEE TPDS 21(12), 2010, 1765-1778; TPU v4 offers k x k x 2k and k x 2k x 2k (Jouppi et
+al., "TPU v4", ISCA 2023, section 2.8). Executed on links, all shortest paths alike, by
+``colltool verify``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from colltool.network.arrays import Indices, np
+from colltool.network.group import Axis, Group
+
+Shape = tuple[int, ...]
+TWISTED_SHAPES = "k x 2k, k x k x 2k or k x 2k x 2k, such as [4, 4, 8]"
+
+
+def twisted_axes(shape: Shape) -> tuple[Axis, ...] | None:
+    """The axes of the twisted torus of a shape; None where no twist is defined.
+
+    >>> twisted_axes((4, 8))
+    (Axis(size=4, wrap=False, twist=(0, 4)), Axis(size=8, wrap=True, twist=()))
+    """
+    k = min(shape)
+    if len(shape) not in (2, 3) or k < 2 or set(shape) != {k, 2 * k}:
+        return None
+    twist = tuple(k if size > k else 0 for size in shape)
+    axes = []
+    for size in shape:
+        axes.append(Axis(size, wrap=True) if size > k else Axis(size, wrap=False, twist=twist))
+    return tuple(axes)
+
+
+def is_twisted(axes: Sequence[Axis]) -> bool:
+    return any(axis.twist for axis in axes)
+
+
+class Distances(NamedTuple):
+    """The longest of the shortest paths from any rank to all, and their sum, in links."""
+
+    longest: int
+    total: int
+
+
+@lru_cache(maxsize=256)
+def distances(axes: tuple[Axis, ...]) -> Distances:
+    """Distances of a twisted torus.
+
+    An odd number of wraparounds turns the way l along each long ring into k - l.
+
+    >>> axes = twisted_axes((4, 8))
+    >>> distances(axes)
+    Distances(longest=4, total=84)
+    """
+    k = min(axis.size for axis in axes)
+    # How many ranks are so many links away: over the short axes by an even and by an odd number of
+    # wraparounds, over the long ones by whole rings.
+    short = Counter({(0, 2 * sum(axis.size for axis in axes)): 1})
+    long = Counter({0: 1})
+    for axis in axes:
+        if axis.twist:
+            pairs = Counter[tuple[int, int]]()
+            for ((even, odd), count), place in product(short.items(), range(k)):
+                back = k - place
+                pairs[min(even + place, odd + back), min(odd + place, even + back)] += count
+            short = pairs
+        else:
+            ways = Counter[int]()
+            for (links, count), place in product(long.items(), range(axis.size)):
+                ways[links + min(place, axis.size - place)] += count
+            long = ways
+    turned = k * sum(not axis.twist for axis in axes)
+    reached = Counter[int]()
+    for ((even, odd), count), (links, times) in product(short.items(), long.items()):
+        reached[min(even + links, odd + turned - links)] += count * times
+    return Distances(max(reached), sum(links * count for links, count in reached.items()))
+
+
+def diameter_of(axes: tuple[Axis, ...]) -> int:
+    """Links between the two ranks of a lattice that are farthest apart."""
+    return distances(axes).longest if is_twisted(axes) else sum(axis.diameter for axis in axes)
+
+
+def mean_load(axes: tuple[Axis, ...]) -> float:
+    """Bytes through each link of a twisted torus in a uniform all-to-all, in units of M: the mean
+    distance over its 2 n axes.
+
+    >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4, 8, 8))), 3)
+    (1.745, 1.391)
+    """
+    return distances(axes).total / prod(axis.size for axis in axes) / (2 * len(axes))
+
+
+def links_across(axes: Sequence[Axis], number: int) -> int:
+    """Links between the two halves of a lattice, cut across the middle of an axis: its own, and
+    every twist along it."""
+    nodes = prod(axis.size for axis in axes)
+    cut = axes[number]
+    own = nodes // cut.size * (2 if cut.closed else 1)
+    twists = sum(nodes // axis.size for axis in axes if axis.twist and axis.twist[number])
+    return own + twists
+
+
+def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
+    """The axes that each of n parts of a payload runs over, part j from axis j on, as far as it
+    sees them.
+
+    On a twisted torus a part begins with a ring of 2k. On a short axis that goes through the twist,
+    and takes half of a long axis with it: the last that the part comes to. Short axes after the
+    first are open lines.
+    """
+    runs = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
+    if not is_twisted(axes):
+        return runs
+    parts = []
+    for first, *others in runs:
+        seen = [axis._replace(twist=()) for axis in others]
+        ring = first.size
+        if first.twist:
+            last_long = max(number for number, axis in enumerate(others) if not axis.twist)
+            seen[last_long] = Axis(first.size, wrap=False)
+            ring = 2 * first.size
+        parts.append([Axis(ring, wrap=True), *seen])
+    return parts
+
+
+def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
+    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
+    they go down."""
+    places = [np.array(links) for links in walked]
+    for number, axis in enumerate(axes):  # no twist leads along an axis that has one
+        if axis.twist:
+            rounds, places[number] = np.divmod(places[number], axis.size)
+            for other, by in enumerate(axis.twist):
+                places[other] = places[other] + rounds * by
+    rank: Indices = np.zeros_like(places[0])
+    stride = 1
+    for place, axis in zip(places, axes, strict=True):
+        rank = rank + place % axis.size * stride
+        stride *= axis.size
+    return rank
+
+
+def not_twisted(group: Group) -> str | None:
+    """Messages that go several hops along one axis would leave it on a twisted torus."""
+    if is_twisted(group.axes):
+        return "follows single axes, and shortest paths of a twisted torus do not"
+    return None
