@@ -213,7 +213,7 @@ def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
 
 
 def test_every_command_is_shown() -> None:
-    from colltool.cli.app import COMMANDS
+    from colltool.commands.app import COMMANDS
 
     missing = [name for name in COMMANDS if not re.search(rf"(colltool |`){name}\b", TEXT)]
     assert not missing

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.api.arguments import ARGUMENTS
+from colltool.commands.arguments import ARGUMENTS
 from colltool.base.errors import ColltoolError, ManyErrors, called, either, given, spell
 
 

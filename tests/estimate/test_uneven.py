@@ -17,7 +17,7 @@ from small import Tier, clos, fabric, full_mesh, star, switch
 import colltool
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.api.values import primitive_of
+from colltool.commands.reading import primitive_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive, Ring
 from colltool.estimate.assumptions import Readings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.conftest import run as _run
+from tests.commands.conftest import run as _run
 
 Run = Callable[..., Any]
 

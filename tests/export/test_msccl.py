@@ -23,7 +23,7 @@ from colltool.schedules.msccl_file import read_msccl
 from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.schedules.own_file import own_schedule
 from colltool.schedules.program import maker
-from tests.cli.conftest import run
+from tests.commands.conftest import run
 
 GROUPS = (
     Group(6, "star"),

@@ -17,7 +17,7 @@ from colltool.export import simulators
 from colltool.export.simulators import connection_matrix, fat_tree_nodes
 from colltool.render.dispatch import document
 from colltool.verification.schedule import scheduled
-from tests.cli.conftest import run as command
+from tests.commands.conftest import run as command
 from tests.small import clos, fabric, star
 
 ROOT = Path(__file__).parents[2]

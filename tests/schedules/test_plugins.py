@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.api import own as api_own
+from colltool.commands import custom_algorithms as api_own
 from colltool.base.errors import ColltoolError
 
 MODULE = """

@@ -11,7 +11,7 @@ from msccl_texts import all_gather_all_pairs, all_reduce_one_step, all_reduce_ri
 
 import colltool
 from colltool.algorithms.registry import algorithms
-from colltool.api.values import under_library
+from colltool.commands.reading import under_library
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
 from colltool.estimate.assumptions import Readings

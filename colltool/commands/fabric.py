@@ -1,0 +1,432 @@
+"""Fabric files: list, start, show, draw, import, check and size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import colltool
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.files import remembering
+from colltool.commands import options as o
+from colltool.commands.command import command, each_checked, group_app
+from colltool.commands.options import Also, Out
+from colltool.commands.output import BY_SUFFIX, write
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.library import Prices
+    from colltool.fabric.load import FabricSource
+    from colltool.fabric.results import FabricDrawn, FabricSized
+    from colltool.sizing.wiring import Hop
+
+
+def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
+    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
+    oversubscription; lattices too.
+
+    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
+    reader's screen. The same fabric gives the same text.
+    """
+    from colltool.commands import reading as v
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricDrawn
+
+    loaded = v.fabric_of(fabric)
+    return FabricDrawn(loaded, fabric_facts(loaded))
+
+
+@remembering()
+def size_fabric(
+    endpoints: int | None = None,
+    radix: int | None = None,
+    *,
+    fat_tree: int | None = None,
+    levels: int | None = None,
+    oversubscription: Sequence[float | str] | float | str = (),
+    rails: int = 1,
+    ports_per_endpoint: int = 1,
+    topology: str = "clos",
+    prices: FabricSource | None = None,
+    overrides: Overrides = (),
+) -> FabricSized | DirectSized:
+    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired
+    evenly, and its bill.
+
+    Args:
+        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
+        radix: ports of a switch.
+        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
+        levels: 1 to 3; the fewest that have room when None.
+        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports
+            and their rates, ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels
+            one ratio: the load of the busiest cable between switches over its rate, when every
+            endpoint sends alike to all at full rate, on minimal routes.
+        rails: separate fabrics, over which the ports spread.
+        ports_per_endpoint: ports of one.
+        topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
+        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric
+            that has one.
+        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
+
+    Returns:
+        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of
+        the prices. Other than of a Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside
+        a Clos of the same ports.
+
+    Raises:
+        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,
+            prices without a currency.
+    """
+    from colltool.commands import reading as v
+    from colltool.fabric.load import load_prices
+    from colltool.fabric.properties import bill_of_plan
+    from colltool.fabric.results import FabricSized
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
+
+    known = (
+        load_prices(prices, overrides)
+        if prices is not None or not v.is_nothing(overrides)
+        else None
+    )
+    if fat_tree is not None:
+        beside = {
+            "endpoints": endpoints,
+            "radix": radix,
+            "levels": levels,
+            "oversubscription": oversubscription or None,
+            "topology": None if topology == "clos" else topology,
+            "rails": None if rails == 1 else rails,
+            "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint,
+        }
+        for name, value in beside.items():
+            if value is not None:
+                what = "does not apply to a fat-tree, which k fully defines"
+                raise ColltoolError(what, argument=name, fix="leave it out")
+        tree = fat_tree_plan(v.count_of(fat_tree, "fat_tree"))
+        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
+    if endpoints is None or radix is None:
+        fix = (
+            f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
+        )
+        raise ColltoolError("nothing says what to size", fix=fix)
+    ports_of_switch = v.count_of(radix, "radix")
+    counts = (
+        v.count_of(endpoints, "endpoints"),
+        v.count_of(ports_per_endpoint, "ports_per_endpoint"),
+        ports_of_switch,
+    )
+    on_rails, hops = v.count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
+    if v.text_of(topology, "topology", "dragonfly") != "clos":
+        if levels is not None:
+            raise ColltoolError(
+                f"does not apply to a {topology}", argument="levels", fix="leave it out"
+            )
+        return _sized_direct(topology, counts, on_rails, hops, known)
+    plan = clos_plan(*counts, rails=on_rails, levels=v.count_if(levels, "levels"), hops=hops)
+    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+
+
+def _sized_direct(
+    topology: str,
+    counts: tuple[int, int, int],
+    rails: int,
+    hops: Sequence[Hop],
+    prices: Prices | None,
+) -> DirectSized:
+    """``counts``: endpoints, ports of each, ports of a switch."""
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.properties import bill_of_plan
+    from colltool.sizing.size_clos import LEVELS, clos_plan
+    from colltool.sizing.size_direct import DIRECT, direct_plan
+
+    kind = next((one for one in DIRECT if one == topology), None)
+    if kind is None:
+        what = f"'{clipped(topology)}' is no topology that is sized"
+        raise ColltoolError(
+            what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}"
+        )
+    ratios = [one for one in hops if isinstance(one, float)]
+    if len(ratios) != len(hops) or len(hops) > 1:
+        fix = f"write {given('oversubscription', '2')}"
+        raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
+    plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
+    try:
+        clos = clos_plan(*counts, rails=rails, hops=hops)
+    except ColltoolError:
+        clos = None
+    alike = prices
+    # cables to endpoints are copper in both
+    if prices and plan.levels[0].name in (prices.copper or ()):
+        alike = prices.model_copy(update={"copper": LEVELS[:1]})
+    other = bill_of_plan(clos, alike) if clos else None
+    return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
+
+
+fabric_command = group_app("Shipped fabrics; start, show, draw, check, size your own.")
+
+
+def as_yaml(out: Out) -> bool:
+    """Whether a definition itself is asked for, not what is made of it."""
+    asked = out.form == "yaml" or (
+        out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES
+    )
+    if asked and out.columns is not None:
+        raise ColltoolError(
+            "a YAML file has no columns", argument="columns", fix="leave it out, or --format table"
+        )
+    return asked
+
+
+def new_file(output: Path | None, what: str) -> Path | None:
+    """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
+    path = o.to_file(output)
+    if path is not None and path.suffix not in o.FABRIC_SUFFIXES:
+        raise ColltoolError(
+            f"{what} ends in .yaml, got {path}", argument="output", fix=f"name it {path.stem}.yaml"
+        )
+    if path is not None and os.path.exists(path):
+        said = f"{path} is there already, and somebody may have filled it in"
+        raise ColltoolError(said, argument="output", fix="name another file, or remove it first")
+    return path
+
+
+@command(fabric_command, "list", "The shipped fabrics.")
+def list_fabrics(*, out: Out) -> None:
+    """The shipped fabrics.
+
+    Example:
+      colltool fabric list
+    """
+    from colltool.fabric.load import load_fabric, shipped_fabrics
+    from colltool.fabric.results import FabricList
+
+    out.emit(FabricList(tuple(map(load_fabric, shipped_fabrics()))))
+
+
+@command(fabric_command, "show", "A fabric as a tree, with what follows from it.")
+def show_fabric(
+    fabric: o.FabricFile,
+    set_: o.Set = None,
+    *,
+    out: Annotated[
+        Out,
+        Also(
+            "yaml",
+            "How to write it; yaml is a file that loads again. [default: table, or by the suffix"
+            " of -o]",
+        ),
+    ],
+) -> None:
+    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
+    bill of its parts.
+
+    Examples:
+      colltool fabric show nvl72
+      colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
+      colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
+    """
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricShown
+
+    if as_yaml(out):
+        from colltool.fabric.templates import yaml_of
+
+        write(yaml_of(fabric, set_ or ()), out.path)
+        return
+    loaded = colltool.load_fabric(fabric, set_ or ())
+    out.emit(FabricShown(loaded, fabric_facts(loaded)))
+
+
+@command(fabric_command, "draw", "A fabric as a drawing.")
+def draw_fabric_command(
+    fabric: o.FabricFile,
+    set_: o.Set = None,
+    *,
+    out: Annotated[
+        Out,
+        Also("svg", "How to write it. [default: the tree of fabric show, or by the suffix of -o]"),
+    ],
+) -> None:
+    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
+    terminal as a tree.
+
+    Examples:
+      colltool fabric draw nvl72 -o nvl72.svg
+      colltool fabric draw clos-4to1 --set fabric.levels.core.oversubscription=2 -o half.svg
+      colltool fabric draw torus512
+    """
+    suffix = out.path.suffix.lower() if out.path is not None else ""
+    if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
+        fix = (
+            f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))};"
+            " --format writes any name"
+        )
+        raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
+    drawn = colltool.draw_fabric(colltool.load_fabric(fabric, set_ or ()))
+    if out.form != "svg" and (out.form is not None or suffix != ".svg"):
+        out.emit(drawn)
+        return
+    if out.columns is not None:
+        raise ColltoolError(
+            "a drawing has no columns", argument="columns", fix="leave it out, or --format csv"
+        )
+    write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
+
+
+@command(fabric_command, "init", "Start a fabric file of your own.")
+def init_fabric(
+    source: Annotated[str | None, o.option("source"), o.READ] = None,
+    tiers: Annotated[str | None, o.option("tiers")] = None,
+    without: Annotated[str | None, o.option("without")] = None,
+    set_: o.Set = None,
+    output: Annotated[
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
+        o.WRITTEN,
+    ] = None,
+) -> None:
+    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
+    on a line, or another fabric.
+
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape, 8x8x4; a
+    clos may list the groups of its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind
+    them s=2 (oversubscription switch by switch, s=2/1.5 for three levels), eta=1.2/0.8 or ports=4
+    may follow.
+
+    Examples:
+      colltool fabric init -o mine.yaml
+      colltool fabric init --from dgx-h100 --set ib.size=128 -o mine.yaml
+      colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us -o mine.yaml
+      colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,eth:clos:4/32:400Gbps:5us/10us:s=2
+      colltool fabric init --tiers ici:torus:8x8x4:45GB/s:1us
+      colltool fabric init --tiers ici:torus:4x4:45GB/s:1us --without 5,0-1
+    """
+    from colltool.commands.option_text import parts
+    from colltool.fabric.templates import fabric_start
+
+    path = new_file(output, "a fabric file")
+    failed = parts(without, "without")
+    write(fabric_start(source, tiers, set_ or (), path.stem if path else "", failed), path)
+
+
+@command(fabric_command, "import", "A fabric file from a real machine.", network_nodes="--nodes")
+def import_fabric(
+    dumps: Annotated[list[str], o.option("dumps"), o.READ],
+    like: Annotated[str | None, o.option("like"), o.READ] = None,
+    nodes: Annotated[int | None, o.option("network_nodes")] = None,
+    output: Annotated[
+        Path | None,
+        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
+        o.WRITTEN,
+    ] = None,
+) -> None:
+    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
+    and those of the nearest fabric.
+
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
+    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which must
+    be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together make both
+    tiers.
+
+    Examples:
+      colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
+      colltool fabric import nccl-topo node.xml ibnetdiscover net.txt -o mine.yaml
+      colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
+      colltool fabric import infragraph network.yaml -o mine.yaml
+    """
+    from colltool.imports.read import imported
+
+    path = new_file(output, "a fabric file")
+    write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+
+
+@command(fabric_command, "check", "Validate fabric files.")
+def check_fabrics(
+    files: Annotated[
+        list[str],
+        o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"),
+        o.READ,
+    ],
+    *,
+    out: Out,
+) -> None:
+    """Validate fabric files: what was read, what is odd about it, every error of every file with
+    its line and column.
+
+    Example:
+      colltool fabric check my-cluster.yaml other.yaml
+    """
+    from colltool.fabric.results import FabricsChecked, check_fabric
+
+    out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
+
+
+@command(
+    fabric_command,
+    "size",
+    "Switches, cables and cost of a Clos, dragonfly or HyperX.",
+    overrides="--price",
+)
+def size_fabric_command(
+    endpoints: Annotated[int | None, o.option("endpoints")] = None,
+    radix: Annotated[int | None, o.option("radix")] = None,
+    fat_tree: Annotated[int | None, o.option("fat_tree")] = None,
+    levels: Annotated[int | None, o.option("levels")] = None,
+    oversubscription: Annotated[str | None, o.option("oversubscription")] = None,
+    rails: Annotated[int, o.option("rails")] = 1,
+    ports_per_endpoint: Annotated[int, o.option("ports_per_endpoint")] = 1,
+    topology: Annotated[str | None, o.option("sized")] = None,
+    prices: Annotated[str | None, o.option("prices"), o.READ] = None,
+    price: Annotated[o.Several, o.option("price")] = None,
+    *,
+    out: Out,
+) -> None:
+    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
+    cost.
+
+    Whole switches, each wired evenly to those above: where that takes more than ports alone ask
+    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch, so
+    that 2,2 is 4:1 against the endpoints.
+
+    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all, which
+    needs half of the bisection of a Clos. It is the shape of fewest switches among all, shown
+    beside the Clos.
+
+    Examples:
+      colltool fabric size --fat-tree 64
+      colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
+      colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
+      colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
+      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000
+      --price optic=600
+    """
+    result = colltool.size_fabric(
+        endpoints,
+        radix,
+        fat_tree=fat_tree,
+        levels=levels,
+        oversubscription=oversubscription or (),
+        rails=rails,
+        ports_per_endpoint=ports_per_endpoint,
+        topology=topology or "clos",
+        prices=prices,
+        overrides=price or (),
+    )
+    out.emit(result)
+
+
+@command(fabric_command, "schema", "The JSON Schema of fabric files.")
+def fabric_schema(output: o.Output = None) -> None:
+    """The JSON Schema of fabric files, for completion and checks in an editor.
+
+    Example:
+      colltool fabric schema -o fabric.schema.json
+    """
+    from colltool.fabric.model import Fabric
+
+    o.write_schema(Fabric, "fabric", output)

@@ -1,0 +1,134 @@
+"""The fastest schedule over lists of fabrics, ranks, sizes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Unpack
+
+import colltool
+from colltool.base.files import remembering
+from colltool.base.primitives import Primitive
+from colltool.commands import option_text as values
+from colltool.commands import options as o
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import FabricChoice, Out, Plots
+from colltool.estimate.assumptions import Readings
+
+if TYPE_CHECKING:
+    from colltool.analysis.sweep import Sweep
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+
+    pass
+
+
+@remembering()
+@with_options
+def sweep(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    ranks: Sequence[int] | int | None = None,
+    sizes: Sequence[str | float] = (),
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    algorithms: Sequence[str] | str = (),
+    limit: int | None = None,
+    **options: Unpack[Options],
+) -> Sweep:
+    """The fastest schedule at every point of a grid, and where the winner changes.
+
+    Args:
+        fabrics: one or several, each a path, shipped name or mapping; one that is loaded where
+            nothing of it is varied.
+        ranks: one number or several; default: all of each fabric.
+        sizes: bytes per rank, as in nccl-tests; default: six from 1 KB to 1 GB.
+        vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``,
+            ``"ideal=true,false"``.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+        limit: the most cells; default: 100,000.
+        library: whose schedules may win; default: each fabric's own.
+
+    All else is as in :func:`colltool.price`.
+
+    Returns:
+        A :class:`colltool.analysis.sweep.Sweep`; seconds, bytes, bytes/s.
+
+    Raises:
+        ColltoolError: an axis that names nothing, a range upside down, too many cells, or as
+            :func:`colltool.price`.
+    """
+    from colltool.analysis.grid import PriceRequest, axes_of
+    from colltool.analysis.sweep import MOST_CELLS
+    from colltool.analysis.sweep import sweep as sweep_grid
+    from colltool.commands import reading as v
+    from colltool.commands.compare import listed_sizes
+
+    on = v.parsed(None, options)
+    asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
+    groups, axes = v.groups_of(ranks, on.group), axes_of(v.vary_of(vary))
+    where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
+    return sweep_grid(
+        asked, where, groups, listed_sizes(sizes), axes, v.count_if(limit, "limit") or MOST_CELLS
+    )
+
+
+@command()
+def sweep_command(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    ranks: Annotated[o.Several, o.option("rank_counts")] = None,
+    size: o.Sizes = None,
+    vary: Annotated[
+        o.Several,
+        o.option(
+            "vary",
+            "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
+        ),
+    ] = None,
+    pivot: Annotated[str | None, o.option("pivot")] = None,
+    rows: Annotated[str, o.option("rows")] = "",
+    cols: Annotated[str, o.option("cols")] = "",
+    algorithm: o.Algorithms = None,
+    stride: o.Stride = 1,
+    alone: o.Alone = False,
+    shape: o.Shape = None,
+    library: o.Library = None,
+    limit: Annotated[int | None, o.option("limit")] = None,
+    *,
+    out: Annotated[
+        Out, Plots(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines.")
+    ],
+    readings: Readings,
+) -> None:
+    """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner
+    changes.
+
+    Examples:
+      colltool sweep ar -f dgx-h100 -n 8,64,256 -M 1MB,16MB,1GB --pivot busbw
+      colltool sweep a2a -f dgx-h100 -n 64 --vary ib.levels.spine.oversubscription=1,2,4
+      colltool sweep ar -f torus512 -M 16MB --vary torus.shape=8x8x8,16x8x4 --vary ideal=true,false
+      colltool sweep ar -f dgx-h100 -f nvl72 -n 64 --format csv
+      colltool sweep ar -f dgx-h100 -n 64 --vary ib.bandwidth=25GB/s:100GB/s:7 --pivot algorithm
+      colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
+    """
+    result = colltool.sweep(
+        fabric.several,
+        primitive,
+        ranks=values.counts(ranks),
+        sizes=values.parts(size, "sizes"),
+        vary=vary or (),
+        overrides=fabric.overrides,
+        algorithms=values.names(algorithm),
+        stride=stride,
+        alone=alone,
+        shape=shape,
+        library=library,
+        machine=fabric.machine,
+        limit=limit,
+        readings=readings,
+    )
+    if pivot is not None or rows or cols:
+        result = result.pivoted(pivot or "busbw", rows, cols)  # type: ignore[arg-type]
+    out.emit(result)

@@ -1,0 +1,241 @@
+"""Every formula against its executed schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any
+
+import colltool
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.commands import option_text as values
+from colltool.commands import options as o
+from colltool.commands.arguments import AnyShape
+from colltool.commands.command import command, failed
+from colltool.commands.options import Out
+
+if TYPE_CHECKING:
+    from colltool.commands.custom_algorithms import AnyAlgorithms
+    from colltool.commands.reading import AnyFabric
+    from colltool.schedules.executor import Vectors
+    from colltool.verification.verify import Verification
+
+
+def verify(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str | None = None,
+    *,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: AnyShape | None = None,
+    algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
+    size: str | float = "16MB",
+    segments: int | None = None,
+    trace: bool = False,
+    values: Vectors | Sequence[float] | str = (),
+    simulator: str | None = None,
+) -> Verification:
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with
+    its formula.
+
+    Args:
+        fabrics: one or several, as :func:`price`; their ports and links carry the messages.
+        primitive: one, or all when None.
+        ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a
+            schedule of N has up to N² messages.
+        algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only
+            these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds;
+            16 ranks at most.
+        values: of a trace, a vector of numbers for each rank, all of them in one row
+            (``"1,2,3,4"``, ``"1..16"``), or ``example`` for small ones: the steps then carry them.
+        simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each
+            result has the time that it finds. The program is that of ``COLLTOOL_ASTRA_SIM``,
+            ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
+
+    Raises:
+        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
+            is not installed.
+    """
+    from colltool.commands import reading as v
+    from colltool.commands.custom_algorithms import own_of, ranks_of
+    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
+    from colltool.verification.verify import Verification
+    from colltool.verification.verify import verify as run
+
+    own = own_of(algorithm_files, primitive)
+    primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
+    primitives = primitives if primitive is None else [v.primitive_of(primitive)]
+    group = v.group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
+    size_bytes, names = v.size_of(size), v.names_of(algorithms)
+    pieces, steps, vectors = (
+        v.count_if(segments, "segments"),
+        v.flag_of(trace, "trace"),
+        _vectors_of(values),
+    )
+    if vectors and not steps:
+        raise ColltoolError(
+            "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
+        )
+    other = None if simulator is None else simulator_of(v.text_of(simulator, "simulator", "htsim"))
+    if other is not None:
+        find_simulator(other)
+    found = []
+    for fabric in map(v.fabric_of, v.several_of(fabrics)):
+        one = run(
+            fabric,
+            primitives,
+            size_bytes,
+            group,
+            pieces,
+            names,
+            trace=steps,
+            vectors=vectors,
+            own=own,
+        )
+        found.append(
+            one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces)
+        )
+    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+    return Verification(
+        sum((one.results for one in found), ()),
+        sum((one.skipped for one in found), ()),
+        overrides,
+        simulator or "",
+    )
+
+
+def _vectors_of(values: Any) -> Vectors:
+    """A vector for each rank, or all numbers in one row, which are cut into one for each rank:
+    ``"1,2,3,4"``, ``"1..16"``."""
+    from colltool.commands import reading as v
+
+    if isinstance(values, str) and values == "example":
+        return "example"
+    try:
+        rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
+        if rows and not any(hasattr(row, "__len__") for row in rows):
+            rows = [rows]
+        vectors = [list(map(float, row)) for row in rows]
+        if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
+            return vectors
+    except (TypeError, ValueError, OverflowError):
+        pass
+    fix = (
+        f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
+        " as 1..16"
+    )
+    raise v.wrong(values, "values", "numbers, as many for each rank", fix)
+
+
+_MOST_NUMBERS = 4096
+
+
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+
+
+def _numbers_of(text: str) -> list[Any]:
+    """Numbers in a row, ranges written out; ValueError where a part is neither."""
+    found: list[float] = []
+    for part in text.split(","):
+        if ends := _RANGE.fullmatch(part.strip()):
+            first, last = int(ends[1]), int(ends[2])
+            if abs(last - first) >= _MOST_NUMBERS:
+                raise ValueError(part)
+            step = 1 if last >= first else -1
+            found += range(first, last + step, step)
+        else:
+            found.append(float(part))
+    return found
+
+
+DEFAULT_RANKS, TRACED_RANKS = 64, 4
+
+
+DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
+
+
+@command()
+def verify_command(
+    primitive: o.MaybePrimitive = None,
+    fabric: Annotated[
+        o.Several,
+        o.option(
+            "fabric",
+            "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
+            " mesh]",
+        ),
+        o.READ,
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        o.option(
+            "ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]"
+        ),
+    ] = None,
+    stride: o.Stride = 1,
+    alone: o.Alone = False,
+    shape: o.Shape = None,
+    algorithm: o.Algorithms = None,
+    algorithm_file: o.AlgorithmFiles = None,
+    size: o.Size = "16MB",
+    segments: Annotated[int | None, o.option("segments")] = None,
+    trace: Annotated[bool, o.option("trace")] = False,
+    numbers: Annotated[str | None, o.option("values")] = None,
+    simulator: Annotated[str | None, o.option("simulator")] = None,
+    set_: o.Set = None,
+    *,
+    out: Out,
+) -> None:
+    """Execute every algorithm message by message, and compare its formula with what was counted.
+
+    proved: the right result everywhere, the counts of the formula, and no port, link or uplink
+        slower than its price. counts
+    only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an
+        ideal that the note
+    describes. mismatch: exit 1.
+
+    With --with: also what a simulator that is installed here finds for the same schedules (colltool
+    guide exports).
+
+    Examples:
+      colltool verify
+      colltool verify ar -f torus512 -n 64
+      colltool verify a2a -f dgx-h100 -n 64 --format json
+      colltool verify ar -f dgx-h100 -n 16 --stride 8
+      colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
+      colltool verify ar -f star512 -n 4 --algorithm ring --trace --values 1..16
+      colltool verify -f dgx-h100 --algorithm-file my.xml
+    """
+    count = (
+        ranks
+        if fabric or shape or ranks is not None or algorithm_file
+        else TRACED_RANKS
+        if trace
+        else DEFAULT_RANKS
+    )
+    result = colltool.verify(
+        [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS],
+        primitive,
+        ranks=count,
+        stride=stride,
+        alone=alone,
+        shape=shape,
+        algorithms=values.names(algorithm),
+        algorithm_files=algorithm_file or (),
+        size=size,
+        segments=segments,
+        trace=trace,
+        values=numbers or (),
+        simulator=simulator,
+    )
+    out.emit(result)
+    if not result.holds:
+        failed()
