@@ -150,18 +150,17 @@ def calibrate_command(
     """Measured times as rows of your own machine, which price and all others then take:
     NAME.machine.yaml beside NAME.yaml.
 
-    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to make
-    next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and bandwidth of one
-    to three protocols per tier.
+    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to
+    make next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
+    bandwidth of one to three protocols per tier.
 
     Examples:
       colltool calibrate all_reduce.log -f my-cluster.yaml -o my-cluster.machine.yaml
-      colltool calibrate three.csv -f dgx-h100 -o h100.machine.yaml && colltool price ar -f dgx-h100
-      --machine h100.machine.yaml colltool calibrate all_reduce.log -f dgx-h100 -o measured.yaml
+      colltool calibrate three.csv -f dgx-h100 -o h100.machine.yaml && colltool price ar -f dgx-h100 --machine h100.machine.yaml
+      colltool calibrate all_reduce.log -f dgx-h100 -o measured.yaml
       colltool calibrate logs/*.log -f my-cluster.yaml --tier ib -o measured.yaml --plot fit.svg
-      colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o
-      measured.yaml colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o
-      measured.yaml
+      colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
+      colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
     """
     output = None if output is None else o.to_file(output) or Path("-")
     if output is not None and output.suffix not in o.FABRIC_SUFFIXES:

@@ -115,9 +115,8 @@ def compare_command(
 
     Examples:
       colltool compare ar -f dgx-h100 -f dgx-b200 -n 8,64,256
-      colltool compare ar,a2a -f dgx-h100 -n 256 --set ib.levels.leaf.group=4 --vary
-      ib.levels.spine.oversubscription=1,2,4 colltool compare ar -f dgx-h100 -n 32,64,256 --vary
-      library.collnet=false,true
+      colltool compare ar,a2a -f dgx-h100 -n 256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,2,4
+      colltool compare ar -f dgx-h100 -n 32,64,256 --vary library.collnet=false,true
     """
     compared = colltool.compare(
         fabric.several,

@@ -96,8 +96,8 @@ def diff_command(
 ) -> None:
     """What moved between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by what they are, not by where they stand. With --library: where two libraries
-    take different kernels on a fabric.
+    Rows are matched by what they are, not by where they stand. With --library: where two
+    libraries take different kernels on a fabric.
 
     Examples:
       colltool diff old.json new.json

@@ -204,8 +204,7 @@ def goal(
 
     Examples:
       colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
-      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o
-      a2a.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.commands import reading as v

@@ -293,10 +293,10 @@ def init_fabric(
     """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
     on a line, or another fabric.
 
-    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape, 8x8x4; a
-    clos may list the groups of its levels bottom up, 8/32, with an alpha for each, 5us/11us. Behind
-    them s=2 (oversubscription switch by switch, s=2/1.5 for three levels), eta=1.2/0.8 or ports=4
-    may follow.
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape,
+    8x8x4; a clos may list the groups of its levels bottom up, 8/32, with an alpha for each,
+    5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for three levels),
+    eta=1.2/0.8 or ports=4 may follow.
 
     Examples:
       colltool fabric init -o mine.yaml
@@ -329,9 +329,9 @@ def import_fabric(
     and those of the nearest fabric.
 
     KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
-    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which must
-    be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together make both
-    tiers.
+    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which
+    must be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together
+    make both tiers.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
@@ -390,20 +390,19 @@ def size_fabric_command(
     cost.
 
     Whole switches, each wired evenly to those above: where that takes more than ports alone ask
-    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch, so
-    that 2,2 is 4:1 against the endpoints.
+    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch,
+    so that 2,2 is 4:1 against the endpoints.
 
-    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all, which
-    needs half of the bisection of a Clos. It is the shape of fewest switches among all, shown
-    beside the Clos.
+    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all,
+    which needs half of the bisection of a Clos. It is the shape of fewest switches among all,
+    shown beside the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64
       colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
       colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
       colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
-      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000
-      --price optic=600
+      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
     """
     result = colltool.size_fabric(
         endpoints,

@@ -43,12 +43,12 @@ interval holds 1, either may win."""
 def mcp_command(
     folder: Annotated[Path | None, o.option("folder")] = None,
 ) -> None:
-    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and stdout,
-    until stdin ends.
+    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
+    stdout, until stdin ends.
 
     Tools are the functions of colltool, with the JSON of the command line as their answers;
-    resources are the shipped fabrics and the guides. Nothing is written, and no file is read but
-    those of --folder.
+    resources are the shipped fabrics and the guides. Nothing is written, and no file is read
+    but those of --folder.
 
     Examples:
       colltool mcp

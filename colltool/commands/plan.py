@@ -312,18 +312,17 @@ def plan_command(
     out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
-    """A training step on a fabric: what it takes, what of its communication is exposed, and what to
-    change.
+    """A training step on a fabric: what it takes, what of its communication is exposed, and what
+    to change.
 
-    Beside it stands the control, the same step with a free network. With --search: which layout.
-    Tried are tp (what divides the heads), cp (at least 4,096 tokens of a sequence a rank), ep (what
-    divides the experts), pp (what divides the ranks), virtual (what divides the layers of a stage),
-    micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute none, full, and selective
-    without flash attention. All else of the job stays. JOB may be a model alone, a config.json or
-    the name of a shipped
-    one: then the layout is searched, and what else a job needs has usual values that the output
-        says. Of Chakra traces (.et files
-    or a folder of them) compute is as recorded and collectives are priced.
+    Beside it stands the control, the same step with a free network. With --search: which
+    layout. Tried are tp (what divides the heads), cp (at least 4,096 tokens of a sequence a
+    rank), ep (what divides the experts), pp (what divides the ranks), virtual (what divides the
+    layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute
+    none, full, and selective without flash attention. All else of the job stays. JOB may be a
+    model alone, a config.json or the name of a shipped one: then the layout is searched, and
+    what else a job needs has usual values that the output says. Of Chakra traces (.et files or
+    a folder of them) compute is as recorded and collectives are priced.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256

@@ -278,9 +278,9 @@ def price_command(
 ) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine as
-    library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by the
-        tokens of a rank.
+    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
+    as library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by
+    the tokens of a rank.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB
@@ -293,8 +293,7 @@ def price_command(
       colltool price ar -f dgx-h100 -n 64 -M 64MB --slow-rank 0.8
       colltool price ag -f my-cluster.yaml
       colltool price ar -f hgx-h200 -n 4 -M 64KB --library vllm@0.24.0
-      colltool price dispatch -f dgx-h100 -n 64 --library deepep@1 --tokens 128 --top-k 8 --hidden
-      7168 --experts 256
+      colltool price dispatch -f dgx-h100 -n 64 --library deepep@1 --tokens 128 --top-k 8 --hidden 7168 --experts 256
     """
     for argument, value in (("top", top), ("slow_rank", slow_rank)):
         if value is not None and size is None:

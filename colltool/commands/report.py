@@ -563,8 +563,8 @@ def report_command(
     Examples:
       colltool report -f dgx-h100 -o report.html
       colltool report -f dgx-h100 --against dgx-b200 --job llama3-70b -n 256 -o report.html
-      colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job
-      llama3-70b -o report.html colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
+      colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job llama3-70b -o report.html
+      colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
     """
     if chosen_format(out.form, out.path) == "html":

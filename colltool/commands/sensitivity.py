@@ -151,8 +151,8 @@ def sensitivity_command(
     out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
-    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and what
-    to measure.
+    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and
+    what to measure.
 
     Of several fabrics (-f A -f B): how often each is faster than the first.
 
@@ -160,8 +160,7 @@ def sensitivity_command(
       colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB
       colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB --vary alpha=2x --vary ib.eta.beta=0.6:0.95
       colltool sensitivity ar -f dgx-h100 -f hgx-h200 -n 64 -M 256MB
-      colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format
-      json
+      colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
     """
     asked = {
         "size": values.single(size, "size"),

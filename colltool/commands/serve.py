@@ -368,8 +368,8 @@ def serve_command(
     """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,
     and what they take.
 
-    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a model
-    or a job: shipped, a file, or a config.json.
+    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a
+    model or a job: shipped, a file, or a config.json.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0

@@ -102,13 +102,13 @@ def trace_command(
     out: Annotated[Out, Plots()],
     readings: Readings,
 ) -> None:
-    """Collectives of profiler traces against the prices of a fabric: what ran, what it should take,
-    what compute hides.
+    """Collectives of profiler traces against the prices of a fabric: what ran, what it should
+    take, what compute hides.
 
-    Overlap and exposure are of all communication kernels, whether the trace knows their bytes or
-    not. Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of every rank
-    of a group a call takes what its shortest kernel took; else that is an upper bound, for a kernel
-    waits for the slowest rank.
+    Overlap and exposure are of all communication kernels, whether the trace knows their bytes
+    or not. Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of
+    every rank of a group a call takes what its shortest kernel took; else that is an upper
+    bound, for a kernel waits for the slowest rank.
 
     Examples:
       colltool trace rank0.json.gz -f dgx-h100

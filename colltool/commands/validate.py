@@ -99,8 +99,8 @@ def validate_command(
     out: Annotated[Out, Plots(("time", "busbw"))],
     readings: Readings,
 ) -> None:
-    """Compare measured times with the prices of a fabric, size by size, and say what the difference
-    tells.
+    """Compare measured times with the prices of a fabric, size by size, and say what the
+    difference tells.
 
     Each size is compared with the fastest algorithm that the log's library implements; error =
     predicted/measured - 1.
@@ -109,8 +109,7 @@ def validate_command(
       colltool validate all_reduce.log -f dgx-h100
       colltool validate osu_allreduce.txt -f my-cluster.yaml -n 64 --max-mape 15%
       colltool validate *.log -f my-cluster.yaml --format json -o validation.json
-      colltool validate all_reduce.log -f dgx-h100 --algorithm ring,double-binary-tree --plot
-      validation.svg
+      colltool validate all_reduce.log -f dgx-h100 --algorithm ring,double-binary-tree --plot validation.svg
     """
     result = colltool.validate(
         fabric.load(),

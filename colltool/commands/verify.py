@@ -197,13 +197,11 @@ def verify_command(
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
     proved: the right result everywhere, the counts of the formula, and no port, link or uplink
-        slower than its price. counts
-    only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an
-        ideal that the note
-    describes. mismatch: exit 1.
+    slower than its price. counts only: seconds cannot be compared. idealised: the right result,
+    and the formula is a bound or an ideal that the note describes. mismatch: exit 1.
 
-    With --with: also what a simulator that is installed here finds for the same schedules (colltool
-    guide exports).
+    With --with: also what a simulator that is installed here finds for the same schedules
+    (colltool guide exports).
 
     Examples:
       colltool verify
