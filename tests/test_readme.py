@@ -10,7 +10,6 @@ from pathlib import Path
 import documents
 import effort
 import pytest
-from cli.conftest import Ran, run
 from documents import (
     DOCUMENTS,
     GUIDES,
@@ -27,6 +26,7 @@ from documents import (
 from colltool.analysis.accuracy import CLASSES, DATASHEET
 from colltool.analysis.basis import step_error
 from colltool.training.published import published_error
+from tests.commands.conftest import Ran, run
 
 TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200

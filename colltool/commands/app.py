@@ -52,7 +52,14 @@ import errno
 import gc
 
 from colltool import __version__
-from colltool.base.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
+from colltool.base.errors import (
+    EXIT_BUG,
+    EXIT_CHECK_FAILED,
+    EXIT_DONE,
+    EXIT_UNUSABLE,
+    ColltoolError,
+    problems_of,
+)
 
 COMMANDS = {
     "price": "Every algorithm that can run, fastest first.",
@@ -75,9 +82,9 @@ COMMANDS = {
     "diff": "What moved between two JSON outputs.",
     "explain": "An algorithm in words, with your numbers put in.",
     "export": "Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.",
-    "fabric": "shipped fabrics; start, show, draw, check, size your own",
-    "job": "shipped jobs; show, check and describe job files",
-    "library": "engines' kernels; list, show, check, start your own",
+    "fabric": "Shipped fabrics; start, show, draw, check, size your own.",
+    "job": "Shipped jobs; show, check and describe job files.",
+    "library": "Libraries of kernels; list, show, check, start your own.",
     "schema": "The JSON Schema of an output, or of a kind of files.",
     "mcp": "A server that answers the tools of an assistant (MCP).",
     "guide": "The manual: the model, your own fabric, logs, exports, CI.",
@@ -130,6 +137,10 @@ def run(args: Sequence[str] | None = None) -> int:
     except ColltoolError as error:
         return _refused(error)
     except Exception as error:
+        from colltool.commands.command import CheckFailed
+
+        if isinstance(error, CheckFailed):
+            return EXIT_CHECK_FAILED
         if hasattr(error, "show"):  # a usage error of typer's own click
             if (
                 type(error).__name__ == "NoArgsIsHelpError"

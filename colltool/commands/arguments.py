@@ -19,7 +19,24 @@ if TYPE_CHECKING:
     from colltool.fabric.own_machine import OwnMachine
 
 AnyShape = str | Sequence[int]
-Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]
+Kind = Literal[
+    "text",
+    "flag",
+    "path",
+    "pair",
+    "count",
+    "number",
+    "share",
+    "shape",
+    "word",
+    "single",
+    "texts",
+    "names",
+    "counts",
+]
+"""How an option's text is read. The last four have commas: ``single`` refuses one, the others are
+lists of texts, of different names, of numbers of ranks and their ranges."""
+File = Literal["", "read", "written"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST = 10**18
@@ -44,6 +61,9 @@ class Argument(NamedTuple):
         offers: what a shell completes it with: a function of :mod:`colltool.commands.option_text`.
         hint: of a count, what to type in place of a list; of a share, an example.
         python: its name in Python, where the row goes by another.
+        many: whether its option may be repeated.
+        file: whether it names a file that is read or written, so that no output is written over an
+            input.
     """
 
     flags: str = ""
@@ -56,6 +76,8 @@ class Argument(NamedTuple):
     offers: str = ""
     hint: str = ""
     python: str = ""
+    many: bool = False
+    file: File = ""
 
 
 _ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
@@ -70,16 +92,22 @@ ARGUMENTS = {
         "-p --primitive", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p.", offers="primitive"
     ),
     "fabric": Argument(
-        "--fabric -f", "FABRIC", "A fabric file, or the name of a shipped one.", offers="fabric"
+        "--fabric -f",
+        "FABRIC",
+        "A fabric file, or the name of a shipped one.",
+        offers="fabric",
+        many=True,
+        file="read",
     ),
     "overrides": Argument(
-        "--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set"
+        "--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set", many=True
     ),
     "machine": Argument(
         "--machine",
         "FILE",
         "Measured rows of this machine, as calibrate writes them. [default: NAME.machine.yaml"
         " beside NAME.yaml]",
+        file="read",
     ),
     "ranks": Argument(
         "--ranks -n",
@@ -95,6 +123,8 @@ ARGUMENTS = {
         f"{COUNTS} [default: all of each fabric]",
         offers="ranks",
         python="ranks",
+        kind="counts",
+        many=True,
     ),
     "log_ranks": Argument(
         "--ranks -n",
@@ -140,16 +170,26 @@ ARGUMENTS = {
         "On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
         "shape",
     ),
-    "size": Argument("--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB."),
-    "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
+    "size": Argument(
+        "--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB.", kind="single"
+    ),
+    "sizes": Argument(
+        "--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]", kind="texts"
+    ),
     "algorithm": Argument("-a --algorithm", "NAME", "One, as price names it.", offers="algorithm"),
     "algorithms": Argument(
-        "-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"
+        "-a --algorithm",
+        "NAME,...",
+        "Only these, comma-separated.",
+        offers="algorithm",
+        kind="names",
     ),
     "algorithm_files": Argument(
         "--algorithm-file",
         "FILE",
         "An algorithm of your own: YAML, MSCCL XML, an MSCCL++ plan; repeatable.",
+        many=True,
+        file="read",
     ),
     "library": Argument(
         "--library",
@@ -159,7 +199,10 @@ ARGUMENTS = {
         words=LIBRARIES,
     ),
     "library_file": Argument(
-        "--library-file", "FILE.toml", "A library file of your own in place of a shipped one."
+        "--library-file",
+        "FILE.toml",
+        "A library file of your own in place of a shipped one.",
+        file="read",
     ),
     "library_name": Argument(
         "",
@@ -199,7 +242,9 @@ ARGUMENTS = {
     ),
     "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
     # many prices
-    "vary": Argument("--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable."),
+    "vary": Argument(
+        "--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable.", many=True
+    ),
     "pivot": Argument(
         "--pivot",
         help="Tables of two axes that show this.",
@@ -243,9 +288,11 @@ ARGUMENTS = {
         "--check",
         "FILE",
         "Compare with this JSON output of an earlier run; exit 1 where a price moved.",
+        kind="path",
+        file="read",
     ),
-    "old": Argument("", "OLD", "A JSON output of colltool."),
-    "new": Argument("", "NEW", "A later output of the same command."),
+    "old": Argument("", "OLD", "A JSON output of colltool.", kind="path", file="read"),
+    "new": Argument("", "NEW", "A later output of the same command.", kind="path", file="read"),
     "rtol": Argument(
         "--rtol",
         "SHARE",
@@ -256,7 +303,11 @@ ARGUMENTS = {
     ),
     # measurements
     "logs": Argument(
-        "", "LOG...", "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."
+        "",
+        "LOG...",
+        "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV.",
+        many=True,
+        file="read",
     ),
     "collective": Argument(
         "--collective", "PRIM", "For logs that do not say.", offers="primitive", python="primitive"
@@ -292,21 +343,32 @@ ARGUMENTS = {
         "--map",
         "block|cyclic|FILE",
         "How ranks sit on hosts; a file lists the fabric's rank or host of each.",
+        file="read",
     ),
     "against": Argument(
         "--against",
         "TRACE",
         "Another trace of the job, from before a change; repeatable: one a rank.",
+        many=True,
+        file="read",
     ),
     "calls": Argument(
         "--calls",
         "FILE",
         "Write the calls of a step as a job, for colltool plan on another fabric.",
+        kind="path",
+        file="written",
     ),
     # jobs
-    "job": Argument("--job", "JOB", "A job file, or the name of a shipped one.", offers="job"),
-    "model": Argument("", "MODEL", "The path of a config.json, or the name of a shipped model."),
-    "job_overrides": Argument("--job-set", "KEY=VALUE", "Override a value of the job; repeatable."),
+    "job": Argument(
+        "--job", "JOB", "A job file, or the name of a shipped one.", offers="job", file="read"
+    ),
+    "model": Argument(
+        "", "MODEL", "The path of a config.json, or the name of a shipped model.", file="read"
+    ),
+    "job_overrides": Argument(
+        "--job-set", "KEY=VALUE", "Override a value of the job; repeatable.", many=True
+    ),
     "links": Argument(
         "--links",
         help="Also the busiest link of each kind, all groups of all dimensions sending at once.",
@@ -323,6 +385,7 @@ ARGUMENTS = {
         "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute;"
         " repeatable.",
         offers="keep",
+        many=True,
     ),
     "headroom": Argument(
         "--headroom",
@@ -338,6 +401,7 @@ ARGUMENTS = {
         "--compute",
         "FILE",
         "A CSV of measured GEMMs, M,N,K,dtype,us, in place of the stack's shares of peak.",
+        file="read",
     ),
     "target": Argument(
         "--target",
@@ -445,13 +509,21 @@ ARGUMENTS = {
         "--replica", "N", "Ranks of a replica that receives. [default: 1]", "count", 1, 2**24
     ),
     # layouts
-    "layout": Argument("--layout", "FILE", "A layout file: groups, what each runs, a map."),
+    "layout": Argument(
+        "--layout",
+        "FILE",
+        "A layout file: groups, what each runs, a map.",
+        kind="path",
+        file="read",
+    ),
     "kind": Argument("--pattern", "KIND", "block, cyclic, random, axis or box. [default: block]"),
     "group": Argument("--group", "N", "Ranks in a group. [default: all]", "count"),
     "count": Argument("--count", "N", "Groups at once. [default: as many as fit]", "count"),
     "axis": Argument("--axis", "N", "Axis of a lattice, from 1.", "count"),
     "start": Argument("--start", "N", "Ranks left free before the first group.", "count"),
-    "matrix": Argument("--matrix", "FILE", "CSV of bytes, row sends to column."),
+    "matrix": Argument(
+        "--matrix", "FILE", "CSV of bytes, row sends to column.", kind="path", file="read"
+    ),
     "hot": Argument(
         "--hot",
         "X[@MEMBER,..]",
@@ -463,9 +535,12 @@ ARGUMENTS = {
     ),
     "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
     # a fabric file, and the size of a network
-    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric"),
+    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric", file="read"),
     "without": Argument(
-        "--without", "RANK|A-B,...", "Ranks and links that failed; the tier becomes a graph."
+        "--without",
+        "RANK|A-B,...",
+        "Ranks and links that failed; the tier becomes a graph.",
+        kind="texts",
     ),
     "tiers": Argument(
         "--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."
@@ -496,7 +571,10 @@ ARGUMENTS = {
         python="topology",
     ),
     "prices": Argument(
-        "--prices", "FILE", "Prices: a fabric with the key prices, or a file of its keys."
+        "--prices",
+        "FILE",
+        "Prices: a fabric with the key prices, or a file of its keys.",
+        file="read",
     ),
     "price": Argument(
         "--price",
@@ -504,6 +582,7 @@ ARGUMENTS = {
         "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic,"
         " nic, power=0.1/kWh.",
         python="overrides",
+        many=True,
     ),
     # for other programs
     "channels": Argument(
@@ -525,7 +604,11 @@ ARGUMENTS = {
         python="format",
     ),
     "output": Argument(
-        "-o --output", "FILE", "Write to this file instead of the terminal; - is the terminal."
+        "-o --output",
+        "FILE",
+        "Write to this file instead of the terminal; - is the terminal.",
+        kind="path",
+        file="written",
     ),
     "columns": Argument(
         "--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."
@@ -535,21 +618,35 @@ ARGUMENTS = {
         help="Every row, column and note; the default view shows what matters most.",
         kind="flag",
     ),
-    "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
+    "plot": Argument(
+        "--plot",
+        "FILE",
+        "Draw it: .png, .svg or .pdf; needs matplotlib.",
+        kind="path",
+        file="written",
+    ),
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
-    "files": Argument("", "FILE..."),
+    "files": Argument("", "FILE...", many=True, file="read"),
     "folder": Argument(
-        "--folder", "DIR", "Files of this folder may be read, by names within it. [default: none]"
+        "--folder",
+        "DIR",
+        "Files of this folder may be read, by names within it. [default: none]",
+        kind="path",
     ),
     "document": Argument("", "NAME", "One of those that colltool schema lists.", offers="document"),
     "dumps": Argument(
-        "", "KIND FILE...", "What to read: a kind of dump and its file, or two of them."
+        "",
+        "KIND FILE...",
+        "What to read: a kind of dump and its file, or two of them.",
+        many=True,
+        file="read",
     ),
     "like": Argument(
         "--like",
         "FABRIC",
         "Whose numbers stand in for what is untold. [default: by the devices]",
         offers="fabric",
+        file="read",
     ),
     "network_nodes": Argument(
         "--nodes",
@@ -560,7 +657,11 @@ ARGUMENTS = {
     ),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
     "site": Argument(
-        "--html", "DIR", "All of it as a site: the folder for its pages and pictures."
+        "--html",
+        "DIR",
+        "All of it as a site: the folder for its pages and pictures.",
+        kind="path",
+        file="written",
     ),
     "no_pager": Argument(
         "--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"
@@ -639,9 +740,8 @@ def command_line(
         options: further ones by their argument in Python; a list repeats its option, None leaves it
             out.
 
-    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], sets=["ib.size=64"],
-    options={"ranks": 64, "size": None}) "colltool price ar -f 'my cluster.yaml' -n 64 --set
-    ib.size=64"
+    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
+    "colltool price ar -f 'my cluster.yaml' -n 64"
     """
     usual = Readings._field_defaults
     unusual = {

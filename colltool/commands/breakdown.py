@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import colltool
 from colltool.base.errors import called
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    FABRIC,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+)
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
@@ -56,21 +60,21 @@ def breakdown(
     return replace(found, price=first, baselines=beside.results)
 
 
-@command()
-def breakdown_command(
-    primitive: o.Primitive,
-    fabric: FabricChoice,
-    size: o.Size,
-    group: GroupChoice = EVERYBODY,
-    algorithm: Annotated[
-        str | None, o.option("algorithm", "Break down this one. [default: the fastest]")
-    ] = None,
-    library: o.Library = None,
-    slow_rank: o.SlowRank = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
-) -> None:
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "size",
+        *GROUP,
+        option("algorithm", "Break down this one. [default: the fastest]", kind="single"),
+        "library",
+        "slow_rank",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=breakdown,
+)
+def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Where the time of one schedule goes, phase by phase, beside the flat baselines.
 
     The fastest schedule, or the one of --algorithm.
@@ -80,13 +84,4 @@ def breakdown_command(
       colltool breakdown ar -f dgx-h100 -n 64 -M 1GB --algorithm hierarchical:ring/ring
       colltool breakdown ag -f tpu-v4-512 -M 64MB --algorithm dim-ring
     """
-    name = None if algorithm is None else values.single(algorithm, "algorithm")
-    asked: dict[str, Any] = {
-        "size": values.single(size, "size"),
-        "algorithm": name,
-        "library": library,
-        "slow_rank": slow_rank,
-    }
-    out.emit(
-        colltool.breakdown(fabric.load(), primitive, readings=readings, **asked, **group._asdict())
-    )
+    out.emit(breakdown(fabric.load(), **arguments))

@@ -7,17 +7,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.files import MACHINE_SUFFIX, remembering
 from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import Out, WiringChoice
+from colltool.commands.options import (
+    FABRIC_SUFFIXES,
+    PLOT,
+    WIRING,
+    FabricChoice,
+    Out,
+    check_plot,
+    option,
+    plot_views,
+    to_file,
+)
 from colltool.commands.output import say, working, write
 
 if TYPE_CHECKING:
@@ -114,38 +121,43 @@ def calibrate(
     return with_own(fitted, loaded, read, wanted, called or loaded.name)
 
 
-@command(primitive="--collective")
-def calibrate_command(
-    logs: o.Logs,
-    fabric: WiringChoice,
-    output: Annotated[
-        Path | None,
-        o.option(
+@command(
+    [
+        "logs",
+        WIRING,
+        option(
             "output",
             "Where to write the rows; NAME.yaml is a fitted fabric instead.",
             metavar="NAME.machine.yaml",
         ),
-        o.WRITTEN,
-    ] = None,
-    tier: Annotated[str | None, o.option("tier")] = None,
-    algorithm: Annotated[
-        str,
-        o.option(
+        "tier",
+        option(
             "algorithms",
             "What ran, comma-separated; auto compares what the log's library implements.",
+            default="auto",
         ),
-    ] = "auto",
-    line_rate: Annotated[str | None, o.option("line_rate")] = None,
-    ranks: o.LogRanks = None,
-    collective: o.Collective = None,
-    nodes: o.Nodes = None,
-    in_place: o.InPlace = False,
-    plot: Annotated[Path | None, o.option("plot"), o.WRITTEN] = None,
-    plot_what: Annotated[str, o.option("plot_what", words=("time", "busbw"))] = "time",
-    form: Annotated[
-        str | None, o.option("form", "How to print what was found. [default: table]")
-    ] = None,
-    everything: Annotated[bool, o.option("everything")] = False,
+        "line_rate",
+        "log_ranks",
+        "collective",
+        "nodes",
+        "in_place",
+        PLOT,
+        plot_views(("time", "busbw")),
+        option("form", "How to print what was found. [default: table]"),
+        "everything",
+    ],
+    of=calibrate,
+    primitive="--collective",
+)
+def calibrate_command(
+    fabric: FabricChoice,
+    algorithms: list[str],
+    plot: Path | None,
+    plot_what: str,
+    output: Path | None = None,
+    format: str | None = None,
+    everything: bool = False,
+    **arguments: Any,
 ) -> None:
     """Measured times as rows of your own machine, which price and all others then take:
     NAME.machine.yaml beside NAME.yaml.
@@ -162,38 +174,37 @@ def calibrate_command(
       colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
       colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
     """
-    output = None if output is None else o.to_file(output) or Path("-")
-    if output is not None and output.suffix not in o.FABRIC_SUFFIXES:
+    # the file's name says what is written, and a file called - is refused with other names
+    target = None if output is None else to_file(output) or Path("-")
+    if target is not None and target.suffix not in FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
-        raise ColltoolError(
-            f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix
-        )
-    rows = None if output is None else output.name.endswith(MACHINE_SUFFIX)
-    o.check_plot(plot)
-    working(f"fitting {', '.join(logs)} ...")
-    result = colltool.calibrate(
+        what = f"a fabric file ends in .yaml, got {target}"
+        raise ColltoolError(what, argument="output", fix=fix)
+    if target is not None:
+        arguments["machine_only"] = target.name.endswith(MACHINE_SUFFIX)
+        arguments["name"] = target.name.removesuffix(MACHINE_SUFFIX).removesuffix(target.suffix)
+    check_plot(plot)
+    working(f"fitting {', '.join(arguments['logs'])} ...")
+    result = calibrate(
         fabric.name,
-        logs,
         overrides=fabric.overrides,
-        tier=tier,
-        algorithms=() if algorithm == "auto" else values.names(algorithm),
-        line_rate=line_rate,
-        ranks=ranks,
-        primitive=collective,
-        nodes=nodes,
-        in_place=in_place,
-        machine_only=rows,
-        name=(
-            output.name.removesuffix(MACHINE_SUFFIX).removesuffix(output.suffix) if output else None
-        ),
+        algorithms=() if algorithms == ["auto"] else algorithms,
+        **arguments,
     )
-    if output is not None:
-        if not rows:
-            instead = f"-o {output.stem}{MACHINE_SUFFIX}"
-            say(
-                f"note: {output} is a fitted fabric, for one more version; {instead} keeps the rows"
-                " themselves"
-            )
-        write(result.machine_text if rows else result.text, output)
-        result = replace(result, path=str(output))
-    Out(form, everything=everything, plot=plot, plot_what=plot_what).emit(result)
+    if target is not None:
+        _write_definition(result, target, rows=arguments["machine_only"])
+        result = replace(result, path=str(target))
+    Out(format, everything=everything, plot=plot, plot_what=plot_what).emit(result)
+
+
+def _write_definition(result: Calibration, target: Path, *, rows: bool) -> None:
+    """Write the rows of a machine, or the fabric that was fitted to them."""
+    if rows:
+        write(result.machine_text, target)
+        return
+    instead = f"-o {target.stem}{MACHINE_SUFFIX}"
+    say(
+        f"note: {target} is a fitted fabric, for one more version; {instead} keeps the rows"
+        " themselves"
+    )
+    write(result.text, target)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import colltool
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import COUNTS, Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out, Plots
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison
@@ -82,34 +78,29 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         return [v.size_of(size) for size in v.each_of(sizes)] or list(STANDARD_SIZES)
 
 
-@command()
-def compare_command(
-    primitive: Annotated[
-        str,
-        o.option(
+@command(
+    [
+        option(
             "primitives",
             "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.",
             flags="",
             metavar="PRIM,...",
         ),
+        FABRIC,
+        option("vary", "A column for each value of the fabric; repeatable."),
+        option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]"),
+        "sizes",
+        "algorithms",
+        "stride",
+        "alone",
+        "shape",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
     ],
-    fabric: FabricChoice,
-    vary: Annotated[
-        o.Several, o.option("vary", "A column for each value of the fabric; repeatable.")
-    ] = None,
-    ranks: Annotated[
-        o.Several, o.option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]")
-    ] = None,
-    size: o.Sizes = None,
-    algorithm: o.Algorithms = None,
-    stride: o.Stride = 1,
-    alone: o.Alone = False,
-    shape: o.Shape = None,
-    library: o.Library = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
-) -> None:
+    of=compare,
+)
+def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in
     sentences.
 
@@ -118,19 +109,11 @@ def compare_command(
       colltool compare ar,a2a -f dgx-h100 -n 256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,2,4
       colltool compare ar -f dgx-h100 -n 32,64,256 --vary library.collnet=false,true
     """
-    compared = colltool.compare(
+    compared = compare(
         fabric.several,
-        primitive.split(","),
-        ranks=values.counts(ranks),
-        sizes=values.parts(size, "sizes"),
-        vary=vary or (),
+        primitives.split(","),
         overrides=fabric.overrides,
-        algorithms=values.names(algorithm),
-        stride=stride,
-        alone=alone,
-        shape=shape,
-        library=library,
         machine=fabric.machine,
-        readings=readings,
+        **arguments,
     )
     out.emit(compared)

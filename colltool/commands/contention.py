@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.formatting import parse_shape
 from colltool.base.primitives import Primitive
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out
+from colltool.commands.options import FABRIC, RESULT, FabricChoice, Out, option, schema_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,53 +140,60 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     return dict(layout)
 
 
-@command(primitive="--primitive")
-def contention_command(
-    fabric: FabricChoice,
-    layout: Annotated[Path | None, o.option("layout"), o.READ] = None,
-    pattern: Annotated[str | None, o.option("kind")] = None,
-    group: Annotated[int | None, o.option("group")] = None,
-    count: Annotated[int | None, o.option("count")] = None,
-    axis: Annotated[int | None, o.option("axis")] = None,
-    stride: Annotated[
-        int | None,
-        o.option("stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N"),
-    ] = None,
-    start: Annotated[int | None, o.option("start")] = None,
-    seed: Annotated[
-        int | None, o.option("seed", "Of random patterns and maps.", metavar="N")
-    ] = None,
-    shape: Annotated[
-        str | None, o.option("shape", "Of a box, along each axis.", metavar="4x2", kind="text")
-    ] = None,
-    map_: Annotated[
-        str | None,
-        o.option(
+@command(
+    [
+        FABRIC,
+        "layout",
+        "kind",
+        "group",
+        "count",
+        "axis",
+        option(
+            "stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N", default=None
+        ),
+        "start",
+        option("seed", "Of random patterns and maps.", metavar="N", default=None),
+        option("shape", "Of a box, along each axis.", metavar="4x2", kind="text"),
+        option(
             "placed",
             "Ranks on endpoints: identity, reverse, cyclic, rotate or random.",
             metavar="KIND",
+            file="",
         ),
-    ] = None,
-    primitive: Annotated[
-        str | None,
-        o.option(
-            "primitive", "What groups run. [default: ar, a2a under a skew]", flags="--primitive -p"
+        option(
+            "primitive",
+            "What groups run. [default: ar, a2a under a skew]",
+            flags="--primitive -p",
         ),
-    ] = None,
-    algorithm: Annotated[
-        str | None, o.option("algorithm", "Its algorithm. [default: ring, pairwise, chain]")
-    ] = None,
-    size: Annotated[str | None, o.option("size", "Bytes per rank; adds times.")] = None,
-    matrix: Annotated[Path | None, o.option("matrix"), o.READ] = None,
-    hot: Annotated[str | None, o.option("hot")] = None,
-    zipf: Annotated[float | None, o.option("zipf")] = None,
-    per_link: Annotated[bool, o.option("per_link")] = False,
-    as_eta: Annotated[bool, o.option("as_eta")] = False,
-    schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("layout", "colltool.congestion.layout:LayoutFile")
-    ] = False,
-    *,
+        option("algorithm", "Its algorithm. [default: ring, pairwise, chain]"),
+        option("size", "Bytes per rank; adds times.", kind="text"),
+        "matrix",
+        "hot",
+        "zipf",
+        "per_link",
+        "as_eta",
+        schema_option("layout", "colltool.congestion.layout:LayoutFile"),
+        RESULT,
+    ],
+    of=contention,
+    primitive="--primitive",
+)
+def contention_command(
+    fabric: FabricChoice,
     out: Out,
+    layout: Path | None = None,
+    kind: str | None = None,
+    group: int | None = None,
+    count: int | None = None,
+    axis: int | None = None,
+    stride: int | None = None,
+    start: int | None = None,
+    seed: int | None = None,
+    shape: str | None = None,
+    placed: str | None = None,
+    hot: str | None = None,
+    as_eta: bool = False,
+    **arguments: Any,
 ) -> None:
     """What a layout costs: the load of every link when its groups run together, against each group
     alone and packed.
@@ -204,46 +209,41 @@ def contention_command(
       colltool contention -f star512 --group 64 --count 1 --hot 3
       colltool contention -f torus512 --layout groups.yaml --per-link --format csv
     """
-    box = parse_shape(shape, "shape") if shape else None
-    laid = {
-        "kind": pattern,
+    pattern = {
+        "kind": kind,
         "group": group,
         "count": count,
         "axis": axis,
         "stride": stride,
         "start": start,
         "seed": seed,
-        "shape": box,
+        "shape": parse_shape(shape, "shape") if shape else None,
     }
-    asked: dict[str, Any] = {key: value for key, value in laid.items() if value is not None}
-    if layout is not None and (extra := [*asked, *(["placed"] if map_ is not None else [])]):
-        what = (
-            f"{', '.join(given(key) for key in extra)} and {given('layout')} both lay the"
-            " groups out"
-        )
-        raise ColltoolError(what, argument=extra[0], fix="give one of them")
-    if map_ == "random" and pattern != "random":
-        asked.pop("seed", None)  # it is the map's
-    factor, _, members = (hot or "").partition("@")
-    try:
-        times = float(factor) if hot is not None else None
-        hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)
-    except ValueError as error:
-        raise ColltoolError(
-            f"'{hot}' is not a hot spot", argument="hot", fix="write --hot 3, or --hot 3@0,5"
-        ) from error
-    result = colltool.contention(
-        fabric.load(),
-        layout or asked,
-        placed=map_,
-        seed=seed or 0,
-        primitive=primitive,
-        algorithm=algorithm,
-        size=size,
-        matrix=matrix,
-        hot=times,
-        hot_members=hot_members,
-        zipf=zipf,
-        per_link=per_link,
-    )
+    fields = {name: value for name, value in pattern.items() if value is not None}
+    if layout is not None:
+        _refuse_beside_layout([*fields, *(["placed"] if placed is not None else [])])
+    if placed == "random" and kind != "random":
+        fields.pop("seed", None)  # it is the map's
+    if hot is not None:
+        arguments["hot"], arguments["hot_members"] = _hot_spot(hot)
+    result = contention(fabric.load(), layout or fields, placed=placed, seed=seed or 0, **arguments)
     out.emit(result.as_eta() if as_eta else result)
+
+
+def _refuse_beside_layout(options: list[str]) -> None:
+    """Refuse options that lay groups out where a file does."""
+    if options:
+        named = ", ".join(given(name) for name in options)
+        what = f"{named} and {given('layout')} both lay the groups out"
+        raise ColltoolError(what, argument=options[0], fix="give one of them")
+
+
+def _hot_spot(text: str) -> tuple[float, tuple[int, ...]]:
+    """Times the mean, and the members that get it: ``3`` or ``3@0,5``."""
+    factor, _, members = text.partition("@")
+    try:
+        hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)
+        return float(factor), hot_members
+    except ValueError as error:
+        fix = "write --hot 3, or --hot 3@0,5"
+        raise ColltoolError(f"'{text}' is not a hot spot", argument="hot", fix=fix) from error

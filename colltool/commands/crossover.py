@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-import colltool
 from colltool.base.primitives import AR, Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    fabric_options,
+    option,
+)
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
@@ -53,23 +57,24 @@ def crossover(
     return found
 
 
-@command()
-def crossover_command(
-    primitive: o.Primitive = "ar",
-    fabric: FabricChoice = FabricChoice(("nvl72",)),  # noqa: B008 - a tuple
-    group: GroupChoice = EVERYBODY,
-    algorithm: Annotated[
-        str | None,
-        o.option(
+@command(
+    [
+        "primitive",
+        fabric_options(["nvl72"]),
+        *GROUP,
+        option(
             "algorithms",
             "The first against each other one, comma-separated. [default: ring against the trees]",
         ),
-    ] = None,
-    library: o.Library = None,
-    library_file: o.LibraryFile = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
+        "library",
+        "library_file",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=crossover,
+)
+def crossover_command(
+    fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any
 ) -> None:
     """Every size at which the faster of two algorithms changes, solved exactly, and who wins at
     which size.
@@ -83,11 +88,4 @@ def crossover_command(
       colltool crossover a2a -f nvl72 -n 72 --algorithm pairwise,bruck --format json
       colltool crossover ar -f hgx-h200 -n 8 --library vllm@0.24.0
     """
-    names = values.names(algorithm)
-    asked: dict[str, Any] = {
-        "library": library,
-        "library_file": library_file,
-        "readings": readings,
-        **group._asdict(),
-    }
-    out.emit(colltool.crossover(fabric.load(), primitive, algorithms=names, **asked))
+    out.emit(crossover(fabric.load(), primitive, **arguments))

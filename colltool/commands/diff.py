@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, called, given
-from colltool.commands import options as o
 from colltool.commands.command import command, failed
-from colltool.commands.options import NO_FABRIC, FabricChoice, Out
+from colltool.commands.options import MAYBE_FABRIC, RESULT, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
@@ -79,20 +77,25 @@ DEFAULT_RTOL = 1e-6
 LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
 
 
-@command()
+@command(
+    [
+        "old",
+        "new",
+        "rtol",
+        option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
+        MAYBE_FABRIC,
+        option("ranks", "With --library: ranks of kernels' groups. [default: 8]"),
+        RESULT,
+    ],
+)
 def diff_command(
-    old: Annotated[Path | None, o.option("old"), o.READ] = None,
-    new: Annotated[Path | None, o.option("new"), o.READ] = None,
-    rtol: o.Rtol = None,
-    library: Annotated[
-        tuple[str, str] | None, o.option("library", LIBRARY_PAIR, metavar="OLD NEW")
-    ] = None,
-    fabric: FabricChoice = NO_FABRIC,
-    ranks: Annotated[
-        int | None, o.option("ranks", "With --library: ranks of kernels' groups. [default: 8]")
-    ] = None,
-    *,
+    fabric: FabricChoice,
     out: Out,
+    old: Path | None = None,
+    new: Path | None = None,
+    rtol: float | None = None,
+    library: tuple[str, str] | None = None,
+    ranks: int | None = None,
 ) -> None:
     """What moved between two JSON outputs of the same command; exit 1 if anything did.
 
@@ -104,19 +107,18 @@ def diff_command(
       colltool diff old.json new.json --rtol 0.01 --format markdown
       colltool diff --library nccl@2.30 nccl@2.31 -f dgx-h100
     """
+    from colltool.analysis.diff import read_document
+
     if library is not None:
         if old is not None or rtol is not None:
+            fix = f"leave the files and {given('rtol')} out"
             what = "compares two libraries, not two files"
-            raise ColltoolError(
-                what, argument="library", fix=f"leave the files and {given('rtol')} out"
-            )
+            raise ColltoolError(what, argument="library", fix=fix)
         if not fabric.names:
-            raise ColltoolError(
-                "libraries are compared on a fabric",
-                argument="fabric",
-                fix=f"add {given('fabric', 'dgx-h100')}",
-            )
-        finish(colltool.diff_libraries(fabric.load(), *library, ranks=ranks), out)
+            fix = f"add {given('fabric', 'dgx-h100')}"
+            what = "libraries are compared on a fabric"
+            raise ColltoolError(what, argument="fabric", fix=fix)
+        finish(diff_libraries(fabric.load(), *library, ranks=ranks), out)
         return
     if old is None or new is None:
         fix = (
@@ -125,19 +127,11 @@ def diff_command(
         )
         raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
     if fabric.names or ranks is not None:
-        what = "files are compared as they are"
-        raise ColltoolError(
-            what,
-            argument="fabric",
-            fix=f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31",
-        )
-    from colltool.analysis.diff import read_document
-
+        fix = f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31"
+        raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
     with called("shell", old=str(old), new=str(new)):
-        found = colltool.diff(
-            read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol
-        )
-    finish(found, out)
+        moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
+    finish(moved, out)
 
 
 def finish(result: Diff | LibraryDiff, out: Out) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.commands import options as o
 from colltool.commands.command import command, failed
-from colltool.commands.options import NO_FABRIC, Out, Plots, WiringChoice
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    READINGS,
+    FabricChoice,
+    Out,
+    fabric_options,
+    option,
+)
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
@@ -91,27 +96,26 @@ def doctor(
     return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
 
 
-@command(primitive="--collective")
-def doctor_command(
-    logs: Annotated[
-        list[str],
-        o.option(
+@command(
+    [
+        option(
             "logs",
             "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG, Inspector, CSV,"
             " profiler traces.",
         ),
-        o.READ,
+        fabric_options(None, machine=False),
+        "expect",
+        option("collective", "Only this one."),
+        "log_ranks",
+        "nodes",
+        "in_place",
+        DRAWN_RESULT,
+        READINGS,
     ],
-    fabric: WiringChoice = NO_FABRIC,
-    expect: Annotated[float | None, o.option("expect")] = None,
-    collective: Annotated[str | None, o.option("collective", "Only this one.")] = None,
-    ranks: o.LogRanks = None,
-    nodes: o.Nodes = None,
-    in_place: o.InPlace = False,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
-) -> None:
+    of=doctor,
+    primitive="--collective",
+)
+def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """What ails a machine: from logs or traces alone to what is off, the causes that prices
     support, and the next experiment.
 
@@ -126,16 +130,8 @@ def doctor_command(
       colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
       colltool doctor trace/rank*.json.gz
     """
-    result = colltool.doctor(
-        logs,
-        fabric.name if fabric.names else None,
-        overrides=fabric.overrides,
-        expect=expect,
-        primitive=collective,
-        ranks=ranks,
-        nodes=nodes,
-        in_place=in_place,
-        readings=readings,
+    result = doctor(
+        fabric=fabric.name if fabric.names else None, overrides=fabric.overrides, **arguments
     )
     out.emit(result)
     if not result.ok:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import colltool
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import Primitive
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import EVERYBODY, NO_FABRIC, FabricChoice, GroupChoice, Out
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import (
+    GROUP,
+    MAYBE_FABRIC,
+    READINGS,
+    RESULT,
+    FabricChoice,
+    Out,
+    option,
+)
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
@@ -100,21 +105,21 @@ def explain(
     return found
 
 
-@command()
-def explain_command(
-    algorithm: Annotated[
-        str, o.option("algorithm", "As price names it.", flags="", metavar="ALGORITHM")
+@command(
+    [
+        option("algorithm", "As price names it.", flags="", metavar="ALGORITHM"),
+        option("primitive", "One primitive. [default: all]"),
+        MAYBE_FABRIC,
+        *GROUP,
+        option("size", "Bytes per rank.", kind="text"),
+        "library",
+        "slow_rank",
+        RESULT,
+        READINGS,
     ],
-    primitive: o.MaybePrimitive = None,
-    fabric: FabricChoice = NO_FABRIC,
-    group: GroupChoice = EVERYBODY,
-    size: Annotated[str | None, o.option("size", "Bytes per rank.")] = None,
-    library: o.Library = None,
-    slow_rank: o.SlowRank = None,
-    *,
-    out: Out,
-    readings: Readings,
-) -> None:
+    of=explain,
+)
+def explain_command(algorithm: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """An algorithm's formula, where it comes from, what it assumes and which libraries implement
     it, with your numbers put in.
 
@@ -124,20 +129,14 @@ def explain_command(
       colltool explain hierarchical:ring/ring ar -f nvl72 -n 144 -M 16MB
       colltool explain multi-rail-ring ar -f dgx-h100 -n 64 -M 16MB --library nccl
     """
-    if not fabric.names and (
-        group != EVERYBODY or library is not None or fabric.overrides or ":" in algorithm
-    ):
+    if fabric.names:
+        out.emit(explain(algorithm, fabric=fabric.load(), **arguments))
+        return
+    # stride and alone have values also where nobody said them
+    unasked = {"stride": 1, "alone": False}
+    about_group = {name: arguments[name] for name in (*GROUP, "library") if name in arguments}
+    if about_group != unasked or fabric.overrides or ":" in algorithm:
         options = ", ".join(given(name) for name in ("ranks", "stride", "library", "overrides"))
         what = f"{options} and a choice of algorithms need a fabric"
         raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
-    found = colltool.explain(
-        algorithm,
-        primitive,
-        fabric=fabric.load() if fabric.names else None,
-        size=size,
-        library=library,
-        slow_rank=slow_rank,
-        readings=readings,
-        **group._asdict(),
-    )
-    out.emit(found)
+    out.emit(explain(algorithm, **arguments))

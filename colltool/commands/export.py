@@ -3,39 +3,93 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import COUNTS
-from colltool.commands.command import command, group_app
-from colltool.commands.options import EVERYBODY, FabricChoice, GroupChoice, WiringChoice
+from colltool.commands.command import CommandGroup, command
+from colltool.commands.options import (
+    FABRIC,
+    GROUP,
+    JOB_FILE,
+    REQUIRED,
+    WIRING,
+    FabricChoice,
+    option,
+    schema_option,
+    to_file,
+)
 from colltool.commands.output import write, write_bytes
 
 if TYPE_CHECKING:
     from colltool.schedules.own import OwnSchedule
 
 
-Segments = Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 4]")]
+SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
+ALGORITHM = option(
+    "algorithm", "The algorithm to write, as price names it.", kind="single", default=REQUIRED
+)
 
 
-export_command = group_app("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
+export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
-@command(export_command, "nccl-tuner", "A config file for NCCL's example tuner plugin.")
+def _folder(output: Path, what: str, fix: str) -> Path:
+    """The folder that files are written into, which cannot be the terminal."""
+    folder = to_file(output)
+    if folder is None:
+        raise ColltoolError(what, argument="output", fix=fix)
+    return folder
+
+
+def _write_lines(*lines: str) -> None:
+    write("".join(f"{line}\n" for line in lines), None)
+
+
+def _schedule(
+    fabric: FabricChoice,
+    primitive: str,
+    algorithm: str,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    segments: int | None = None,
+) -> OwnSchedule:
+    """The messages of a shipped algorithm on a group."""
+    import colltool.algorithms
+    import colltool.schedules  # noqa: F401 - fills the makers
+    from colltool.commands.reading import count_if, primitive_of
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.schedule import shipped_schedule
+
+    group = GroupSpec(ranks, stride, alone, shape)
+    cut = count_if(segments, "segments")
+    return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, cut)
+
+
+@command(
+    [
+        FABRIC,
+        option("rank_counts", f"{COUNTS} Each is a group. [default: all of the fabric]"),
+        "stride",
+        "alone",
+        "channels",
+        "env",
+        "output",
+    ],
+    within=export_command,
+    name="nccl-tuner",
+    short_help="A config file for NCCL's example tuner plugin.",
+)
 def nccl_tuner(
     fabric: FabricChoice,
-    ranks: Annotated[
-        o.Several,
-        o.option("rank_counts", f"{COUNTS} Each is a group. [default: all of the fabric]"),
-    ] = None,
-    stride: o.Stride = 1,
-    alone: o.Alone = False,
-    channels: Annotated[int | None, o.option("channels")] = None,
-    env: Annotated[bool, o.option("env")] = False,
-    output: o.Output = None,
+    ranks: list[int] | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    channels: int | None = None,
+    env: bool = False,
+    output: Path | None = None,
 ) -> None:
     """What NCCL should run at which size, as a file for its example tuner plugin: by your
     measurements, or its own model.
@@ -49,30 +103,37 @@ def nccl_tuner(
     from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
-    target = o.to_file(output)
+    target = to_file(output)
     if env and channels is not None:
         fix = f"leave out {given('env')} or {given('channels')}"
         raise ColltoolError("NCCL_ALGO does not set channels", argument="channels", fix=fix)
     loaded = fabric.load()
-    groups = [GroupSpec(count, stride, alone) for count in (*values.counts(ranks),) or (None,)]
-    write(tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels), target)
+    groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]
+    text = tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels)
+    write(text, target)
 
 
 @command(
-    export_command, "astra-sim", "network.yml and system.json of ASTRA-sim's analytical backend."
+    [
+        WIRING,
+        option("output", "The folder for network.yml and system.json.", metavar="DIR"),
+        *GROUP,
+        option("size", "Bytes per rank: say what to run in ASTRA-sim for it."),
+        "ideal",
+    ],
+    within=export_command,
+    name="astra-sim",
+    short_help="network.yml and system.json of ASTRA-sim's analytical backend.",
 )
 def astra_sim(
-    fabric: WiringChoice,
-    output: Annotated[
-        Path,
-        o.option("output", "The folder for network.yml and system.json.", metavar="DIR"),
-        o.WRITTEN,
-    ],
-    group: GroupChoice = EVERYBODY,
-    size: Annotated[
-        str | None, o.option("size", "Bytes per rank: say what to run in ASTRA-sim for it.")
-    ] = None,
-    ideal: Annotated[bool, o.option("ideal")] = False,
+    fabric: FabricChoice,
+    output: Path,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    size: str | None = None,
+    ideal: bool = False,
 ) -> None:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json.
 
@@ -87,25 +148,24 @@ def astra_sim(
     from colltool.export.astra_sim import astra_sim as files_of
     from colltool.export.astra_sim import to_know
 
-    folder = o.to_file(output)
-    if folder is None:
-        raise ColltoolError(
-            "two files do not go to the terminal", argument="output", fix="name a folder: -o astra"
-        )
-    loaded, who = fabric.load(), GroupSpec(*group)
-    bytes_ = None if size is None else size_of(values.single(size, "size"))
-    files = files_of(loaded, who, ideal, bytes_)
+    folder = _folder(output, "two files do not go to the terminal", "name a folder: -o astra")
+    loaded = fabric.load()
+    group = GroupSpec(ranks, stride, alone, shape)
+    bytes_ = None if size is None else size_of(size)
+    files = files_of(loaded, group, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
-    lines = (
-        f"{' and '.join(files)}: {place(loaded, who).placement.spoken}",
-        *to_know(loaded, who, ideal, bytes_),
-    )
-    write("".join(f"{line}\n" for line in lines), None)
+    placed = f"{' and '.join(files)}: {place(loaded, group).placement.spoken}"
+    _write_lines(placed, *to_know(loaded, group, ideal, bytes_))
 
 
-@command(export_command, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
-def infragraph(fabric: WiringChoice, output: o.Output = None) -> None:
+@command(
+    [WIRING, "output"],
+    within=export_command,
+    name="infragraph",
+    short_help="The fabric as an InfraGraph, ASTRA-sim 3's network.",
+)
+def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
     """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between
     them, as JSON.
 
@@ -115,22 +175,18 @@ def infragraph(fabric: WiringChoice, output: o.Output = None) -> None:
     """
     from colltool.export.infragraph import infragraph as text_of
 
-    target = o.to_file(output)
+    target = to_file(output)
     write(text_of(fabric.load()), target)
 
 
-_ALGORITHM = "The algorithm to write, as price names it."
-
-
-@command(export_command, "msccl", "An algorithm as MSCCL's XML.")
-def msccl(
-    primitive: o.Primitive,
-    fabric: WiringChoice,
-    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
-    group: GroupChoice = EVERYBODY,
-    segments: Segments = None,
-    output: o.Output = None,
-) -> None:
+@command(
+    ["primitive", WIRING, ALGORITHM, *GROUP, SEGMENTS, "output"],
+    of=_schedule,
+    within=export_command,
+    name="msccl",
+    short_help="An algorithm as MSCCL's XML.",
+)
+def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
     """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price
     --algorithm-file reads it back.
 
@@ -140,22 +196,26 @@ def msccl(
     """
     from colltool.export.msccl import msccl_xml
 
-    target = o.to_file(output)
-    write(msccl_xml(_schedule(primitive, fabric, algorithm, group, segments)), target)
+    target = to_file(output)
+    write(msccl_xml(_schedule(fabric, **schedule)), target)
 
 
-@command(export_command, "algorithm", "An algorithm as a file to start from.")
-def algorithm_file(
-    primitive: o.Primitive,
-    fabric: WiringChoice,
-    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
-    group: GroupChoice = EVERYBODY,
-    segments: Segments = None,
-    schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile")
-    ] = False,
-    output: o.Output = None,
-) -> None:
+@command(
+    [
+        "primitive",
+        WIRING,
+        ALGORITHM,
+        *GROUP,
+        SEGMENTS,
+        schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile"),
+        "output",
+    ],
+    of=_schedule,
+    within=export_command,
+    name="algorithm",
+    short_help="An algorithm as a file to start from.",
+)
+def algorithm_file(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
     """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and
     priced.
 
@@ -167,35 +227,37 @@ def algorithm_file(
     """
     from colltool.schedules.own_file import algorithm_text
 
-    target = o.to_file(output)
-    write(algorithm_text(_schedule(primitive, fabric, algorithm, group, segments)), target)
+    target = to_file(output)
+    write(algorithm_text(_schedule(fabric, **schedule)), target)
 
 
-def _schedule(
-    primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None
-) -> OwnSchedule:
-    import colltool.algorithms
-    import colltool.schedules  # noqa: F401 - fills the makers
-    from colltool.commands.reading import count_if, primitive_of
-    from colltool.estimate.placement import GroupSpec
-    from colltool.export.schedule import shipped_schedule
-
-    name, cut = values.single(algorithm, "algorithm"), count_if(segments, "segments")
-    return shipped_schedule(fabric.load(), GroupSpec(*group), primitive_of(primitive), name, cut)
-
-
-@command(export_command, "goal", "A schedule, message by message, for LogGOPSim.")
+@command(
+    [
+        "primitive",
+        WIRING,
+        "size",
+        option("algorithm", "The schedule: ring, hierarchical:ring/ring.", kind="single"),
+        *GROUP,
+        option("segments", "P of pipelined algorithms. [default: 16]"),
+        "ideal",
+        "output",
+    ],
+    within=export_command,
+    name="goal",
+    short_help="A schedule, message by message, for LogGOPSim.",
+)
 def goal(
-    primitive: o.Primitive,
-    fabric: WiringChoice,
-    size: o.Size,
-    algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
-    group: GroupChoice = EVERYBODY,
-    segments: Annotated[
-        int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")
-    ] = None,
-    ideal: Annotated[bool, o.option("ideal")] = False,
-    output: o.Output = None,
+    primitive: str,
+    fabric: FabricChoice,
+    size: str,
+    algorithm: str,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    segments: int | None = None,
+    ideal: bool = False,
+    output: Path | None = None,
 ) -> None:
     """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits
     for what.
@@ -207,31 +269,40 @@ def goal(
       colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_if, primitive_of, size_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.goal import goal as text_of
     from colltool.verification.schedule import scheduled
 
-    target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
-    name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
-    run = scheduled(
-        fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal
-    )
+    target = to_file(output)
+    bytes_ = size_of(size)
+    group = GroupSpec(ranks, stride, alone, shape)
+    collective = primitive_of(primitive)
+    cut = count_if(segments, "segments")
+    run = scheduled(fabric.load(), collective, algorithm, group, cut, ideal=ideal)
     write(text_of(run, bytes_), target)
 
 
-@command(export_command, "chakra", "A planned training step as Chakra traces, one a rank.")
-def chakra(
-    job: o.JobFile,
-    fabric: FabricChoice,
-    output: Annotated[
-        Path,
-        o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"),
-        o.WRITTEN,
+@command(
+    [
+        JOB_FILE,
+        FABRIC,
+        option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"),
+        "job_ranks",
+        "job_overrides",
+        "library",
     ],
-    ranks: Annotated[int | None, o.option("job_ranks")] = None,
-    job_set: o.JobSet = None,
-    library: o.Library = None,
+    within=export_command,
+    name="chakra",
+    short_help="A planned training step as Chakra traces, one a rank.",
+)
+def chakra(
+    job: str,
+    fabric: FabricChoice,
+    output: Path,
+    ranks: int | None = None,
+    job_overrides: list[str] | None = None,
+    library: str | None = None,
 ) -> None:
     """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute,
     collectives, what waits for what.
@@ -239,28 +310,16 @@ def chakra(
     Examples:
       colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
     """
+    from colltool.commands.plan import plan
     from colltool.export.chakra import chakra as files_of
-    from colltool.export.chakra import to_know as known
+    from colltool.export.chakra import to_know
     from colltool.training.job import load_job
 
-    folder = o.to_file(output)
-    if folder is None:
-        raise ColltoolError(
-            "a file a rank does not go to the terminal",
-            argument="output",
-            fix="name a folder: -o step",
-        )
-    planned = colltool.plan(
-        load_job(job, job_set or (), argument="job_overrides"),
-        fabric.load(),
-        ranks,
-        library=library,
-    )
+    folder = _folder(output, "a file a rank does not go to the terminal", "name a folder: -o step")
+    loaded = load_job(job, job_overrides or (), argument="job_overrides")
+    planned = plan(loaded, fabric.load(), ranks, library=library)
     files = files_of(planned)
     for name, content in files.items():
         write_bytes(folder / name, content, "output", folder=folder)
-    lines = (
-        f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}",
-        *known(planned),
-    )
-    write("".join(f"{line}\n" for line in lines), None)
+    written = f"{len(files) - 1} traces and comm_groups.json"
+    _write_lines(f"{written}: {planned.job.name} on {planned.fabric}", *to_know(planned))

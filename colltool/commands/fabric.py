@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, clipped, given
 from colltool.base.files import remembering
-from colltool.commands import options as o
-from colltool.commands.command import command, each_checked, group_app
-from colltool.commands.options import Also, Out
+from colltool.commands.command import CommandGroup, command, each_checked
+from colltool.commands.options import (
+    FABRIC_FILE,
+    NEW_FILE,
+    RESULT,
+    YAML_TOO,
+    Out,
+    as_yaml,
+    extra_format,
+    new_file,
+    option,
+    result_options,
+    write_schema,
+)
 from colltool.commands.output import BY_SUFFIX, write
 
 if TYPE_CHECKING:
@@ -167,36 +176,11 @@ def _sized_direct(
     return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
 
 
-fabric_command = group_app("Shipped fabrics; start, show, draw, check, size your own.")
+fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size your own.")
 
 
-def as_yaml(out: Out) -> bool:
-    """Whether a definition itself is asked for, not what is made of it."""
-    asked = out.form == "yaml" or (
-        out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES
-    )
-    if asked and out.columns is not None:
-        raise ColltoolError(
-            "a YAML file has no columns", argument="columns", fix="leave it out, or --format table"
-        )
-    return asked
-
-
-def new_file(output: Path | None, what: str) -> Path | None:
-    """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
-    path = o.to_file(output)
-    if path is not None and path.suffix not in o.FABRIC_SUFFIXES:
-        raise ColltoolError(
-            f"{what} ends in .yaml, got {path}", argument="output", fix=f"name it {path.stem}.yaml"
-        )
-    if path is not None and os.path.exists(path):
-        said = f"{path} is there already, and somebody may have filled it in"
-        raise ColltoolError(said, argument="output", fix="name another file, or remove it first")
-    return path
-
-
-@command(fabric_command, "list", "The shipped fabrics.")
-def list_fabrics(*, out: Out) -> None:
+@command([RESULT], within=fabric_command, name="list", short_help="The shipped fabrics.")
+def list_command(out: Out) -> None:
     """The shipped fabrics.
 
     Example:
@@ -208,20 +192,13 @@ def list_fabrics(*, out: Out) -> None:
     out.emit(FabricList(tuple(map(load_fabric, shipped_fabrics()))))
 
 
-@command(fabric_command, "show", "A fabric as a tree, with what follows from it.")
-def show_fabric(
-    fabric: o.FabricFile,
-    set_: o.Set = None,
-    *,
-    out: Annotated[
-        Out,
-        Also(
-            "yaml",
-            "How to write it; yaml is a file that loads again. [default: table, or by the suffix"
-            " of -o]",
-        ),
-    ],
-) -> None:
+@command(
+    [FABRIC_FILE, "overrides", result_options(form=YAML_TOO)],
+    within=fabric_command,
+    name="show",
+    short_help="A fabric as a tree, with what follows from it.",
+)
+def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
     """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
     bill of its parts.
 
@@ -230,28 +207,35 @@ def show_fabric(
       colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
       colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
     """
+    from colltool.fabric.load import load_fabric
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
     if as_yaml(out):
         from colltool.fabric.templates import yaml_of
 
-        write(yaml_of(fabric, set_ or ()), out.path)
+        write(yaml_of(fabric, overrides or ()), out.path)
         return
-    loaded = colltool.load_fabric(fabric, set_ or ())
+    loaded = load_fabric(fabric, overrides or ())
     out.emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
-@command(fabric_command, "draw", "A fabric as a drawing.")
-def draw_fabric_command(
-    fabric: o.FabricFile,
-    set_: o.Set = None,
-    *,
-    out: Annotated[
-        Out,
-        Also("svg", "How to write it. [default: the tree of fabric show, or by the suffix of -o]"),
+@command(
+    [
+        FABRIC_FILE,
+        "overrides",
+        result_options(
+            form=extra_format(
+                "svg",
+                "How to write it. [default: the tree of fabric show, or by the suffix of -o]",
+            )
+        ),
     ],
-) -> None:
+    within=fabric_command,
+    name="draw",
+    short_help="A fabric as a drawing.",
+)
+def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
     """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
     terminal as a tree.
 
@@ -260,6 +244,8 @@ def draw_fabric_command(
       colltool fabric draw clos-4to1 --set fabric.levels.core.oversubscription=2 -o half.svg
       colltool fabric draw torus512
     """
+    from colltool.fabric.load import load_fabric
+
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
         fix = (
@@ -267,28 +253,28 @@ def draw_fabric_command(
             " --format writes any name"
         )
         raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
-    drawn = colltool.draw_fabric(colltool.load_fabric(fabric, set_ or ()))
+    drawn = draw_fabric(load_fabric(fabric, overrides or ()))
     if out.form != "svg" and (out.form is not None or suffix != ".svg"):
         out.emit(drawn)
         return
     if out.columns is not None:
-        raise ColltoolError(
-            "a drawing has no columns", argument="columns", fix="leave it out, or --format csv"
-        )
+        fix = "leave it out, or --format csv"
+        raise ColltoolError("a drawing has no columns", argument="columns", fix=fix)
     write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
 
 
-@command(fabric_command, "init", "Start a fabric file of your own.")
-def init_fabric(
-    source: Annotated[str | None, o.option("source"), o.READ] = None,
-    tiers: Annotated[str | None, o.option("tiers")] = None,
-    without: Annotated[str | None, o.option("without")] = None,
-    set_: o.Set = None,
-    output: Annotated[
-        Path | None,
-        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
-        o.WRITTEN,
-    ] = None,
+@command(
+    ["source", "tiers", "without", "overrides", NEW_FILE],
+    within=fabric_command,
+    name="init",
+    short_help="Start a fabric file of your own.",
+)
+def init_command(
+    source: str | None = None,
+    tiers: str | None = None,
+    without: list[str] | None = None,
+    overrides: list[str] | None = None,
+    output: Path | None = None,
 ) -> None:
     """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
     on a line, or another fabric.
@@ -306,24 +292,25 @@ def init_fabric(
       colltool fabric init --tiers ici:torus:8x8x4:45GB/s:1us
       colltool fabric init --tiers ici:torus:4x4:45GB/s:1us --without 5,0-1
     """
-    from colltool.commands.option_text import parts
     from colltool.fabric.templates import fabric_start
 
     path = new_file(output, "a fabric file")
-    failed = parts(without, "without")
-    write(fabric_start(source, tiers, set_ or (), path.stem if path else "", failed), path)
+    name = path.stem if path else ""
+    write(fabric_start(source, tiers, overrides or (), name, without or []), path)
 
 
-@command(fabric_command, "import", "A fabric file from a real machine.", network_nodes="--nodes")
-def import_fabric(
-    dumps: Annotated[list[str], o.option("dumps"), o.READ],
-    like: Annotated[str | None, o.option("like"), o.READ] = None,
-    nodes: Annotated[int | None, o.option("network_nodes")] = None,
-    output: Annotated[
-        Path | None,
-        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
-        o.WRITTEN,
-    ] = None,
+@command(
+    ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
+    within=fabric_command,
+    name="import",
+    short_help="A fabric file from a real machine.",
+    network_nodes="--nodes",
+)
+def import_command(
+    dumps: list[str],
+    like: str | None = None,
+    nodes: int | None = None,
+    output: Path | None = None,
 ) -> None:
     """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
     and those of the nearest fabric.
@@ -345,16 +332,13 @@ def import_fabric(
     write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
 
 
-@command(fabric_command, "check", "Validate fabric files.")
-def check_fabrics(
-    files: Annotated[
-        list[str],
-        o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"),
-        o.READ,
-    ],
-    *,
-    out: Out,
-) -> None:
+@command(
+    [option("files", "Fabric files, or names of shipped ones.", offers="fabric"), RESULT],
+    within=fabric_command,
+    name="check",
+    short_help="Validate fabric files.",
+)
+def check_command(files: list[str], out: Out) -> None:
     """Validate fabric files: what was read, what is odd about it, every error of every file with
     its line and column.
 
@@ -367,25 +351,26 @@ def check_fabrics(
 
 
 @command(
-    fabric_command,
-    "size",
-    "Switches, cables and cost of a Clos, dragonfly or HyperX.",
+    [
+        "endpoints",
+        "radix",
+        "fat_tree",
+        "levels",
+        "oversubscription",
+        "rails",
+        "ports_per_endpoint",
+        option("sized", default=None),
+        "prices",
+        "price",
+        RESULT,
+    ],
+    of=size_fabric,
+    within=fabric_command,
+    name="size",
+    short_help="Switches, cables and cost of a Clos, dragonfly or HyperX.",
     overrides="--price",
 )
-def size_fabric_command(
-    endpoints: Annotated[int | None, o.option("endpoints")] = None,
-    radix: Annotated[int | None, o.option("radix")] = None,
-    fat_tree: Annotated[int | None, o.option("fat_tree")] = None,
-    levels: Annotated[int | None, o.option("levels")] = None,
-    oversubscription: Annotated[str | None, o.option("oversubscription")] = None,
-    rails: Annotated[int, o.option("rails")] = 1,
-    ports_per_endpoint: Annotated[int, o.option("ports_per_endpoint")] = 1,
-    topology: Annotated[str | None, o.option("sized")] = None,
-    prices: Annotated[str | None, o.option("prices"), o.READ] = None,
-    price: Annotated[o.Several, o.option("price")] = None,
-    *,
-    out: Out,
-) -> None:
+def size_command(out: Out, **arguments: Any) -> None:
     """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
     cost.
 
@@ -404,23 +389,13 @@ def size_fabric_command(
       colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
       colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
     """
-    result = colltool.size_fabric(
-        endpoints,
-        radix,
-        fat_tree=fat_tree,
-        levels=levels,
-        oversubscription=oversubscription or (),
-        rails=rails,
-        ports_per_endpoint=ports_per_endpoint,
-        topology=topology or "clos",
-        prices=prices,
-        overrides=price or (),
-    )
-    out.emit(result)
+    out.emit(size_fabric(**arguments))
 
 
-@command(fabric_command, "schema", "The JSON Schema of fabric files.")
-def fabric_schema(output: o.Output = None) -> None:
+@command(
+    ["output"], within=fabric_command, name="schema", short_help="The JSON Schema of fabric files."
+)
+def schema_command(output: Path | None = None) -> None:
     """The JSON Schema of fabric files, for completion and checks in an editor.
 
     Example:
@@ -428,4 +403,4 @@ def fabric_schema(output: o.Output = None) -> None:
     """
     from colltool.fabric.model import Fabric
 
-    o.write_schema(Fabric, "fabric", output)
+    write_schema(Fabric, "fabric", output)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, given
-from colltool.commands import options as o
 from colltool.commands.command import command
+from colltool.commands.options import option, to_file
 from colltool.commands.output import screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
@@ -26,12 +26,12 @@ def _write_site(folder: Path) -> None:
     write(f"{folder / 'index.html'}\n", None)
 
 
-@command()
+@command([option("topic", words=TOPICS), "site", "no_pager", "output"])
 def guide_command(
-    topic: Annotated[str | None, o.option("topic", words=TOPICS)] = None,
-    html: Annotated[Path | None, o.option("site"), o.WRITTEN] = None,
-    no_pager: Annotated[bool, o.option("no_pager")] = False,
-    output: o.Output = None,
+    topic: str | None = None,
+    site: Path | None = None,
+    no_pager: bool = False,
+    output: Path | None = None,
 ) -> None:
     """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file,
     or all of it as a site.
@@ -42,32 +42,37 @@ def guide_command(
       colltool guide model -o model.md
       colltool guide --html site
     """
-    if html is not None:
-        if topic is not None:
-            what, fix = (
-                "is of the whole manual, not of one topic",
-                f"write {given('site', str(html))} without {topic}",
-            )
-            raise ColltoolError(
-                what, argument="site", fix=f"{fix}, or colltool guide {topic} -o {topic}.md"
-            )
-        _write_site(html)
-        return
     from colltool.guides import contents, read_guide
 
-    text, file = contents() if topic is None else read_guide(topic), o.to_file(output)
+    if site is not None:
+        if topic is not None:
+            fix = f"write {given('site', str(site))} without {topic}"
+            raise ColltoolError(
+                "is of the whole manual, not of one topic",
+                argument="site",
+                fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
+            )
+        _write_site(site)
+        return
+    text = contents() if topic is None else read_guide(topic)
+    file = to_file(output)
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
-        return
+    else:
+        _show(text, paged=not no_pager)
+
+
+def _show(text: str, *, paged: bool) -> None:
+    """Set a chapter for the terminal, in a pager where it is longer than that."""
     from colltool.render.text import to_guide
 
     screen = screen_of(to_file=False)
-    text = to_guide(text, screen)
-    if no_pager or text.count("\n") < os.get_terminal_size().lines or not screen.unicode:
-        write(text, None)
+    shown = to_guide(text, screen)
+    if not paged or shown.count("\n") < os.get_terminal_size().lines or not screen.unicode:
+        write(shown, None)
         return
     import pydoc
 
     # colours as they are, wide outputs cut and not wrapped: arrow keys show the rest
     os.environ.setdefault("LESS", "-RFS")
-    pydoc.pager(text)
+    pydoc.pager(shown)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError
-from colltool.commands import options as o
-from colltool.commands.command import command, each_checked, group_app
-from colltool.commands.options import Also, Out
+from colltool.commands.command import CommandGroup, command, each_checked
+from colltool.commands.options import (
+    JOB_FILE,
+    NEW_FILE,
+    RESULT,
+    YAML_TOO,
+    Out,
+    as_yaml,
+    new_file,
+    option,
+    result_options,
+    write_schema,
+)
 from colltool.commands.output import write
 
 if TYPE_CHECKING:
@@ -44,11 +53,11 @@ def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrid
     return load(job, overrides)
 
 
-job_command = group_app("Shipped jobs; show, check and describe job files.")
+job_command = CommandGroup("Shipped jobs; show, check and describe job files.")
 
 
-@command(job_command, "list", "The shipped jobs.")
-def list_jobs(*, out: Out) -> None:
+@command([RESULT], within=job_command, name="list", short_help="The shipped jobs.")
+def list_command(out: Out) -> None:
     """The shipped jobs.
 
     Example:
@@ -61,23 +70,24 @@ def list_jobs(*, out: Out) -> None:
     out.emit(JobList(tuple(load_job(name) for name in preset_names("jobs"))))
 
 
-@command(job_command, "init", "Start a job file from a model.")
-def init_job(
-    model: Annotated[str, o.option("model"), o.READ],
-    fabric: Annotated[
-        str | None,
-        o.option("fabric", "Also search the layout for this fabric.", offers="fabric"),
-        o.READ,
-    ] = None,
-    ranks: Annotated[
-        int | None, o.option("ranks", "Ranks of the job on the fabric. [default: all of it]")
-    ] = None,
-    set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
-    output: Annotated[
-        Path | None,
-        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"),
-        o.WRITTEN,
-    ] = None,
+@command(
+    [
+        "model",
+        option("fabric", "Also search the layout for this fabric.", many=False),
+        option("ranks", "Ranks of the job on the fabric. [default: all of it]"),
+        option("job_overrides", flags="--set"),
+        NEW_FILE,
+    ],
+    within=job_command,
+    name="init",
+    short_help="Start a job file from a model.",
+)
+def init_command(
+    model: str,
+    fabric: str | None = None,
+    ranks: int | None = None,
+    job_overrides: list[str] | None = None,
+    output: Path | None = None,
 ) -> None:
     """A job file for a shipped model or a config.json of Hugging Face: usual sequence and batch,
     and on a fabric a layout.
@@ -86,39 +96,31 @@ def init_job(
       colltool job init llama3-8b -o my-job.yaml
       colltool job init config.json -f dgx-h100 -n 64 --set batch.global=256 -o my-job.yaml
     """
-    from colltool.commands.fabric import new_file
+    from colltool.fabric.load import load_fabric
     from colltool.training.job_text import job_start
 
     if ranks is not None and fabric is None:
         raise ColltoolError("of which fabric", argument="ranks", fix="add --fabric dgx-h100")
     path = new_file(output, "a job file")
-    write(
-        job_start(
-            model, colltool.load_fabric(fabric) if fabric is not None else None, ranks, set_ or ()
-        ),
-        path,
-    )
+    loaded = None if fabric is None else load_fabric(fabric)
+    write(job_start(model, loaded, ranks, job_overrides or ()), path)
 
 
-@command(job_command, "show", "What a job computes, sends and keeps.")
-def show_job(
-    job: o.JobFile,
-    ranks: Annotated[
-        int | None,
-        o.option(
+@command(
+    [
+        JOB_FILE,
+        option(
             "job_ranks", "Ranks of the job. [default: those of its layout, where dp is a number]"
         ),
-    ] = None,
-    set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
-    *,
-    out: Annotated[
-        Out,
-        Also(
-            "yaml",
-            "How to write it; yaml is a file that loads again. [default: table, or by the suffix"
-            " of -o]",
-        ),
+        option("job_overrides", flags="--set"),
+        result_options(form=YAML_TOO),
     ],
+    within=job_command,
+    name="show",
+    short_help="What a job computes, sends and keeps.",
+)
+def show_command(
+    job: str, out: Out, ranks: int | None = None, job_overrides: list[str] | None = None
 ) -> None:
     """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch,
     memory by part. No network yet.
@@ -128,27 +130,25 @@ def show_job(
       colltool job show llama3-70b -n 512 --set layout.tp=4 --set recompute=full
       colltool job show llama3-70b --set layout.tp=4 --format yaml -o mine.yaml
     """
-    from colltool.commands.fabric import as_yaml
     from colltool.training.job import load_job
-    from colltool.training.job_results import show_job as shown
+    from colltool.training.job_results import show_job
 
-    loaded = load_job(job, set_ or ())
+    loaded = load_job(job, job_overrides or ())
     if as_yaml(out):
         from colltool.training.job_text import job_text
 
         write(job_text(loaded), out.path)
         return
-    out.emit(shown(loaded, ranks))
+    out.emit(show_job(loaded, ranks))
 
 
-@command(job_command, "check", "Validate job files.")
-def check_jobs(
-    files: Annotated[
-        list[str], o.option("files", "Job files, or names of shipped ones.", offers="job"), o.READ
-    ],
-    *,
-    out: Out,
-) -> None:
+@command(
+    [option("files", "Job files, or names of shipped ones.", offers="job"), RESULT],
+    within=job_command,
+    name="check",
+    short_help="Validate job files.",
+)
+def check_command(files: list[str], out: Out) -> None:
     """Validate job files: what was read, what is odd about it, every error of every file with its
     line and column.
 
@@ -160,8 +160,8 @@ def check_jobs(
     out.emit(each_checked(files, check_job, JobsChecked))
 
 
-@command(job_command, "schema", "The JSON Schema of job files.")
-def job_schema(output: o.Output = None) -> None:
+@command(["output"], within=job_command, name="schema", short_help="The JSON Schema of job files.")
+def schema_command(output: Path | None = None) -> None:
     """The JSON Schema of job files, for completion and checks in an editor.
 
     Example:
@@ -169,4 +169,4 @@ def job_schema(output: o.Output = None) -> None:
     """
     from colltool.training.files.job import JobFile
 
-    o.write_schema(JobFile, "job", output)
+    write_schema(JobFile, "job", output)

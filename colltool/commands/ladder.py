@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import Out, Without
+from colltool.commands.diff import DEFAULT_RTOL, diff, finish
+from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
@@ -48,19 +47,26 @@ def ladder(
     return climb(load_ladder(definition), reading)
 
 
-@command(old="--check")
+@command(
+    [
+        option(
+            "files",
+            "A ladder file, or the name of a shipped one.",
+            metavar="FILE",
+            many=False,
+            python="definition",
+        ),
+        "check",
+        "rtol",
+        schema_option("ladder", "colltool.fabric.ladder:LadderFile"),
+        RESULT,
+        readings_options(without="ideal"),
+    ],
+    of=ladder,
+    old="--check",
+)
 def ladder_command(
-    file: Annotated[
-        str,
-        o.option("files", "A ladder file, or the name of a shipped one.", metavar="FILE"),
-        o.READ,
-    ] = "n512",
-    check: Annotated[Path | None, o.option("check"), o.READ] = None,
-    rtol: o.Rtol = None,
-    schema: Annotated[bool, o.schema_option("ladder", "colltool.fabric.ladder:LadderFile")] = False,  # noqa: ARG001 - has printed and stopped
-    *,
-    out: Out,
-    readings: Annotated[Readings, Without("ideal")],
+    out: Out, check: Path | None = None, rtol: float | None = None, **arguments: Any
 ) -> None:
     """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one
     of your own.
@@ -71,22 +77,15 @@ def ladder_command(
       colltool ladder --check ladder.json --rtol 0.001
       colltool ladder my-ladder.yaml --format markdown
     """
-    from colltool.commands.diff import DEFAULT_RTOL, finish
-
-    if check is None and rtol is not None:
-        raise ColltoolError(
-            "compares with an earlier run", argument="rtol", fix=f"add {given('check', 'OLD.json')}"
-        )
-    priced = colltool.ladder(file, readings=readings)
-    if check is None:
-        out.emit(priced)
-        return
     from colltool.analysis.diff import read_document
     from colltool.render.dispatch import document
 
-    finish(
-        colltool.diff(
-            read_document(check), document(priced), DEFAULT_RTOL if rtol is None else rtol
-        ),
-        out,
-    )
+    if check is None and rtol is not None:
+        fix = f"add {given('check', 'OLD.json')}"
+        raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)
+    priced = ladder(**arguments)
+    if check is None:
+        out.emit(priced)
+    else:
+        tolerance = DEFAULT_RTOL if rtol is None else rtol
+        finish(diff(read_document(check), document(priced), tolerance), out)

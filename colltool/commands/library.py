@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from colltool.base.errors import ColltoolError, given
-from colltool.commands import options as o
-from colltool.commands.command import command, each_checked, group_app
-from colltool.commands.options import Out
+from colltool.base.errors import given
+from colltool.commands.command import CommandGroup, command, each_checked
+from colltool.commands.options import RESULT, Out, new_file, option, schema_option
 from colltool.commands.output import write
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyPath
-    from colltool.kernels.results import LibraryList, LibraryShown
+    from colltool.kernels.files import LibraryFile
+    from colltool.kernels.results import LibraryList, LibraryRow, LibraryShown
 
 
 def list_libraries() -> LibraryList:
@@ -24,17 +24,21 @@ def list_libraries() -> LibraryList:
     from colltool.kernels.results import LibraryList, LibraryRow
     from colltool.nccl.hardware import GPUS, constants, versions
 
-    found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
     rows = [
-        LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found
+        _row(find_library(f"{name}@{version}").library) for name, version in shipped_libraries()
     ]
-    nccl = [
-        LibraryRow(
-            "nccl", one, "NCCL's cost model", tuple(map(str, constants(one).algorithms)), GPUS
-        )
-        for one in versions()
-    ]
-    return LibraryList(tuple(sorted([*rows, *nccl], key=lambda one: one.name)))
+    for version in versions():
+        algorithms = tuple(map(str, constants(version).algorithms))
+        rows.append(LibraryRow("nccl", version, "NCCL's cost model", algorithms, GPUS))
+    return LibraryList(tuple(sorted(rows, key=lambda row: row.name)))
+
+
+def _row(library: LibraryFile) -> LibraryRow:
+    from colltool.kernels.results import LibraryRow
+
+    return LibraryRow(
+        library.name, library.version, library.spoken, library.operations, library.gpus
+    )
 
 
 def show_library(
@@ -68,27 +72,27 @@ def show_library(
     return shown_library(find_library(name).library)
 
 
-library_command = group_app("Libraries of kernels; list, show, check, start your own.")
+library_command = CommandGroup("Libraries of kernels; list, show, check, start your own.")
 
 
-@command(library_command, "list", "The shipped libraries.")
-def list_libraries_command(*, out: Out) -> None:
+@command([RESULT], within=library_command, name="list", short_help="The shipped libraries.")
+def list_command(out: Out) -> None:
     """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of
     experts, KV transfer.
 
     Example:
       colltool library list
     """
-
     out.emit(list_libraries())
 
 
-@command(library_command, "show", "A library's kernels and dispatch table.")
-def show_library_command(
-    name: Annotated[str, o.option("library_name")],
-    *,
-    out: Out,
-) -> None:
+@command(
+    [option("library_name", python="name"), RESULT],
+    within=library_command,
+    name="show",
+    short_help="A library's kernels and dispatch table.",
+)
+def show_command(name: str, out: Out) -> None:
     """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which
     it takes at which size.
 
@@ -101,42 +105,38 @@ def show_library_command(
     out.emit(show_library(library_file=name) if name.endswith(SUFFIX) else show_library(name))
 
 
-@command(library_command, "check", "Whether library files hold.")
-def check_library(
-    files: Annotated[list[str], o.option("files"), o.READ],
-    schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("library", "colltool.kernels.files:LibraryFile")
-    ] = False,
-    *,
-    out: Out,
-) -> None:
+@command(
+    ["files", schema_option("library", "colltool.kernels.files:LibraryFile"), RESULT],
+    within=library_command,
+    name="check",
+    short_help="Whether library files hold.",
+)
+def check_command(files: list[str], out: Out) -> None:
     """Check library files: every mistake with line and column; exit 2 where one does not hold.
 
     Examples:
       colltool library check mine.toml
       colltool library check --schema
     """
-    from colltool.kernels.files import LibraryFile, load_library
-    from colltool.kernels.results import LibraryChecks, LibraryRow
+    from colltool.kernels.files import load_library
+    from colltool.kernels.results import LibraryChecks
 
-    def row(one: LibraryFile) -> LibraryRow:
-        return LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus)
+    def checks(found: tuple[LibraryFile, ...]) -> LibraryChecks:
+        return LibraryChecks(tuple(_row(library) for library in found))
 
-    found = each_checked(
-        files, load_library, lambda several: LibraryChecks(tuple(map(row, several)))
-    )
-    out.emit(found)
+    out.emit(each_checked(files, load_library, checks))
 
 
-@command(library_command, "init", "Start a library file of your own.")
-def init_library(
-    source: Annotated[str | None, o.option("library_source")] = None,
-    output: Annotated[
-        Path | None,
-        o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"),
-        o.WRITTEN,
-    ] = None,
-) -> None:
+@command(
+    [
+        "library_source",
+        option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"),
+    ],
+    within=library_command,
+    name="init",
+    short_help="Start a library file of your own.",
+)
+def init_command(library: str | None = None, output: Path | None = None) -> None:
     """A library file to fill in with what you measured: a commented template, or a shipped one to
     change.
 
@@ -146,25 +146,21 @@ def init_library(
     """
     from colltool.kernels.files import SUFFIX, find_library, shipped_path, template
 
-    path = o.to_file(output)
-    if path is not None and path.suffix != SUFFIX:
-        fix = f"name it {path.stem}{SUFFIX}"
-        raise ColltoolError(
-            f"a library file ends in {SUFFIX}, got {path}", argument="output", fix=fix
-        )
-    if path is not None and path.exists():
-        said = f"{path} is there already, and somebody may have filled it in"
-        raise ColltoolError(said, argument="output", fix="name another file, or remove it first")
-    if source is None:
+    path = new_file(output, "a library file", (SUFFIX,))
+    if library is None:
         write(template(), path)
-        return
-    if source.partition("@")[0] == "nccl":
-        from colltool.nccl.hardware import constants, version_file
+    elif library.partition("@")[0] == "nccl":
+        write(_nccl_template(library.partition("@")[2]), path)
+    else:
+        shipped = find_library(library).library
+        write(shipped_path(shipped.name, shipped.version).read_text(encoding="utf-8"), path)
 
-        own_version = constants(source.partition("@")[2]).version
-        text = version_file(own_version).read_text(encoding="utf-8")
-        yours = 'name = "nccl"\nversion = "2.99"  # yours, which no shipped one has'
-        write(text.replace(f'version = "{own_version}"', yours, 1), path)
-        return
-    own = find_library(source).library
-    write(shipped_path(own.name, own.version).read_text(encoding="utf-8"), path)
+
+def _nccl_template(version: str) -> str:
+    """The file of a version of NCCL's model, under a version that no shipped one has."""
+    from colltool.nccl.hardware import constants, version_file
+
+    shipped = constants(version).version
+    text = version_file(shipped).read_text(encoding="utf-8")
+    yours = 'name = "nccl"\nversion = "2.99"  # yours, which no shipped one has'
+    return text.replace(f'version = "{shipped}"', yours, 1)

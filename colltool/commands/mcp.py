@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.extras import needs_extra
-from colltool.commands import options as o
 from colltool.commands.command import command
+from colltool.commands.output import collect, working
 from colltool.commands.tools import TOOLS, answered, input_schema, output_schema
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ is wrong, where, and what to write instead. interval in an answer is where nine 
 interval holds 1, either may win."""
 
 
-@command()
-def mcp_command(
-    folder: Annotated[Path | None, o.option("folder")] = None,
-) -> None:
+@command(["folder"])
+def mcp_command(folder: Path | None = None) -> None:
     """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
     stdout, until stdin ends.
 
@@ -54,15 +52,9 @@ def mcp_command(
       colltool mcp
       colltool mcp --folder clusters
     """
-    from colltool.commands.output import collect, working
-
     if folder is not None and not os.path.isdir(folder):
-        raise ColltoolError(
-            "is not a folder",
-            where=str(folder),
-            argument="folder",
-            fix="name a folder that is there",
-        )
+        fix = "name a folder that is there"
+        raise ColltoolError("is not a folder", where=str(folder), argument="folder", fix=fix)
     try:
         import anyio
         from mcp.server.stdio import stdio_server

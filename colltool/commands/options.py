@@ -1,107 +1,88 @@
-"""Options of the commands, each made of its row in :data:`colltool.commands.arguments.ARGUMENTS`, and
-the groups that commands share.
-
-A group becomes one value of the command that asks for it by its type: ``fabric: FabricChoice``,
-``group: GroupChoice``, ``out: Out`` and ``readings: Readings`` stand where their options stand.
-``READ`` and ``WRITTEN`` mark parameters that name files, so that no output is written over an
-input.
-"""
+"""Options of the commands, each a row of :data:`colltool.commands.arguments.ARGUMENTS`, and the
+groups of options that commands share."""
 
 from __future__ import annotations
 
-import inspect
+import os
+from collections.abc import Callable
+from inspect import Parameter
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-import typer
-
-import colltool
 from colltool.base.errors import ColltoolError
-from colltool.commands import option_text as values
-from colltool.commands.arguments import ARGUMENTS, FORMATS
+from colltool.commands import option_text
+from colltool.commands.arguments import ARGUMENTS, FORMATS, Argument
 from colltool.commands.output import chosen_format, screen_of, write, write_bytes
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
-READ = "names a file that is read"
-WRITTEN = "names a file that is written"
+REQUIRED = ...
+BY_FUNCTION = Parameter.empty
+"""The default is the one that the function has."""
 FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
-def option(name: str, help: str | None = None, **other: Any) -> Any:
-    """What typer is told of an argument: its row, with ``help`` and other fields in place of the
-    row's."""
-    row = ARGUMENTS[name]._replace(**other)
-    details: dict[str, Any] = {
-        "metavar": row.metavar or "|".join(row.words) or None,
-        "help": row.help if help is None else help,
-        "parser": values.reader(row.python or name, row),
-        "autocompletion": values.offered(row),
-    }
-    return typer.Option(*row.flags.split(), **details) if row.flags else typer.Argument(**details)
+class Option(NamedTuple):
+    """An option of a command, or an argument that has no flag.
+
+    Args:
+        name: the function's parameter that it gives.
+        row: what is shown of it and how its text is read.
+        default: its value without the option; None is nothing.
+        prints: what it prints in place of running the command.
+    """
+
+    name: str
+    row: Argument
+    default: Any = BY_FUNCTION
+    prints: Callable[[], None] | None = None
 
 
-def schema_option(files: str, definition: str) -> Any:
+class OptionGroup(NamedTuple):
+    """Several options that give one parameter of a command.
+
+    Args:
+        name: the parameter.
+        options: the options.
+        make: its value, made of theirs by name.
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    make: Callable[..., Any]
+
+
+def option(
+    argument: str, help: str | None = None, *, default: Any = BY_FUNCTION, **changes: Any
+) -> Option:
+    """The option of a row, with ``help`` and other fields in place of the row's."""
+    if help is not None:
+        changes["help"] = help
+    row = ARGUMENTS[argument]._replace(**changes)
+    return Option(row.python or argument, row, default)
+
+
+def schema_option(files: str, definition: str) -> Option:
     """``--schema`` of a command that reads files other than fabrics: print the JSON Schema of
     ``module:Model`` and stop."""
 
-    def printed(asked: bool) -> None:
-        if asked:
-            write_schema(resolve_name(definition), files, None)
-            raise typer.Exit
+    def print_schema() -> None:
+        from pkgutil import resolve_name
+
+        write_schema(resolve_name(definition), files, None)
 
     help_ = f"Print the JSON Schema of {files} files, for editors, and stop."
-    return typer.Option("--schema", help=help_, is_eager=True, callback=printed)
+    return Option("schema", Argument("--schema", help=help_, kind="flag"), False, print_schema)
 
 
 def write_schema(definition: Any, files: str, output: Path | None) -> None:
-    """The JSON Schema of a kind of files, for completion and checks in an editor."""
+    """Write the JSON Schema of a kind of files, for completion and checks in an editor."""
     from colltool.definitions.reader import json_schema
     from colltool.render.dispatch import to_json
 
     write(to_json(json_schema(definition, files)), output)
-
-
-Several = list[str] | None
-
-Primitive = Annotated[str, option("primitive")]
-MaybePrimitive = Annotated[str | None, option("primitive", "One primitive. [default: all]")]
-FabricFile = Annotated[str, option("fabric", flags="", metavar=""), READ]
-Set = Annotated[Several, option("overrides")]
-Stride = Annotated[int, option("stride")]
-Alone = Annotated[bool, option("alone")]
-Shape = Annotated[str | None, option("shape")]
-Size = Annotated[str, option("size")]
-Sizes = Annotated[str | None, option("sizes")]
-Algorithms = Annotated[str | None, option("algorithms")]
-AlgorithmFiles = Annotated[Several, option("algorithm_files"), READ]
-Library = Annotated[str | None, option("library")]
-LibraryFile = Annotated[str | None, option("library_file"), READ]
-SlowRank = Annotated[float | None, option("slow_rank")]
-Rtol = Annotated[float | None, option("rtol")]
-Logs = Annotated[list[str], option("logs"), READ]
-LogRanks = Annotated[int | None, option("log_ranks")]
-Collective = Annotated[str | None, option("collective")]
-Nodes = Annotated[int | None, option("nodes")]
-InPlace = Annotated[bool, option("in_place")]
-JobFile = Annotated[str, option("job", flags="", metavar=""), READ]
-JobSet = Annotated[Several, option("job_overrides")]
-Output = Annotated[Path | None, option("output"), WRITTEN]
-
-
-class ExpertChoice(NamedTuple):
-    """``--tokens`` and the like: a call of dispatch or combine."""
-
-    tokens: int | None = None
-    top_k: int | None = None
-    hidden: int | None = None
-    experts: int | None = None
-    dtype: str | None = None
-    groups: int | None = None
-    skew: float | None = None
 
 
 class FabricChoice(NamedTuple):
@@ -114,16 +95,20 @@ class FabricChoice(NamedTuple):
 
     def load(self) -> Fabric:
         """The fabric; refuses more than one."""
-        return colltool.load_fabric(self.name, self.overrides, self.machine)
+        from colltool.fabric.load import load_fabric
+
+        return load_fabric(self.name, self.overrides, self.machine)
 
     @property
     def several(self) -> list[str]:
         """All that were given, also as ``A,B``."""
         from colltool.fabric.load import exists
 
-        return [
-            part for name in self.names for part in ([name] if exists(name) else name.split(","))
-        ]
+        found = []
+        for name in self.names:
+            # a file may have a comma in its name
+            found += [name] if exists(name) else name.split(",")
+        return found
 
     @property
     def name(self) -> str:
@@ -141,16 +126,30 @@ class FabricChoice(NamedTuple):
         return self.names[0]
 
 
-class GroupChoice(NamedTuple):
-    """``--ranks``, ``--stride``, ``--alone`` and ``--shape``: who is in the group."""
-
-    ranks: int | None = None
-    stride: int = 1
-    alone: bool = False
-    shape: tuple[int, ...] | None = None
+def _fabric_choice(
+    fabric: list[str] | None, overrides: list[str] | None, machine: str | None = None
+) -> FabricChoice:
+    return FabricChoice(tuple(fabric or ()), tuple(overrides or ()), machine)
 
 
-NO_FABRIC, EVERYBODY, NO_EXPERTS = FabricChoice(), GroupChoice(), ExpertChoice()
+def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGroup:
+    """``--fabric``, ``--set`` and ``--machine``, which a command may leave out that asks for no
+    price."""
+    options = [option("fabric", default=default), option("overrides", default=None)]
+    if machine:
+        options.append(option("machine", default=None))
+    return OptionGroup("fabric", tuple(options), _fabric_choice)
+
+
+FABRIC = fabric_options()
+MAYBE_FABRIC = fabric_options(None)
+WIRING = fabric_options(machine=False)
+FABRIC_FILE = option("fabric", flags="", metavar="", many=False)
+GROUP = ("ranks", "stride", "alone", "shape")
+"""Who is in the group."""
+EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
+"""A call of dispatch or combine."""
+JOB_FILE = option("job", flags="", metavar="")
 
 
 class Out(NamedTuple):
@@ -166,140 +165,77 @@ class Out(NamedTuple):
 
     def emit(self, result: Any) -> None:
         """Draw a result where a picture is asked for, render it and write it."""
+        from colltool.render.dispatch import rendered
+
         if self.plot is not None:
             from colltool.render.plot import picture
 
             write_bytes(self.plot, picture(result, self.plot.suffix, self.plot_what), "plot")
-        from colltool.render.dispatch import rendered
-
         chosen = chosen_format(self.form, self.path)
         names = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         screen = screen_of(to_file=self.path is not None) if chosen == "table" else None
         write(rendered(result, chosen, screen, names, everything=self.everything), self.path)
 
 
-class Plots(NamedTuple):
-    """Beside ``Out`` in an annotation: results are drawn too, as one of several views where there
-    are such."""
-
-    views: tuple[str, ...] = ()
-    help: str | None = None
+def _out(format: str | None, output: Path | None, plot: Path | None = None, **rest: Any) -> Out:
+    check_plot(plot)
+    return Out(format, to_file(output), plot=plot, **rest)
 
 
-class Also(NamedTuple):
-    """Beside ``Out`` in an annotation: one more format, and the line of help for all."""
-
-    form: str
-    help: str
-
-
-class Without(NamedTuple):
-    """Beside ``Readings`` or ``FabricChoice`` in an annotation: a reading, or an option, that a
-    command does not offer."""
-
-    name: str
-
-
-WiringChoice = Annotated[FabricChoice, Without("machine")]
-"""A fabric of which no price is asked."""
-
-
-def capabilities_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
-    """The type of a parameter, and what stands beside it in ``Annotated``."""
-    if get_origin(parameter.annotation) is Annotated:
-        kind, *beside = get_args(parameter.annotation)
-        return kind, tuple(beside)
-    return parameter.annotation, ()
-
-
-def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The options of a group in place of the parameter that asks for it; any other parameter as it
-    is."""
-    (kind, beside), default = capabilities_of(parameter), parameter.default
-    parts: dict[str, tuple[Any, Any]]
-    if kind is FabricChoice:
-        names = (default.names or None) if isinstance(default, FabricChoice) else default
-        parts = {
-            "fabric": (Annotated[list[str], option("fabric"), READ], names),
-            "set_": (Set, None),
-        }
-        if Without("machine") not in beside:
-            parts["machine"] = (Annotated[str | None, option("machine"), READ], None)
-    elif kind is GroupChoice:
-        ranks = Annotated[int | None, option("ranks")]
-        parts = {
-            "ranks": (ranks, None),
-            "stride": (Stride, 1),
-            "alone": (Alone, False),
-            "shape": (Shape, None),
-        }
-    elif kind is ExpertChoice:
-        texts = {"dtype": str | None, "skew": float | None}
-        parts = {
-            name: (Annotated[texts.get(name, int | None), option(name)], None)
-            for name in ExpertChoice._fields
-        }
-    elif kind is Out:
-        parts, form = {}, option("form")
-        for one in beside:
-            if isinstance(one, Plots):
-                parts["plot"] = Annotated[Path | None, option("plot"), WRITTEN], None
-                if one.views:
-                    parts["plot_what"] = (
-                        Annotated[str, option("plot_what", one.help, words=one.views)],
-                        one.views[0],
-                    )
-            else:
-                form = option("form", one.help, words=(*FORMATS, one.form))
-        parts |= {"form": (Annotated[str | None, form], None), "output": (Output, None)}
-        parts["columns"] = Annotated[str | None, option("columns")], None
-        parts["everything"] = Annotated[bool, option("everything")], False
-    elif kind is Readings:
-        parts = {name: _reading(name) for name in DECLARED if Without(name) not in beside}
-    else:
-        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-    return [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=annotation
-        )
-        for name, (annotation, usual) in parts.items()
-    ]
-
-
-def _reading(name: str) -> tuple[Any, Any]:
-    """A reading of the model as an option: its words, its line of help; its default."""
-    flag, default, known = (
-        f"--{name.replace('_', '-')}",
-        Readings._field_defaults[name],
-        words(name),
+def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
+    """How a result is written; ``before``: how it is drawn, ``form``: in which formats."""
+    options = (
+        *before,
+        form or option("form", default=None),
+        option("output", default=None),
+        option("columns", default=None),
+        option("everything", default=False),
     )
+    return OptionGroup("out", options, _out)
+
+
+PLOT = option("plot", default=None)
+RESULT = result_options()
+DRAWN_RESULT = result_options(PLOT)
+
+
+def plot_views(views: tuple[str, ...], help: str | None = None) -> Option:
+    """Which of several pictures is drawn of a result, the first where nothing is said."""
+    return option("plot_what", help, words=views, default=views[0])
+
+
+def extra_format(form: str, help: str) -> Option:
+    """``--format`` with one more format than all commands have."""
+    return option("form", help, words=(*FORMATS, form), default=None)
+
+
+def readings_options(without: str = "") -> OptionGroup:
+    """Options of the readings of the model, one of which may be left out."""
+    options = tuple(_reading_option(name) for name in DECLARED if name != without)
+    return OptionGroup("readings", options, option_text.readings)
+
+
+def _reading_option(name: str) -> Option:
+    flag = f"--{name.replace('_', '-')}"
+    help_ = DECLARED[name].help
+    default = Readings._field_defaults[name]
     if KINDS[name] is bool:
-        return Annotated[bool, typer.Option(flag, help=DECLARED[name].help)], default
-    metavar = "|".join((*known, "P") if int in get_args(KINDS[name]) else known) or "NUMBER"
-    complete = values.words(known)
-    return Annotated[
-        str, typer.Option(flag, metavar=metavar, help=DECLARED[name].help, autocompletion=complete)
-    ], str(default)
+        return Option(name, Argument(flag, help=help_, kind="flag"), default)
+    known = words(name)
+    shown = (*known, "P") if int in get_args(KINDS[name]) else known
+    # read as text: what is known only together with other readings is checked there
+    row = Argument(flag, "|".join(shown) or "NUMBER", help_, words=known)
+    return Option(name, row, str(default))
 
 
-def taken(
-    parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]
-) -> Any:
-    """What the command gets for one of its parameters."""
-    kind, _ = capabilities_of(parameter)
-    own = {part.name: given[part.name] for part in parts}
-    if kind is FabricChoice:
-        return FabricChoice(
-            tuple(own["fabric"] or ()), tuple(own["set_"] or ()), own.get("machine")
-        )
-    if kind is GroupChoice:
-        return GroupChoice(**own)
-    if kind is ExpertChoice:
-        return ExpertChoice(**own)
-    if kind is Out:
-        check_plot(own.get("plot"))
-        return Out(path=to_file(own.pop("output")), **own)
-    return values.readings(own) if kind is Readings else own[parameter.name]
+READINGS = readings_options()
+YAML_TOO = extra_format(
+    "yaml",
+    "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]",
+)
+NEW_FILE = option(
+    "output", "Where to write it. [default: the terminal]", metavar="OUT.yaml", default=None
+)
 
 
 def check_plot(path: Path | None) -> None:
@@ -321,4 +257,30 @@ def to_file(path: Path | None) -> Path | None:
             argument="output",
             fix="write -o FILE, or -o - for the terminal",
         )
+    return path
+
+
+def as_yaml(out: Out) -> bool:
+    """Whether a definition itself is asked for, not what is made of it."""
+    by_suffix = out.path is not None and out.path.suffix in FABRIC_SUFFIXES
+    asked = out.form == "yaml" or (out.form is None and by_suffix)
+    if asked and out.columns is not None:
+        fix = "leave it out, or --format table"
+        raise ColltoolError("a YAML file has no columns", argument="columns", fix=fix)
+    return asked
+
+
+def new_file(
+    output: Path | None, what: str, suffixes: tuple[str, ...] = FABRIC_SUFFIXES
+) -> Path | None:
+    """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
+    path = to_file(output)
+    if path is None:
+        return None
+    if path.suffix not in suffixes:
+        fix = f"name it {path.stem}{suffixes[0]}"
+        raise ColltoolError(f"{what} ends in {suffixes[0]}, got {path}", argument="output", fix=fix)
+    if os.path.exists(path):  # Path.exists refuses a name that is too long
+        there = f"{path} is there already, and somebody may have filled it in"
+        raise ColltoolError(there, argument="output", fix="name another file, or remove it first")
     return path

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, clipped, given
 from colltool.base.files import remembering
 from colltool.base.reach import within_reach
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out, Plots
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import Counting
 from colltool.estimate.assumptions import Readings, checked
 
@@ -274,7 +272,10 @@ def plan_traces(
     )
 
 
-TOP = 10
+SHOWN_LAYOUTS = 10
+"""Layouts of a search that are shown where nobody says how many."""
+ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
+"""What is asked of one step on one fabric."""
 
 
 _NUMBERS_OF_A_STEP = (
@@ -283,34 +284,43 @@ _NUMBERS_OF_A_STEP = (
 )
 
 
-@command()
-def plan_command(
-    job: Annotated[
-        list[str],
-        o.option(
-            "job", "A job file, a shipped one, or Chakra traces: one a rank.", flags="", metavar=""
+@command(
+    [
+        option(
+            "job",
+            "A job file, a shipped one, or Chakra traces: one a rank.",
+            flags="",
+            metavar="",
+            many=True,
         ),
-        o.READ,
+        FABRIC,
+        "job_ranks",
+        "job_overrides",
+        "links",
+        "library",
+        "search",
+        "keep",
+        "layouts",
+        "headroom",
+        "compute",
+        *ONE_STEP,
+        option("vary", _NUMBERS_OF_A_STEP, metavar="KEY=RANGE"),
+        DRAWN_RESULT,
+        READINGS,
     ],
+    of=plan,
+)
+def plan_command(
+    job: list[str],
     fabric: FabricChoice,
-    ranks: Annotated[int | None, o.option("job_ranks")] = None,
-    job_set: o.JobSet = None,
-    links: Annotated[bool, o.option("links")] = False,
-    library: o.Library = None,
-    search: Annotated[bool, o.option("search")] = False,
-    keep: Annotated[o.Several, o.option("keep")] = None,
-    top: Annotated[int | None, o.option("layouts")] = None,
-    headroom: Annotated[float | None, o.option("headroom")] = None,
-    compute: Annotated[str | None, o.option("compute"), o.READ] = None,
-    target: Annotated[str | None, o.option("target")] = None,
-    mtbf: Annotated[str | None, o.option("mtbf")] = None,
-    storage: Annotated[str | None, o.option("storage")] = None,
-    checkpoint: Annotated[str | None, o.option("checkpoint")] = None,
-    restart: Annotated[str | None, o.option("restart")] = None,
-    vary: Annotated[o.Several, o.option("vary", _NUMBERS_OF_A_STEP, metavar="KEY=RANGE")] = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
+    out: Out,
+    job_overrides: list[str] | None = None,
+    search: bool = False,
+    vary: list[str] | None = None,
+    keep: list[str] | None = None,
+    top: int | None = None,
+    headroom: float | None = None,
+    **arguments: Any,
 ) -> None:
     """A training step on a fabric: what it takes, what of its communication is exposed, and what
     to change.
@@ -339,113 +349,126 @@ def plan_command(
       colltool plan llama3-70b -f dgx-h100 -n 256 --search
       colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
     """
-
-    from colltool.commands.plan_requests import measured_by
     from colltool.training.job import load_job
 
-    alone: dict[str, Any] = {
-        "target": target,
-        "mtbf": mtbf,
-        "storage": storage,
-        "checkpoint": checkpoint,
-        "restart": restart,
-    }
-    if files := trace_files(job):
+    of_search = {"keep": keep, "top": top, "headroom": headroom}
+    files = trace_files(job)
+    if files:
         of_job = {
-            "job_ranks": ranks,
-            "job_overrides": job_set,
-            "links": links,
+            "job_ranks": arguments.pop("ranks", None),
+            "job_overrides": job_overrides,
+            "links": arguments.pop("links"),
             "search": search,
             "keep": keep,
             "layouts": top,
             "headroom": headroom,
-            "compute": compute,
+            "compute": arguments.pop("compute", None),
             "vary": vary,
             "plot": out.plot,
-            **alone,
+            **{name: arguments.pop(name, None) for name in ONE_STEP},
         }
         _refuse_beside_traces(job, files, of_job)
-        out.emit(colltool.plan_traces(files, fabric.load(), library=library, readings=readings))
+        out.emit(plan_traces(files, fabric.load(), **arguments))
         return
-    for name, value in (("keep", keep), ("top", top), ("headroom", headroom)):
+    several = fabric.several
+    _refuse_outside_search(of_search, search=search, links=arguments["links"])
+    _refuse_drawing(out, search=search, vary=bool(vary))
+    if search or vary or len(several) > 1:
+        _refuse_of_one_step(arguments)
+    arguments["job"] = load_job(_only(job), job_overrides or (), argument="job_overrides")
+    if search:
+        out.emit(_searched(fabric, of_search, arguments))
+    elif len(several) > 1:
+        _refuse_of_one_fabric(several, vary=bool(vary), links=arguments["links"])
+        out.emit(_compared(fabric, arguments))
+    elif vary:
+        out.emit(_varied(fabric, vary, arguments))
+    else:
+        out.emit(plan(fabric=fabric.load(), **arguments))
+
+
+def _searched(
+    fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
+) -> LayoutSearch:
+    with Counting("pricing layouts") as watch:
+        return search_layouts(
+            fabric=fabric.load(),
+            keep=of_search["keep"] or (),
+            top=of_search["top"] or SHOWN_LAYOUTS,
+            headroom=of_search["headroom"],
+            watch=watch,
+            **_of_any_plan(arguments),
+        )
+
+
+def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
+    return compare_plans(
+        fabrics=fabric.several,
+        overrides=fabric.overrides,
+        machine=fabric.machine,
+        **_of_any_plan(arguments),
+    )
+
+
+def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+    ranges = [text for text in vary if text != "usual"]
+    return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_of_any_plan(arguments))
+
+
+def _of_any_plan(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a plan that a search, a comparison and a spread take as well."""
+    from colltool.commands.plan_requests import measured_by
+
+    taken: dict[str, Any] = {
+        name: arguments[name] for name in ("ranks", "library", "readings") if name in arguments
+    }
+    return {**taken, "job": measured_by(arguments["job"], arguments.get("compute"))}
+
+
+def _refuse_outside_search(of_search: dict[str, Any], *, search: bool, links: bool) -> None:
+    for name, value in of_search.items():
         if value is not None and not search:
             raise ColltoolError("goes with a search", argument=name, fix="add --search")
     if search and links:
-        raise ColltoolError(
-            "is of one layout", argument="links", fix="plan the best of the search with --links"
-        )
+        fix = "plan the best of the search with --links"
+        raise ColltoolError("is of one layout", argument="links", fix=fix)
+
+
+def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
     if out.plot is not None and (search or vary):
-        raise ColltoolError(
-            "is of a step as it is",
-            argument="plot",
-            fix=f"leave --{'search' if search else 'vary'} out",
-        )
-    loaded = load_job(_only(job), job_set or (), argument="job_overrides")
-    several = fabric.several
-    for name in (
-        name
-        for name, value in alone.items()
-        if value is not None and (search or vary or len(several) > 1)
-    ):
-        raise ColltoolError(
-            "is of one step on one fabric",
-            argument=name,
-            fix="leave --search, --vary and further fabrics out",
-        )
-    loaded = measured_by(loaded, compute)
-    asked: dict[str, Any] = {"ranks": ranks, "library": library, "readings": readings}
-    if search:
-        with Counting("pricing layouts") as watch:
-            found = colltool.search_layouts(
-                loaded,
-                fabric.load(),
-                keep=keep or (),
-                top=top or TOP,
-                headroom=headroom,
-                watch=watch,
-                **asked,
-            )
-        out.emit(found)
-        return
-    if len(several) > 1 and (vary or links):
+        fix = f"leave --{'search' if search else 'vary'} out"
+        raise ColltoolError("is of a step as it is", argument="plot", fix=fix)
+
+
+def _refuse_of_one_step(arguments: dict[str, Any]) -> None:
+    for name in ONE_STEP:
+        if name in arguments:
+            fix = "leave --search, --vary and further fabrics out"
+            raise ColltoolError("is of one step on one fabric", argument=name, fix=fix)
+
+
+def _refuse_of_one_fabric(several: list[str], *, vary: bool, links: bool) -> None:
+    if vary or links:
         fix = f"a call for each of {', '.join(several)}"
         raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
-    if len(several) > 1:
-        out.emit(
-            colltool.compare_plans(
-                loaded, several, overrides=fabric.overrides, machine=fabric.machine, **asked
-            )
-        )
-    elif vary:
-        out.emit(
-            colltool.plan_sensitivity(
-                loaded, fabric.load(), vary=[one for one in vary if one != "usual"], **asked
-            )
-        )
-    else:
-        out.emit(colltool.plan(loaded, fabric.load(), links=links, **alone, **asked))
 
 
 def _only(job: list[str]) -> str:
     if len(job) > 1:
-        raise ColltoolError(
-            "is a second job",
-            where=clipped(job[1]),
-            fix="a call for each; of traces all files end in .et",
-        )
+        fix = "a call for each; of traces all files end in .et"
+        raise ColltoolError("is a second job", where=clipped(job[1]), fix=fix)
     return job[0]
 
 
 def _refuse_beside_traces(job: list[str], files: list[str], of_job: dict[str, Any]) -> None:
     """A trace is of one layout, batch and model, none of which it names: options about those have
     no answer."""
-    if stray := [one for one in job if one not in files and not os.path.isdir(one)]:
-        raise ColltoolError(
-            "is no .et file, others are", where=clipped(stray[0]), fix="give traces or one job"
-        )
-    for name in (name for name, value in of_job.items() if value not in (None, False, [])):
-        raise ColltoolError(
-            "is of a job, and a trace does not say which",
-            argument=name,
-            fix="leave it out, or plan a job file",
-        )
+    for path in job:
+        if path not in files and not os.path.isdir(path):
+            fix = "give traces or one job"
+            raise ColltoolError("is no .et file, others are", where=clipped(path), fix=fix)
+    for name, value in of_job.items():
+        if value not in (None, False, []):
+            fix = "leave it out, or plan a job file"
+            what = "is of a job, and a trace does not say which"
+            raise ColltoolError(what, argument=name, fix=fix)

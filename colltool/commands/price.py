@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-import colltool
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
-    EVERYBODY,
-    NO_EXPERTS,
-    ExpertChoice,
+    EXPERTS,
+    FABRIC,
+    GROUP,
+    READINGS,
+    RESULT,
     FabricChoice,
-    GroupChoice,
     Out,
+    option,
 )
-from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
@@ -256,26 +254,25 @@ def with_slow_rank_cost(
     )
 
 
-@command()
-def price_command(
-    primitive: o.Primitive,
-    fabric: FabricChoice,
-    group: GroupChoice = EVERYBODY,
-    size: Annotated[
-        str | None,
-        o.option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]"),
-    ] = None,
-    algorithm: o.Algorithms = None,
-    algorithm_file: o.AlgorithmFiles = None,
-    top: Annotated[int | None, o.option("top")] = None,
-    library: o.Library = None,
-    library_file: o.LibraryFile = None,
-    slow_rank: o.SlowRank = None,
-    experts: ExpertChoice = NO_EXPERTS,
-    *,
-    out: Out,
-    readings: Readings,
-) -> None:
+@command(
+    [
+        "primitive",
+        FABRIC,
+        *GROUP,
+        option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]"),
+        "algorithms",
+        "algorithm_files",
+        "top",
+        "library",
+        "library_file",
+        "slow_rank",
+        *EXPERTS,
+        RESULT,
+        READINGS,
+    ],
+    of=price_list,
+)
+def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
 
     Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
@@ -295,22 +292,9 @@ def price_command(
       colltool price ar -f hgx-h200 -n 4 -M 64KB --library vllm@0.24.0
       colltool price dispatch -f dgx-h100 -n 64 --library deepep@1 --tokens 128 --top-k 8 --hidden 7168 --experts 256
     """
-    for argument, value in (("top", top), ("slow_rank", slow_rank)):
-        if value is not None and size is None:
-            raise ColltoolError(
-                "needs a size", argument=argument, fix=f"add a size: {given('size', '16MB')}"
-            )
-    listed = colltool.price_list(
-        fabric.load(),
-        primitive,
-        sizes=values.parts(size, "sizes"),
-        algorithms=values.names(algorithm),
-        algorithm_files=algorithm_file or (),
-        library=library,
-        library_file=library_file,
-        slow_rank=slow_rank,
-        readings=readings,
-        **experts._asdict(),
-        **group._asdict(),
-    )
+    for argument, value in (("top", top), ("slow_rank", arguments.get("slow_rank"))):
+        if value is not None and "sizes" not in arguments:
+            fix = f"add a size: {given('size', '16MB')}"
+            raise ColltoolError("needs a size", argument=argument, fix=fix)
+    listed = price_list(fabric.load(), **arguments)
     out.emit(listed if top is None else listed.top(top))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import colltool
 from colltool.base.errors import ColltoolError, called, given, taken_from
@@ -15,11 +15,9 @@ from colltool.base.files import remembering
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.base.result import followed
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import AnyShape, command_line
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out
+from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import chosen_format, collect, working
 from colltool.estimate.assumptions import Readings, checked
 
@@ -515,44 +513,43 @@ def _listed(values: Iterable[Any]) -> str:
     return ",".join(map(str, values))
 
 
-@command(logs="--log", primitive="--collective")
-def report_command(
-    fabric: FabricChoice,
-    more: Annotated[o.Several, o.option("logs", "Logs and traces, as with --log."), o.READ] = None,
-    against: Annotated[
-        o.Several,
-        o.option("fabric", "Compare with this one; repeatable.", flags="--against"),
-        o.READ,
-    ] = None,
-    vary: Annotated[
-        o.Several,
-        o.option("vary", "Values to compare, the first is what the page is about; repeatable."),
-    ] = None,
-    job: Annotated[str | None, o.option("job"), o.READ] = None,
-    job_set: o.JobSet = None,
-    log: Annotated[
-        o.Several,
-        o.option(
+@command(
+    [
+        FABRIC,
+        option("logs", "Logs and traces, as with --log.", python="more", default=None),
+        option("fabric", "Compare with this one; repeatable.", flags="--against", python="against"),
+        option("vary", "Values to compare, the first is what the page is about; repeatable."),
+        "job",
+        "job_overrides",
+        option(
             "logs",
             "What was measured: logs of benchmarks, traces; repeatable.",
             flags="--log",
             metavar="LOG",
         ),
-        o.READ,
-    ] = None,
-    collective: o.Collective = None,
-    nodes: o.Nodes = None,
-    in_place: o.InPlace = False,
-    ranks: Annotated[int | None, o.option("page_ranks")] = None,
-    shape: o.Shape = None,
-    size: Annotated[
-        str, o.option("size", "Bytes per rank looked at closely, as in nccl-tests.")
-    ] = "64MB",
-    primitive: Annotated[str, o.option("primitives")] = "ar,ag,a2a",
-    library: o.Library = None,
-    *,
+        option("collective", python="collective"),
+        "nodes",
+        "in_place",
+        "page_ranks",
+        "shape",
+        option("size", "Bytes per rank looked at closely, as in nccl-tests."),
+        option("primitives", default="ar,ag,a2a"),
+        "library",
+        RESULT,
+        READINGS,
+    ],
+    of=report,
+    logs="--log",
+    primitive="--collective",
+)
+def report_command(
+    fabric: FabricChoice,
     out: Out,
-    readings: Readings,
+    primitives: str,
+    more: list[str] | None = None,
+    logs: list[str] | None = None,
+    against: list[str] | None = None,
+    **arguments: Any,
 ) -> None:
     """A page to hand over: a fabric drawn and priced, compared, a job's step on it, and what was
     measured.
@@ -579,23 +576,13 @@ def report_command(
     collect()
     working("pricing the page ...")
     first, *others = fabric.several
-    result = colltool.report(
+    result = report(
         first,
         against=[*others, *(against or ())],
-        vary=vary or (),
-        job=job,
-        job_overrides=job_set or (),
-        logs=[*(log or ()), *(more or ())],
-        collective=collective,
-        nodes=nodes,
-        in_place=in_place,
-        ranks=ranks,
-        shape=shape,
-        size=values.single(size, "size"),
-        primitives=[one.strip() for one in primitive.split(",")],
+        logs=[*(logs or ()), *(more or ())],
+        primitives=[name.strip() for name in primitives.split(",")],
         overrides=fabric.overrides,
-        library=library,
         machine=fabric.machine,
-        readings=readings,
+        **arguments,
     )
     out.emit(result)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import parse_rate
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out
+from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -76,20 +74,20 @@ def reshard(
     return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
 
 
-@command()
-def reshard_command(
-    job: o.JobFile,
-    fabric: FabricChoice,
-    receivers: Annotated[int, o.option("receivers")],
-    senders: Annotated[int | None, o.option("senders")] = None,
-    replica: Annotated[int, o.option("replica")] = 1,
-    weights: Annotated[str, o.option("weights")] = "bf16",
-    storage: Annotated[
-        str | None, o.option("storage", "In place of senders: a store, at this rate in all.")
-    ] = None,
-    *,
-    out: Out,
-) -> None:
+@command(
+    [
+        JOB_FILE,
+        FABRIC,
+        "receivers",
+        "senders",
+        "replica",
+        "weights",
+        option("storage", "In place of senders: a store, at this rate in all."),
+        RESULT,
+    ],
+    of=reshard,
+)
+def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
     limits each.
 
@@ -99,11 +97,4 @@ def reshard_command(
       colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8
       colltool reshard llama3-70b -f dgx-h100 --to 64 --replica 8 --storage 200GB/s
     """
-    asked: dict[str, Any] = {
-        "senders": senders,
-        "receivers": receivers,
-        "replica": replica,
-        "weights": weights,
-        "storage": storage,
-    }
-    out.emit(colltool.reshard(job, fabric.load(), **asked))
+    out.emit(reshard(job, fabric.load(), **arguments))

@@ -3,12 +3,16 @@ errors in our words."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, clipped, nearest
@@ -32,6 +36,12 @@ Then:
 COMMAND -h shows its options, in the order: what is asked, how it is
 written, how the model is read.
 """
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    # plain help: the same in a pipe, and a third of the start-up
+    "rich_markup_mode": None,
+}
+HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 
 class _Lazy(TyperGroup):
@@ -42,25 +52,106 @@ class _Lazy(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, built when it is first asked for."""
-        if cmd_name not in COMMANDS:
-            if ctx.resilient_parsing:  # a shell that completes
-                return None
-            fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
-            raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
-        return _built(cmd_name)
+        """What help and completion list of a command: its name and its line, without its module."""
+        if cmd_name in COMMANDS:
+            return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
+        if ctx.resilient_parsing:  # a shell that completes
+            return None
+        fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
+        raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, built when it is first asked for."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and name and _built(name), rest
 
 
 @cache
-def _built(cmd_name: str) -> Any:
-    short_help = COMMANDS[cmd_name]
-    found = getattr(import_module(f"colltool.commands.{cmd_name}"), f"{cmd_name}_command")
-    if not isinstance(found, typer.Typer):
-        function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
-        found.command(cmd_name, epilog=function.examples, short_help=short_help)(function)
-    command = typer.main.get_command(found)
-    command.name = cmd_name
-    return command
+def _built(name: str) -> Any:
+    """A command, or a group with its commands, as typer has it."""
+    from colltool.commands.command import CommandGroup
+
+    declared = getattr(import_module(f"colltool.commands.{name}"), f"{name}_command")
+    if isinstance(declared, CommandGroup):
+        built = typer.Typer(
+            help=declared.help, context_settings=HELP_FLAGS, no_args_is_help=True, **PLAIN
+        )
+        for command in declared.commands:
+            _add(built, command, command.short_help)
+    else:
+        built = typer.Typer(**PLAIN)
+        _add(built, declared, COMMANDS[name])
+    found = typer.main.get_command(built)
+    found.name = name
+    return found
+
+
+def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
+    """Declare a command to typer, which reads its options from a function's signature."""
+    parameters = [_parameter(option) for option in command.options]
+
+    def run(**values: Any) -> None:
+        command.run(values)
+
+    run.__doc__ = command.help
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    parent.command(command.name, epilog=command.examples, short_help=short_help)(run)
+
+
+TYPES: dict[str, Any] = {
+    "flag": bool,
+    "count": int,
+    "number": float,
+    "share": float,
+    "path": Path,
+    "pair": tuple[str, str],
+}
+"""Types that typer shows and reads for kinds of arguments; of all others text."""
+
+
+def _parameter(option: Any) -> inspect.Parameter:
+    from colltool.commands.completion import completion_of
+    from colltool.commands.option_text import reader
+
+    row = option.row
+    kind: Any = TYPES.get(row.kind, str)
+    if row.many:
+        kind = GenericAlias(list, kind)
+    if option.default is None:
+        kind = kind | None
+    details: dict[str, Any] = {
+        "metavar": row.metavar or "|".join(row.words) or None,
+        "help": row.help,
+        "parser": reader(option.name, row),
+        "autocompletion": completion_of(row),
+    }
+    if option.prints:
+        details |= {"is_eager": True, "callback": _printing(option.prints)}
+    if row.flags:
+        declared = typer.Option(option.default, *row.flags.split(), **details)
+    else:
+        declared = typer.Argument(option.default, **details)
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind
+    )
+
+
+def _printing(prints: Callable[[], None]) -> Callable[[bool], None]:
+    """What typer calls where a flag prints something in place of running the command."""
+
+    def called(wanted: bool) -> None:
+        if wanted:
+            prints()
+            raise typer.Exit
+
+    return called
+
+
+def _print_version() -> None:
+    from colltool.commands.output import write
+
+    write(f"colltool {__version__}\n", None)
 
 
 app = typer.Typer(
@@ -72,18 +163,10 @@ app = typer.Typer(
     ),
     epilog=EXAMPLES,
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: the same in a pipe, and a third of the start-up
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_FLAGS,
+    rich_markup_mode=None,
 )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from colltool.commands.output import write
-
-        write(f"colltool {__version__}\n", None)
-        raise typer.Exit
 
 
 @app.callback()
@@ -91,7 +174,10 @@ def _common(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_printing(_print_version),
+            is_eager=True,
+            help="Print the version and exit.",
         ),
     ] = False,
 ) -> None:
@@ -99,28 +185,21 @@ def _common(
 
 
 def reworded(error: Any) -> ColltoolError:
-    """The error that says the same as one of click; what that knows besides its text depends on its
-    class, private to typer."""
+    """The error that says the same as one of typer's; what that knows besides its text depends on
+    its class, which is private to typer."""
     context = getattr(error, "ctx", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
-        options = [
-            name
-            for one in (context.command.get_params(context) if context else ())
-            for name in one.opts
-        ]
-        hint = nearest(error.option_name, [name for name in options if name.startswith("--")])
-        return ColltoolError(
-            f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip()
-        )
+        return _no_such_option(error.option_name, context)
     parameter: Any = getattr(error, "param", None)
     name = _name(parameter) or str(getattr(error, "option_name", ""))
     if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
-        add, why = (
-            ("add -f with", ": a price needs a fabric") if name.startswith("--") else ("name", "")
-        )
+        if name.startswith("--"):
+            add, why = "add -f with", ": a price needs a fabric"
+        else:
+            add, why = "name", ""
         fix = (
             f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list"
             " says what they are"
@@ -131,6 +210,15 @@ def reworded(error: Any) -> ColltoolError:
         return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
     message = clipped(str(error.message).rstrip("."), 200)
     return ColltoolError(message, where=name, fix=_help(context))
+
+
+def _no_such_option(typed: str, context: Any) -> ColltoolError:
+    known: list[str] = []
+    if context:
+        for parameter in context.command.get_params(context):
+            known += [flag for flag in parameter.opts if flag.startswith("--")]
+    fix = f"{nearest(typed, known)} {_help(context)}".strip()
+    return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
 
 
 def _name(parameter: Any) -> str:

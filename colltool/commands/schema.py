@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from colltool.commands import options as o
 from colltool.commands.command import command
 from colltool.commands.output import write
 
@@ -12,11 +12,8 @@ if TYPE_CHECKING:
     pass
 
 
-@command()
-def schema_command(
-    name: Annotated[str | None, o.option("document")] = None,
-    output: o.Output = None,
-) -> None:
+@command(["document", "output"])
+def schema_command(document: str | None = None, output: Path | None = None) -> None:
     """The JSON Schema of what a command prints with --format json, or of a kind of files; without
     NAME the list of them.
 
@@ -28,13 +25,11 @@ def schema_command(
     from colltool.render.dispatch import to_json
     from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
 
-    if name is not None:
-        write(
-            to_json(schema_of(name.removeprefix("colltool.").removesuffix("/1").replace(" ", "-"))),
-            output,
-        )
+    if document is not None:
+        name = document.removeprefix("colltool.").removesuffix("/1").replace(" ", "-")
+        write(to_json(schema_of(name)), output)
         return
     wide = max(map(len, documents()))
-    printed = [f"  {one:<{wide}}  colltool {asked_by(one)}" for one in documents()]
-    read = [f"  {one:<{wide}}  files of this kind" for one in FILE_KINDS]
+    printed = [f"  {name:<{wide}}  colltool {asked_by(name)}" for name in documents()]
+    read = [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
     write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import colltool
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import EVERYBODY, FabricChoice, GroupChoice, Out, Plots
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    FABRIC,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+)
 
 if TYPE_CHECKING:
     from colltool.analysis.contest import Contest
@@ -136,21 +140,23 @@ _NUMBERS = (
 )
 
 
-@command()
-def sensitivity_command(
-    primitive: o.Primitive,
-    fabric: FabricChoice,
-    size: o.Size,
-    group: GroupChoice = EVERYBODY,
-    vary: Annotated[o.Several, o.option("vary", _NUMBERS, metavar="KEY=RANGE")] = None,
-    samples: Annotated[int, o.option("samples")] = 100_000,
-    seed: Annotated[int, o.option("seed")] = 1,
-    algorithm: o.Algorithms = None,
-    library: o.Library = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
-) -> None:
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "size",
+        *GROUP,
+        option("vary", _NUMBERS, metavar="KEY=RANGE"),
+        "samples",
+        "seed",
+        "algorithms",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=sensitivity,
+)
+def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Whether the winner holds where numbers of the fabric may be off, what would turn it, and
     what to measure.
 
@@ -162,26 +168,14 @@ def sensitivity_command(
       colltool sensitivity ar -f dgx-h100 -f hgx-h200 -n 64 -M 256MB
       colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
     """
-    asked = {
-        "size": values.single(size, "size"),
-        "vary": vary or (),
-        "samples": samples,
-        "seed": seed,
-        "algorithms": values.names(algorithm),
-        "library": library,
-        "readings": readings,
-        **group._asdict(),
-    }
     several = fabric.several
     if len(several) == 1:
-        out.emit(colltool.sensitivity(fabric.load(), primitive, **asked))
+        out.emit(sensitivity(fabric.load(), **arguments))
         return
     if out.plot is not None:
-        raise ColltoolError(
-            "draws one fabric", argument="plot", fix="colltool compare draws several"
-        )
-    out.emit(
-        colltool.compare_sensitivity(
-            several, primitive, overrides=fabric.overrides, machine=fabric.machine, **asked
-        )
+        fix = "colltool compare draws several"
+        raise ColltoolError("draws one fabric", argument="plot", fix=fix)
+    contest = compare_sensitivity(
+        several, overrides=fabric.overrides, machine=fabric.machine, **arguments
     )
+    out.emit(contest)

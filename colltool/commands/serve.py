@@ -6,14 +6,12 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import parse_time
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out
+from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -339,32 +337,34 @@ _VARY = (
 )
 
 
-@command()
-def serve_command(
-    job: o.JobFile,
-    fabric: FabricChoice,
-    tp: Annotated[int, o.option("tp")] = 1,
-    ep: Annotated[int, o.option("ep")] = 1,
-    pp: Annotated[int, o.option("pp")] = 1,
-    dp: Annotated[int | None, o.option("dp")] = None,
-    batch: Annotated[int | None, o.option("batch")] = None,
-    isl: Annotated[int, o.option("isl")] = 4096,
-    osl: Annotated[int, o.option("osl")] = 1024,
-    engine: Annotated[str | None, o.option("engine")] = None,
-    library_file: o.LibraryFile = None,
-    experts_library: Annotated[str | None, o.option("experts_library")] = None,
-    weights: Annotated[str, o.option("weights")] = "bf16",
-    kv_dtype: Annotated[str, o.option("kv_dtype")] = "bf16",
-    chunk: Annotated[int, o.option("chunk")] = 8192,
-    tpot: Annotated[str | None, o.option("tpot")] = None,
-    prefill_tp: Annotated[int | None, o.option("prefill_tp")] = None,
-    kv_library: Annotated[str | None, o.option("kv_library")] = None,
-    search: Annotated[bool, o.option("cuts")] = False,
-    ranks: Annotated[int | None, o.option("serve_ranks")] = None,
-    vary: Annotated[o.Several, o.option("vary", _VARY)] = None,
-    *,
-    out: Out,
-) -> None:
+@command(
+    [
+        JOB_FILE,
+        FABRIC,
+        "tp",
+        "ep",
+        "pp",
+        "dp",
+        "batch",
+        "isl",
+        "osl",
+        "engine",
+        "library_file",
+        "experts_library",
+        "weights",
+        "kv_dtype",
+        "chunk",
+        "tpot",
+        "prefill_tp",
+        "kv_library",
+        "cuts",
+        "serve_ranks",
+        option("vary", _VARY),
+        RESULT,
+    ],
+    of=serve,
+)
+def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,
     and what they take.
 
@@ -379,31 +379,7 @@ def serve_command(
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
       colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x
     """
-    cut: dict[str, Any] = {
-        "tp": tp,
-        "ep": ep,
-        "pp": pp,
-        "dp": dp,
-        "batch": batch,
-        "isl": isl,
-        "osl": osl,
-        "chunk": chunk,
-    }
-    kernels: dict[str, Any] = {
-        "engine": engine,
-        "library_file": library_file,
-        "experts_library": experts_library,
-        "weights": weights,
-        "kv_dtype": kv_dtype,
-        "kv_library": kv_library,
-        "prefill_tp": prefill_tp,
-    }
-    many: dict[str, Any] = {
-        "search": search,
-        "ranks": ranks,
-        "vary": vary or (),
-        "overrides": fabric.overrides,
-        "machine": fabric.machine,
-    }
-    served = colltool.serve(job, fabric.several, tpot=tpot, **cut, **kernels, **many)
+    served = serve(
+        job, fabric.several, overrides=fabric.overrides, machine=fabric.machine, **arguments
+    )
     out.emit(served)

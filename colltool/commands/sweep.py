@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-import colltool
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out, Plots
-from colltool.estimate.assumptions import Readings
+from colltool.commands.options import (
+    FABRIC,
+    PLOT,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+    plot_views,
+    result_options,
+)
 
 if TYPE_CHECKING:
     from colltool.analysis.sweep import Sweep
@@ -74,33 +79,40 @@ def sweep(
     )
 
 
-@command()
-def sweep_command(
-    primitive: o.Primitive,
-    fabric: FabricChoice,
-    ranks: Annotated[o.Several, o.option("rank_counts")] = None,
-    size: o.Sizes = None,
-    vary: Annotated[
-        o.Several,
-        o.option(
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "rank_counts",
+        "sizes",
+        option(
             "vary",
             "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
         ),
-    ] = None,
-    pivot: Annotated[str | None, o.option("pivot")] = None,
-    rows: Annotated[str, o.option("rows")] = "",
-    cols: Annotated[str, o.option("cols")] = "",
-    algorithm: o.Algorithms = None,
-    stride: o.Stride = 1,
-    alone: o.Alone = False,
-    shape: o.Shape = None,
-    library: o.Library = None,
-    limit: Annotated[int | None, o.option("limit")] = None,
-    *,
-    out: Annotated[
-        Out, Plots(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines.")
+        "pivot",
+        "rows",
+        "cols",
+        "algorithms",
+        "stride",
+        "alone",
+        "shape",
+        "library",
+        "limit",
+        result_options(
+            PLOT,
+            plot_views(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines."),
+        ),
+        READINGS,
     ],
-    readings: Readings,
+    of=sweep,
+)
+def sweep_command(
+    fabric: FabricChoice,
+    out: Out,
+    pivot: Literal["busbw", "total", "algorithm"] | None = None,
+    rows: str = "",
+    cols: str = "",
+    **arguments: Any,
 ) -> None:
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner
     changes.
@@ -113,22 +125,7 @@ def sweep_command(
       colltool sweep ar -f dgx-h100 -n 64 --vary ib.bandwidth=25GB/s:100GB/s:7 --pivot algorithm
       colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
     """
-    result = colltool.sweep(
-        fabric.several,
-        primitive,
-        ranks=values.counts(ranks),
-        sizes=values.parts(size, "sizes"),
-        vary=vary or (),
-        overrides=fabric.overrides,
-        algorithms=values.names(algorithm),
-        stride=stride,
-        alone=alone,
-        shape=shape,
-        library=library,
-        machine=fabric.machine,
-        limit=limit,
-        readings=readings,
-    )
+    swept = sweep(fabric.several, overrides=fabric.overrides, machine=fabric.machine, **arguments)
     if pivot is not None or rows or cols:
-        result = result.pivoted(pivot or "busbw", rows, cols)  # type: ignore[arg-type]
-    out.emit(result)
+        swept = swept.pivoted(pivot or "busbw", rows, cols)
+    out.emit(swept)

@@ -6,14 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
 from colltool.base.files import remembering
-from colltool.commands import options as o
 from colltool.commands.command import command
-from colltool.commands.options import FabricChoice, Out, Plots
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import write_bytes
 from colltool.estimate.assumptions import Readings, checked
 
@@ -84,23 +82,21 @@ def trace(
     )
 
 
-@command()
-def trace_command(
-    files: Annotated[
-        list[str],
-        o.option(
-            "files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."
-        ),
-        o.READ,
+@command(
+    [
+        option("files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."),
+        FABRIC,
+        "calls",
+        "against",
+        "placed",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
     ],
-    fabric: FabricChoice,
-    calls: Annotated[Path | None, o.option("calls"), o.WRITTEN] = None,
-    against: Annotated[list[str] | None, o.option("against"), o.READ] = None,
-    map_: Annotated[str | None, o.option("placed"), o.READ] = None,
-    library: o.Library = None,
-    *,
-    out: Annotated[Out, Plots()],
-    readings: Readings,
+    of=trace,
+)
+def trace_command(
+    fabric: FabricChoice, out: Out, calls: Path | None = None, **arguments: Any
 ) -> None:
     """Collectives of profiler traces against the prices of a fabric: what ran, what it should
     take, what compute hides.
@@ -118,16 +114,11 @@ def trace_command(
       colltool trace workload.*.et -f dgx-h100
       colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
     """
-    result = colltool.trace(
-        fabric.load(), files, placed=map_, against=against or (), library=library, readings=readings
-    )
+    result = trace(fabric.load(), **arguments)
     if calls is not None:
         if not result.calls:
             what = "no call of the trace has a size, so there is no job to write"
-            raise ColltoolError(
-                what,
-                argument="calls",
-                fix="profile with PyTorch 2.1 or newer, whose traces name sizes",
-            )
+            fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"
+            raise ColltoolError(what, argument="calls", fix=fix)
         write_bytes(calls, result.job.encode(), "calls")
     out.emit(result)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.files import remembering
+from colltool.base.formatting import percent, short_percent
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.command import command, failed
-from colltool.commands.options import FabricChoice, Out, Plots
+from colltool.commands.options import (
+    FABRIC,
+    PLOT,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+    plot_views,
+    result_options,
+)
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
@@ -79,26 +86,26 @@ def validate(
     )
 
 
-@command(primitive="--collective")
-def validate_command(
-    logs: o.Logs,
-    fabric: FabricChoice,
-    ranks: o.LogRanks = None,
-    collective: o.Collective = None,
-    nodes: o.Nodes = None,
-    in_place: o.InPlace = False,
-    algorithm: Annotated[
-        str | None,
-        o.option(
+@command(
+    [
+        "logs",
+        FABRIC,
+        "log_ranks",
+        "collective",
+        "nodes",
+        "in_place",
+        option(
             "algorithms",
             "What ran, comma-separated. [default: whatever the log's library implements]",
         ),
-    ] = None,
-    max_mape: Annotated[float | None, o.option("max_mape")] = None,
-    *,
-    out: Annotated[Out, Plots(("time", "busbw"))],
-    readings: Readings,
-) -> None:
+        "max_mape",
+        result_options(PLOT, plot_views(("time", "busbw"))),
+        READINGS,
+    ],
+    of=validate,
+    primitive="--collective",
+)
+def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Compare measured times with the prices of a fabric, size by size, and say what the
     difference tells.
 
@@ -111,30 +118,16 @@ def validate_command(
       colltool validate *.log -f my-cluster.yaml --format json -o validation.json
       colltool validate all_reduce.log -f dgx-h100 --algorithm ring,double-binary-tree --plot validation.svg
     """
-    result = colltool.validate(
-        fabric.load(),
-        logs,
-        ranks=ranks,
-        primitive=collective,
-        nodes=nodes,
-        in_place=in_place,
-        algorithms=values.names(algorithm),
-        max_mape=max_mape,
-        readings=readings,
-    )
+    result = validate(fabric.load(), **arguments)
     out.emit(result)
-    if not result.holds and result.max_mape is not None:
-        from colltool.base.formatting import percent, short_percent
-
-        bar = short_percent(result.max_mape)
-        off = {
-            one.series.title: percent(one.mape)
-            for one in result.series
-            if one.mape > result.max_mape
-        }
-        failed(
-            *(
-                f"does not hold: {title}: {mape} off on average, more than {bar}"
-                for title, mape in off.items()
+    if result.max_mape is None or result.holds:
+        return
+    bar = short_percent(result.max_mape)
+    beyond = {}  # a line for each title
+    for fit in result.series:
+        if fit.mape > result.max_mape:
+            beyond[fit.series.title] = (
+                f"does not hold: {fit.series.title}: {percent(fit.mape)} off on average, more than"
+                f" {bar}"
             )
-        )
+    failed(*beyond.values())

@@ -6,16 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import colltool
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.commands import option_text as values
-from colltool.commands import options as o
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command, failed
-from colltool.commands.options import Out
+from colltool.commands.options import RESULT, Out, option
 
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
@@ -162,37 +159,39 @@ DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
-@command()
-def verify_command(
-    primitive: o.MaybePrimitive = None,
-    fabric: Annotated[
-        o.Several,
-        o.option(
+@command(
+    [
+        option("primitive", "One primitive. [default: all]"),
+        option(
             "fabric",
             "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
             " mesh]",
+            default=None,
         ),
-        o.READ,
-    ] = None,
-    ranks: Annotated[
-        int | None,
-        o.option(
+        option(
             "ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]"
         ),
-    ] = None,
-    stride: o.Stride = 1,
-    alone: o.Alone = False,
-    shape: o.Shape = None,
-    algorithm: o.Algorithms = None,
-    algorithm_file: o.AlgorithmFiles = None,
-    size: o.Size = "16MB",
-    segments: Annotated[int | None, o.option("segments")] = None,
-    trace: Annotated[bool, o.option("trace")] = False,
-    numbers: Annotated[str | None, o.option("values")] = None,
-    simulator: Annotated[str | None, o.option("simulator")] = None,
-    set_: o.Set = None,
-    *,
+        "stride",
+        "alone",
+        "shape",
+        "algorithms",
+        "algorithm_files",
+        option("size", kind="text"),
+        "segments",
+        "trace",
+        "values",
+        "simulator",
+        option("overrides", default=None),
+        RESULT,
+    ],
+    of=verify,
+)
+def verify_command(
+    fabric: list[str] | None,
+    overrides: list[str] | None,
     out: Out,
+    ranks: int | None = None,
+    **arguments: Any,
 ) -> None:
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
@@ -212,28 +211,13 @@ def verify_command(
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values 1..16
       colltool verify -f dgx-h100 --algorithm-file my.xml
     """
-    count = (
-        ranks
-        if fabric or shape or ranks is not None or algorithm_file
-        else TRACED_RANKS
-        if trace
-        else DEFAULT_RANKS
-    )
-    result = colltool.verify(
-        [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS],
-        primitive,
-        ranks=count,
-        stride=stride,
-        alone=alone,
-        shape=shape,
-        algorithms=values.names(algorithm),
-        algorithm_files=algorithm_file or (),
-        size=size,
-        segments=segments,
-        trace=trace,
-        values=numbers or (),
-        simulator=simulator,
-    )
+    from colltool.fabric.load import load_fabric
+
+    names_its_group = fabric or "shape" in arguments or "algorithm_files" in arguments
+    if ranks is None and not names_its_group:
+        ranks = TRACED_RANKS if arguments["trace"] else DEFAULT_RANKS
+    fabrics = [load_fabric(name, overrides or ()) for name in fabric or DEFAULT_FABRICS]
+    result = verify(fabrics, ranks=ranks, **arguments)
     out.emit(result)
     if not result.holds:
         failed()

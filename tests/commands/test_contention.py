@@ -220,7 +220,9 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("groups.yaml").write_text("pattern: {kind: block, group: 8}\n")
-    examples = re.findall(r"^  colltool contention (.*)$", contention_command.examples, re.MULTILINE)
+    examples = re.findall(
+        r"^  colltool contention (.*)$", contention_command.examples, re.MULTILINE
+    )
     assert len(examples) >= 5
     for example in examples:
         assert out(*example.split())

@@ -97,7 +97,7 @@ def test_a_terminal_without_unicode_gets_the_markdown() -> None:
 
 def test_the_terminal_gets_it_set() -> None:
     pytest.importorskip("pty")
-    from cli.test_terminal import on_terminal
+    from tests.commands.test_terminal import on_terminal
 
     received = on_terminal("guide", "ci", PAGER="cat")
     assert "\x1b[" in received
@@ -118,7 +118,7 @@ def test_a_site_is_of_all_topics(run: Any, tmp_path: Path) -> None:
 
 
 def test_completion_knows_the_topics() -> None:
-    from colltool.commands.option_text import words
+    from colltool.commands.completion import words
 
     assert words(guides.TOPICS)("m") == ["model", "measurements"]
 
@@ -150,7 +150,9 @@ def test_a_long_chapter_opens_in_the_pager(
     monkeypatch.setattr("pydoc.pager", seen.append)
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((80, 40)))
-    guide(topic=args[0] if args else None, html=None, no_pager="--no-pager" in args, output=None)
+    guide_command.function(
+        topic=args[0] if args else None, site=None, no_pager="--no-pager" in args, output=None
+    )
     assert bool(seen) == paged
 
 

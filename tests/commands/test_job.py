@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.commands.option_text import complete_job
+from colltool.commands.completion import complete_job
 from colltool.training.calls import DIMENSIONS
 from colltool.training.job import load_job
 from colltool.training.job_results import JobList, check_job, show_job

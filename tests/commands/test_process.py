@@ -198,10 +198,10 @@ def test_closed_streams_do_not_crash(closed: str) -> None:
 
 BROKEN = """
 import sys
-import colltool
+import colltool.commands.price
 def broken(*args, **options):
     raise {error}
-colltool.price_list = broken
+colltool.commands.price.price_list = broken
 sys.argv = ["colltool", "price", "ar", "-f", "star512", "-M", "1MB"]
 __file__ = "bin/colltool"  # as the console script
 from colltool.commands.app import main
@@ -367,9 +367,9 @@ def test_an_interrupt_leaves_too(folder: Path) -> None:
         argv=["colltool", "price", "ar", "-f", "star512", "-M", "1MB", "-o", "out.json"]
     )
     kill = (
-        "import os, signal, colltool\n"
+        "import os, signal, colltool.commands.price\n"
         "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
-        "colltool.price_list = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "colltool.commands.price.price_list = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", kill + own], capture_output=True, text=True, timeout=60, check=False
@@ -578,7 +578,7 @@ def example_lines(text: str) -> Iterator[str]:
 
 
 def test_completion_callbacks() -> None:
-    from colltool.commands.option_text import complete_fabric, complete_primitive
+    from colltool.commands.completion import complete_fabric, complete_primitive
     from colltool.fabric.load import shipped_fabrics
 
     assert complete_fabric("") == shipped_fabrics()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import reports
-from cli.conftest import run
 from swept import swept
 
 import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
+from colltool.base.errors import ColltoolError
 from colltool.commands.arguments import command_line
 from colltool.commands.report import counts_of, few
-from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import document
+from tests.commands.conftest import run
 
 
 @pytest.fixture(scope="module")

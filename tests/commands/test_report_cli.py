@@ -7,12 +7,12 @@ from pathlib import Path
 
 import machine_logs
 import pytest
-from cli.conftest import run
-from cli.test_process import example_lines
 from effort import some
 
 import colltool
 from colltool.fabric.load import shipped_folder
+from tests.commands.conftest import run
+from tests.commands.test_process import example_lines
 
 SMALL = ("report", "-f", "mi300x", "-p", "ar", "-M", "16MB")
 

@@ -14,7 +14,7 @@ import pytest
 
 import colltool
 from colltool.commands import output
-from colltool.commands.option_text import complete_keep
+from colltool.commands.completion import complete_keep
 from colltool.training.strategies import RECOMPUTATIONS
 
 TEXT = """\

@@ -8,9 +8,9 @@ import io
 from typing import Any
 
 import pytest
-from cli.test_group_cli import echoes
 
 import colltool
+from tests.commands.test_group import echoes
 
 ON = ("-f", "tpu-v5p")
 COMMANDS = {

@@ -15,7 +15,6 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
-from cli.conftest import run
 from jsonschema import Draft202012Validator
 from msccl_texts import all_reduce_ring
 
@@ -24,6 +23,7 @@ from colltool.base.errors import ColltoolError
 from colltool.commands.app import COMMANDS
 from colltool.render import schemas, views
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+from tests.commands.conftest import run
 from tests.traces.test_chakra_traces import STEP
 from tests.traces.test_chakra_traces import write as chakra_file
 
