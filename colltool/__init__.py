@@ -15,13 +15,13 @@ _HOMES = {
     "commands.diff": ("diff", "diff_libraries"),
     "commands.doctor": ("doctor",),
     "commands.explain": ("explain",),
-    "commands.fabric": ("draw_fabric", "size_fabric"),
+    "commands.fabric": ("draw_fabric", "list_fabrics", "size_fabric"),
     "commands.job": ("load_job",),
     "commands.ladder": ("ladder",),
     "commands.library": ("list_libraries", "show_library"),
     "commands.plan": ("compare_plans", "plan", "plan_sensitivity", "plan_traces", "search_layouts"),
     "commands.price": ("price", "price_list"),
-    "commands.reading": ("list_fabrics", "readings"),
+    "commands.reading": ("readings",),
     "commands.report": ("report",),
     "commands.reshard": ("reshard",),
     "commands.sensitivity": ("compare_sensitivity", "sensitivity"),
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from colltool.commands.diff import diff, diff_libraries
     from colltool.commands.doctor import doctor
     from colltool.commands.explain import explain
-    from colltool.commands.fabric import draw_fabric, size_fabric
+    from colltool.commands.fabric import draw_fabric, list_fabrics, size_fabric
     from colltool.commands.job import load_job
     from colltool.commands.ladder import ladder
     from colltool.commands.library import list_libraries, show_library
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
         search_layouts,
     )
     from colltool.commands.price import price, price_list
-    from colltool.commands.reading import list_fabrics, readings
+    from colltool.commands.reading import readings
     from colltool.commands.report import report
     from colltool.commands.reshard import reshard
     from colltool.commands.sensitivity import compare_sensitivity, sensitivity

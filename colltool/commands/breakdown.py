@@ -40,13 +40,14 @@ def breakdown(
 
     Arguments as :func:`price`.
     """
-    from colltool.commands import reading as v
     from colltool.commands.price import judged_price, with_slow_rank_cost
+    from colltool.commands.reading import size_of, text_of
+    from colltool.commands.requests import price_request
     from colltool.estimate.price import breakdown as run
 
-    name = None if algorithm is None else v.text_of(algorithm, "algorithm", "ring")
-    on = v.question(fabric, primitive, ranks, options)
-    bytes_ = v.size_of(size)
+    name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
+    on = price_request(fabric, primitive, ranks, options)
+    bytes_ = size_of(size)
     if name is None and on.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import picked_at
 

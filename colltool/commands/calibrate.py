@@ -81,25 +81,25 @@ def calibrate(
     """
     from colltool.calibration.calibrate import Wanted, machine_alone, with_own
     from colltool.calibration.calibrate import calibrate as run
-    from colltool.commands import reading as v
     from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
-        raise v.wrong(
+        raise wrong(
             fabric,
             "fabric",
             "a fabric by path, by name or as a mapping",
             f"write {given('fabric', 'dgx-h100')}",
         )
     only, names = (
-        None if tier is None else v.text_of(tier, "tier", "ib"),
-        tuple(v.names_of(algorithms)),
+        None if tier is None else text_of(tier, "tier", "ib"),
+        tuple(names_of(algorithms)),
     )
     rate = (
         line_rate
         if line_rate is None or isinstance(line_rate, str)
-        else v.number_of(line_rate, "line_rate")
+        else number_of(line_rate, "line_rate")
     )
     with naming("line_rate"):
         wanted = Wanted(only, names, None if rate is None else parse_rate(rate))
@@ -108,13 +108,11 @@ def calibrate(
     called = (
         ""
         if name is None
-        else re.sub(r"[^A-Za-z0-9_-]+", "-", v.text_of(name, "name", "measured")).strip("-_")
+        else re.sub(r"[^A-Za-z0-9_-]+", "-", text_of(name, "name", "measured")).strip("-_")
     )
     loaded = load_fabric(fabric, overrides)
     sizes = max((len(series.points) for series in read.series), default=_FEWEST_SIZES)
-    alone = (
-        sizes < _FEWEST_SIZES if machine_only is None else v.flag_of(machine_only, "machine_only")
-    )
+    alone = sizes < _FEWEST_SIZES if machine_only is None else flag_of(machine_only, "machine_only")
     if alone:
         return machine_alone(loaded, read, wanted, called or loaded.name)
     fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")

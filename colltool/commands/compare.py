@@ -51,14 +51,15 @@ def compare(
     """
     from colltool.analysis.compare import compare as compare_columns
     from colltool.analysis.grid import PriceRequest
-    from colltool.commands import reading as v
+    from colltool.commands.reading import groups_of, names_of, primitive_of
+    from colltool.commands.requests import columns_of, model_request, several_of
 
     several = (
         list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     )
-    on, names = v.parsed(None, options), tuple(v.names_of(algorithms))
-    asked = [PriceRequest(v.primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
-    columns = v.columns_of(v.several_of(fabrics), vary, overrides, on.library, on.machine)
+    on, names = model_request(None, options), tuple(names_of(algorithms))
+    asked = [PriceRequest(primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
+    columns = columns_of(several_of(fabrics), vary, overrides, on.library, on.machine)
     if len(columns) < 2:
         fix = (
             f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
@@ -66,16 +67,16 @@ def compare(
         raise ColltoolError(
             "one column has nothing to be compared with", argument="fabrics", fix=fix
         )
-    return compare_columns(asked, columns, v.groups_of(ranks, on.group), listed_sizes(sizes))
+    return compare_columns(asked, columns, groups_of(ranks, on.group), listed_sizes(sizes))
 
 
 def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     """Return sizes in bytes; the standard ones where none is named."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import each_of, size_of
     from colltool.estimate.price import STANDARD_SIZES
 
     with called("python", size="sizes"):
-        return [v.size_of(size) for size in v.each_of(sizes)] or list(STANDARD_SIZES)
+        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
 
 
 @command(

@@ -58,7 +58,8 @@ def contention(
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what
             to do instead.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, flag_of, primitive_of, size_of, text_of
+    from colltool.commands.requests import fabric_of
     from colltool.congestion.contention import contention as run
     from colltool.congestion.skew import Skew, load_matrix
 
@@ -72,14 +73,14 @@ def contention(
         "algorithm": (
             None
             if algorithm is None
-            else v.text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
+            else text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
         ),
-        "size": None if size is None else v.size_of(size),
-        "primitive": None if primitive is None else v.primitive_of(primitive),
-        "per_link": v.flag_of(per_link, "per_link"),
+        "size": None if size is None else size_of(size),
+        "primitive": None if primitive is None else primitive_of(primitive),
+        "per_link": flag_of(per_link, "per_link"),
     }
-    loaded = v.fabric_of(fabric)
-    groups = _layout(loaded, layout, placed, v.count_of(seed, "seed"))
+    loaded = fabric_of(fabric)
+    groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
     sent = load_matrix(os.fspath(matrix)) if isinstance(matrix, str | os.PathLike) else matrix
     try:
         return run(loaded, groups, skew=Skew(sent, hot, hot_members, zipf), **asked)
@@ -90,7 +91,7 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of, wrong
     from colltool.congestion.jobs import Layout
     from colltool.congestion.layout import load_layout, pattern_layout
     from colltool.congestion.patterns import MapPattern, Pattern
@@ -102,14 +103,14 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
     ):
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
-        raise v.wrong(
+        raise wrong(
             layout,
             "layout",
             "a layout",
             'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
         )
     # refused where it is laid out
-    kind: Any = "identity" if placed is None else v.text_of(placed, "placed", "rotate")
+    kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")
     return pattern_layout(
         Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed)
     )
@@ -117,26 +118,26 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
 
 def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """What a pattern is made of: each field of the type that it has."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, text_of, wrong
 
     for name, value in layout.items():
         if name not in known:
             fix = f"{nearest(str(name), list(known))} fields: {', '.join(known)}".strip()
             raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
         if name == "kind":
-            v.text_of(value, "kind", "cyclic")
+            text_of(value, "kind", "cyclic")
         elif name == "shape" and value is not None:
             if not isinstance(value, list | tuple):
-                raise v.wrong(
+                raise wrong(
                     value,
                     "shape",
                     "a tuple of whole numbers",
                     f"write {given('shape', (4, 2), text='4x2')}",
                 )
             for side in value:
-                v.count_of(side, "shape")
+                count_of(side, "shape")
         elif value is not None:
-            v.count_of(value, name)
+            count_of(value, name)
     return dict(layout)
 
 

@@ -40,16 +40,17 @@ def crossover(
     else as :func:`price`. With an engine's library: where its kernels cross, beside its own
     thresholds (:class:`colltool.kernels.results.KernelCrossover`).
     """
-    from colltool.commands import reading as v
     from colltool.commands.kernel_prices import NO_TOKENS, asked_of, crossover_by, own_version
+    from colltool.commands.reading import names_of
+    from colltool.commands.requests import price_request
     from colltool.estimate.crossover import crossover as run
 
     library_file, options = own_version(library_file, options)
     kernels = asked_of(primitive, options.get("library"), library_file, NO_TOKENS)
     if kernels is not None and kernels[1] is not None:
         return cast("Crossover", crossover_by(fabric, kernels[0], kernels[1], ranks, options))
-    on = v.question(fabric, primitive, ranks, options)
-    found = run(on.fabric, on.primitive, on.group, on.readings, v.names_of(algorithms))
+    on = price_request(fabric, primitive, ranks, options)
+    found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
     if on.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_picks
 

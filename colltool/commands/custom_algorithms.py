@@ -17,7 +17,8 @@ from colltool.commands import reading as v
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from colltool.commands.reading import AnyPath, Question
+    from colltool.commands.reading import AnyPath
+    from colltool.commands.requests import Request
     from colltool.estimate.cost_model import CostModel
     from colltool.estimate.results import Infeasible
     from colltool.schedules.own import OwnSchedule
@@ -67,7 +68,7 @@ def _taken() -> set[str]:
     }
 
 
-def of_plugins(on: Question) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
+def of_plugins(on: Request) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
     """What installed packages offer for a question, and which of them failed; nothing is loaded
     where there are none."""
     if not (entries := _plugins()):
@@ -115,7 +116,7 @@ def ranks_of(
     return counts[0]
 
 
-def costs_of(own: Sequence[OwnSchedule], on: Question) -> list[CostModel]:
+def costs_of(own: Sequence[OwnSchedule], on: Request) -> list[CostModel]:
     """The schedules' costs on the group that is asked for."""
     if not own:
         return []
@@ -125,7 +126,7 @@ def costs_of(own: Sequence[OwnSchedule], on: Question) -> list[CostModel]:
 
 
 def all_costs(
-    own: Sequence[OwnSchedule], on: Question, only: Sequence[str]
+    own: Sequence[OwnSchedule], on: Request, only: Sequence[str]
 ) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
     """The costs of files and of what plugins offer, if algorithms are named of those; and the
     plugins that failed."""

@@ -28,14 +28,14 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         ColltoolError: not documents of colltool, or of different commands.
     """
     from colltool.analysis.diff import diff as run
-    from colltool.commands import reading as v
+    from colltool.commands.reading import number_of, wrong
 
     for argument, document in (("old", old), ("new", new)):
         if not isinstance(document, Mapping):
-            raise v.wrong(
+            raise wrong(
                 document, argument, "a JSON document as a mapping", "give what json.load returns"
             )
-    return run(old, new, v.number_of(rtol, "rtol"))
+    return run(old, new, number_of(rtol, "rtol"))
 
 
 def diff_libraries(
@@ -52,15 +52,16 @@ def diff_libraries(
     Raises:
         ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, text_of
+    from colltool.commands.requests import fabric_of
     from colltool.kernels.files import find_library, is_library
     from colltool.kernels.library_diff import diff_kernels, diff_versions
     from colltool.nccl.hardware import constants
 
-    loaded = v.fabric_of(fabric)
-    names = [v.text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
+    loaded = fabric_of(fabric)
+    names = [text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
     if all(is_library(name) for name in names):
-        several = 8 if ranks is None else v.count_of(ranks, "ranks", 2)
+        several = 8 if ranks is None else count_of(ranks, "ranks", 2)
         return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
     if any(name.partition("@")[0] != "nccl" for name in names):
         what = f"{names[0]} and {names[1]} have nothing to compare"

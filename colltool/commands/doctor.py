@@ -63,16 +63,17 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is
             not known and no fabric.
     """
-    from colltool.commands import reading as v
     from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import fraction_if, is_nothing, paths_of, primitive_of
+    from colltool.commands.requests import fabric_of
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
     from colltool.fabric.load import load_fabric
     from colltool.measurements.series import Measurements
     from colltool.traces.evidence import evidence_of
 
-    bar, reading = v.fraction_if(expect, "expect"), checked(readings, **parts)
-    only = None if primitive is None else v.primitive_of(primitive)
+    bar, reading = fraction_if(expect, "expect"), checked(readings, **parts)
+    only = None if primitive is None else primitive_of(primitive)
 
     def logs_of(some: Any) -> Measurements:
         try:
@@ -86,11 +87,11 @@ def doctor(
     if isinstance(logs, Measurements):
         seen = Evidence(logs)
     else:
-        seen = evidence_of(v.paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
+        seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
     if fabric is None:
         held = None
-    elif v.is_nothing(overrides):
-        held = v.fabric_of(fabric)
+    elif is_nothing(overrides):
+        held = fabric_of(fabric)
     else:
         held = load_fabric(fabric, overrides)  # type: ignore[arg-type]
     return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)

@@ -37,15 +37,16 @@ def explain(
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers, as :func:`price`, on NCCL
     with its own parts."""
-    from colltool.commands import reading as v
     from colltool.commands.price import share_left
+    from colltool.commands.reading import primitive_of, size_of, text_of
+    from colltool.commands.requests import fabric_of, model_request, under_library
     from colltool.estimate.explain import explain as run
     from colltool.estimate.groups import as_read
 
-    name = v.text_of(algorithm, "algorithm", "ring")
-    asked = v.parsed(ranks, options)
-    wanted = None if primitive is None else v.primitive_of(primitive)
-    own = None if fabric is None else v.fabric_of(fabric, machine=asked.machine)
+    name = text_of(algorithm, "algorithm", "ring")
+    asked = model_request(ranks, options)
+    wanted = None if primitive is None else primitive_of(primitive)
+    own = None if fabric is None else fabric_of(fabric, machine=asked.machine)
     numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
     if own is None and asked.library is not None:
         raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
@@ -56,13 +57,13 @@ def explain(
             argument="size" if size is None else "fabric",
             fix=fix,
         )
-    loaded = None if own is None else as_read(v.under_library(own, asked.library), asked.readings)
+    loaded = None if own is None else as_read(under_library(own, asked.library), asked.readings)
     with called("python", algorithms="algorithm"):
         found = run(
             name,
             wanted,
             loaded,
-            None if size is None else v.size_of(size),
+            None if size is None else size_of(size),
             asked.group,
             asked.readings,
         )

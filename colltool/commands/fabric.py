@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from colltool.sizing.wiring import Hop
 
 
+def list_fabrics() -> list[str]:
+    """The names of the shipped fabrics, sorted."""
+    from colltool.fabric.load import shipped_fabrics
+
+    return shipped_fabrics()
+
+
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
     """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
     oversubscription; lattices too.
@@ -41,11 +48,11 @@ def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
     A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
     reader's screen. The same fabric gives the same text.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.requests import fabric_of
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricDrawn
 
-    loaded = v.fabric_of(fabric)
+    loaded = fabric_of(fabric)
     return FabricDrawn(loaded, fabric_facts(loaded))
 
 
@@ -91,16 +98,14 @@ def size_fabric(
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,
             prices without a currency.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_if, count_of, is_nothing, text_of
     from colltool.fabric.load import load_prices
     from colltool.fabric.properties import bill_of_plan
     from colltool.fabric.results import FabricSized
     from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
     known = (
-        load_prices(prices, overrides)
-        if prices is not None or not v.is_nothing(overrides)
-        else None
+        load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
     )
     if fat_tree is not None:
         beside = {
@@ -116,27 +121,27 @@ def size_fabric(
             if value is not None:
                 what = "does not apply to a fat-tree, which k fully defines"
                 raise ColltoolError(what, argument=name, fix="leave it out")
-        tree = fat_tree_plan(v.count_of(fat_tree, "fat_tree"))
+        tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
     if endpoints is None or radix is None:
         fix = (
             f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
         )
         raise ColltoolError("nothing says what to size", fix=fix)
-    ports_of_switch = v.count_of(radix, "radix")
+    ports_of_switch = count_of(radix, "radix")
     counts = (
-        v.count_of(endpoints, "endpoints"),
-        v.count_of(ports_per_endpoint, "ports_per_endpoint"),
+        count_of(endpoints, "endpoints"),
+        count_of(ports_per_endpoint, "ports_per_endpoint"),
         ports_of_switch,
     )
-    on_rails, hops = v.count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
-    if v.text_of(topology, "topology", "dragonfly") != "clos":
+    on_rails, hops = count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
+    if text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
             raise ColltoolError(
                 f"does not apply to a {topology}", argument="levels", fix="leave it out"
             )
         return _sized_direct(topology, counts, on_rails, hops, known)
-    plan = clos_plan(*counts, rails=on_rails, levels=v.count_if(levels, "levels"), hops=hops)
+    plan = clos_plan(*counts, rails=on_rails, levels=count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
 
 

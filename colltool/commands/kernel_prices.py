@@ -35,7 +35,7 @@ class ExpertCall(NamedTuple):
 
     def read(self, operation: str) -> Tokens:
         """The tokens of a call; a ColltoolError names what is missing."""
-        from colltool.commands import reading as v
+        from colltool.commands.reading import count_of, number_of, text_of
         from colltool.kernels.formulas import Tokens
 
         missing = [
@@ -48,22 +48,20 @@ class ExpertCall(NamedTuple):
                 f"{operation} needs {', '.join(missing)}", argument=missing[0], fix=fix
             )
         counts = {
-            name: v.count_of(getattr(self, name), name, 1, 2**24)
+            name: count_of(getattr(self, name), name, 1, 2**24)
             for name in ("tokens", "top_k", "hidden", "experts")
         }
         dtype = (
-            DTYPES[operation]
-            if self.dtype is None
-            else v.text_of(self.dtype, "dtype", "fp8").lower()
+            DTYPES[operation] if self.dtype is None else text_of(self.dtype, "dtype", "fp8").lower()
         )
-        skew = 1.0 if self.skew is None else v.number_of(self.skew, "skew")
+        skew = 1.0 if self.skew is None else number_of(self.skew, "skew")
         if skew < 1:
             raise ColltoolError(
                 f"the hottest rank has at least the mean, got {skew:g}",
                 argument="skew",
                 fix="1 or more",
             )
-        groups = 0 if self.groups is None else v.count_of(self.groups, "groups", 1, 2**20)
+        groups = 0 if self.groups is None else count_of(self.groups, "groups", 1, 2**20)
         return Tokens(**counts, dtype=dtype, groups=groups, skew=skew)
 
 
@@ -79,7 +77,7 @@ def asked_of(
 ) -> tuple[str, AskedLibrary | None] | None:
     """The operation, and the library if one is named, of a question for kernels; None of one for
     algorithms."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import primitive_of
 
     word = primitive.lower() if isinstance(primitive, str) else ""
     own = library is None or (isinstance(library, str) and library in LIBRARIES)
@@ -100,7 +98,7 @@ def asked_of(
     if given_ := [part for part, value in call._asdict().items() if value is not None]:
         fix = f"colltool price dispatch, or leave {given(given_[0])} out"
         raise ColltoolError("is for dispatch and combine", argument=given_[0], fix=fix)
-    return None if asked is None else (v.primitive_of(primitive).value, asked)
+    return None if asked is None else (primitive_of(primitive).value, asked)
 
 
 def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath | None, Options]:
@@ -110,12 +108,12 @@ def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath
     Raises:
         ColltoolError: no TOML, or not what a version of NCCL's model may say.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import wrong
 
     if library_file is None:
         return None, options
     if not isinstance(library_file, str | os.PathLike):
-        raise v.wrong(
+        raise wrong(
             library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}"
         )
     from colltool.base.files import read_text
@@ -138,13 +136,14 @@ def price_by(
     options: Options,
 ) -> KernelPriceList:
     """A call by kernels at each size; of experts one, made of its tokens."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import size_of
+    from colltool.commands.requests import fabric_of, model_request
     from colltool.kernels.price import price_experts, price_kernels
     from colltool.kernels.results import KernelPriceList
 
     own: Options = {**options, "library": None}
     operation, asked = kernels
-    on, loaded = v.parsed(ranks, own), v.fabric_of(fabric)
+    on, loaded = model_request(ranks, own), fabric_of(fabric)
     if operation in EXPERTS:
         if sizes:
             fix = (
@@ -160,7 +159,7 @@ def price_by(
     from colltool.kernels.tables import price_by_table
 
     each, run = (
-        [v.size_of(size) for size in sizes],
+        [size_of(size) for size in sizes],
         price_by_table if asked.library.runs else price_kernels,
     )
     return KernelPriceList(tuple(run(asked, loaded, operation, size, on.group) for size in each))
@@ -170,7 +169,7 @@ def crossover_by(
     fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options
 ) -> KernelCrossover:
     """Where a library's kernels cross on a machine, beside its own thresholds."""
-    from colltool.commands import reading as v
+    from colltool.commands.requests import fabric_of, model_request
     from colltool.kernels.crossover import kernel_crossover
 
     if asked.library.runs:
@@ -185,4 +184,4 @@ def crossover_by(
         )
 
     own: Options = {**options, "library": None}
-    return kernel_crossover(asked, v.fabric_of(fabric), operation, v.parsed(ranks, own).group)
+    return kernel_crossover(asked, fabric_of(fabric), operation, model_request(ranks, own).group)

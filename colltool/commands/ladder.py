@@ -30,7 +30,7 @@ def ladder(
         definition: a path, or the name of a shipped ladder.
         readings, **parts: of the model, and single ones by name in place of those.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import wrong
     from colltool.estimate.price import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 
@@ -38,7 +38,7 @@ def ladder(
     if isinstance(definition, LadderDefinition):
         return climb(definition, reading)
     if not isinstance(definition, str | os.PathLike):
-        raise v.wrong(
+        raise wrong(
             definition,
             "definition",
             "a ladder",

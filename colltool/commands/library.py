@@ -53,20 +53,20 @@ def show_library(
     Raises:
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of, wrong
     from colltool.kernels.files import find_library, load_library
     from colltool.kernels.shown import shown_library, shown_nccl
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):
-            raise v.wrong(
+            raise wrong(
                 library_file,
                 "library_file",
                 "a path",
                 f"write {given('library_file', 'mine.toml')}",
             )
         return shown_library(load_library(library_file))
-    name = v.text_of(library, "library", "vllm@0.24.0").lower()
+    name = text_of(library, "library", "vllm@0.24.0").lower()
     if name.partition("@")[0] == "nccl":
         return shown_nccl(name.partition("@")[2])
     return shown_library(find_library(name).library)

@@ -25,17 +25,17 @@ def measurements_of(
     in_place: bool,
 ) -> Measurements:
     """Read logs into series; the other arguments are for logs that do not say."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_if, flag_of, paths_of, primitive_of
     from colltool.measurements.read import read_logs
     from colltool.measurements.series import Measurements
 
-    wanted = None if primitive is None else v.primitive_of(primitive)
+    wanted = None if primitive is None else primitive_of(primitive)
     count, machines = (
-        v.count_if(ranks, "ranks", -MOST, MOST),
-        v.count_if(nodes, "nodes", -MOST, MOST),
+        count_if(ranks, "ranks", -MOST, MOST),
+        count_if(nodes, "nodes", -MOST, MOST),
     )
-    half = v.flag_of(in_place, "in_place")
+    half = flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
-    paths = v.paths_of(logs, "logs", "logs", "all_reduce.log")
+    paths = paths_of(logs, "logs", "logs", "all_reduce.log")
     return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)

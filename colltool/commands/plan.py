@@ -84,7 +84,8 @@ def plan(
     """
     from colltool.analysis.jobs import planned
     from colltool.commands.plan_requests import asked_of, measured_by
-    from colltool.commands.reading import count_if, fabric_of
+    from colltool.commands.reading import count_if
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
 
     loaded, count, read = _job_of(job), count_if(ranks, "ranks", 1), checked(readings, **parts)
@@ -130,7 +131,8 @@ def search_layouts(
         ColltoolError: as :func:`plan`, a constraint that cannot hold, or no layout that fits; says
             what ruled them out.
     """
-    from colltool.commands.reading import count_if, fabric_of, fraction_if, wrong
+    from colltool.commands.reading import count_if, fraction_if, wrong
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
     from colltool.training.layout_search import search as run
 
@@ -170,14 +172,15 @@ def compare_plans(
         job, library, machine, readings, **parts: as :func:`plan`.
     """
     from colltool.analysis.jobs import plans as run
-    from colltool.commands.reading import count_if, several_of, typed_of, wheres
+    from colltool.commands.reading import count_if
+    from colltool.commands.requests import several_of, sweep_fabrics, typed_of
     from colltool.estimate.groups import as_read
 
     loaded = _job_of(job)
     read = checked(readings, **parts)
     on = [
         as_read(where.load(()), read)
-        for where in wheres(several_of(fabrics), overrides, library, machine)
+        for where in sweep_fabrics(several_of(fabrics), overrides, library, machine)
     ]
     typed = [typed_of(one) for one in several_of(fabrics)]
     return run(loaded, on, count_if(ranks, "ranks", 1), read, typed)
@@ -204,7 +207,8 @@ def plan_sensitivity(
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
     """
     from colltool.analysis.jobs import plan_spread as run
-    from colltool.commands.reading import count_if, count_of, fabric_of, vary_of
+    from colltool.commands.reading import count_if, count_of, vary_of
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
     from colltool.fabric.variants import ranges_of
 
@@ -259,14 +263,15 @@ def plan_traces(
     Raises:
         ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import paths_of
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
     from colltool.traces.planned import plan_traces as run
 
-    paths = v.paths_of(files, "files", "traces", "workload.0.et")
+    paths = paths_of(files, "files", "traces", "workload.0.et")
     reading = checked(readings, **parts)
     return run(
-        as_read(v.fabric_of(fabric, library, machine), reading),
+        as_read(fabric_of(fabric, library, machine), reading),
         trace_files(paths) or paths,
         reading,
     )

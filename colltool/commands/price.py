@@ -23,7 +23,8 @@ from colltool.commands.options import (
 
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
-    from colltool.commands.reading import AnyFabric, AnyPath, Question, Sizes
+    from colltool.commands.reading import AnyFabric, AnyPath, Sizes
+    from colltool.commands.requests import Request
     from colltool.estimate.results import Price, PriceList
     from colltool.fabric.model import Fabric
 
@@ -97,9 +98,10 @@ def price(
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to
             do instead.
     """
-    from colltool.commands import reading as v
     from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
     from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
+    from colltool.commands.reading import names_of, sizes_of
+    from colltool.commands.requests import price_request
     from colltool.estimate.price import price as run
 
     library_file, options = own_version(library_file, options)
@@ -121,10 +123,10 @@ def price(
     if size is None:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
     own = own_of(algorithm_files, primitive)
-    on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
-    only = v.names_of(algorithms)
+    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
+    only = names_of(algorithms)
     costs, failed = all_costs(own, on, only)
-    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only, own=costs)
+    priced = run(on.fabric, on.primitive, sizes_of(size), on.group, on.readings, only, own=costs)
     return _completed((replace(priced, failed=failed),), on, only, slow_rank)[0]
 
 
@@ -150,9 +152,10 @@ def price_list(
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
     :func:`price`."""
-    from colltool.commands import reading as v
     from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
     from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
+    from colltool.commands.reading import names_of, size_of, wrong
+    from colltool.commands.requests import price_request
     from colltool.estimate.price import price_list as run
 
     library_file, options = own_version(library_file, options)
@@ -171,12 +174,12 @@ def price_list(
         no_files(algorithm_files)
         return cast("PriceList", price_by(fabric, kernels, sizes, ranks, call, options))
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
-        raise v.wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
+        raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
     with called("python", size="sizes"):
-        each = [v.size_of(size) for size in sizes]
+        each = [size_of(size) for size in sizes]
     own = own_of(algorithm_files, primitive)
-    on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
-    only = v.names_of(algorithms)
+    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
+    only = names_of(algorithms)
     costs, failed = all_costs(own, on, only)
     listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs)
     prices = (
@@ -186,7 +189,7 @@ def price_list(
 
 
 def _completed(
-    prices: tuple[Price, ...], on: Question, only: Sequence[str], slow_rank: float | None
+    prices: tuple[Price, ...], on: Request, only: Sequence[str], slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices with what leads on one port where nobody named algorithms, with the library's own
     pick, and with one slow rank."""
@@ -197,11 +200,13 @@ def _completed(
     if on.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_choice
 
-        prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked, lead=not only)
+        prices = with_library_choice(
+            prices, on.fabric, on.readings, asked=on.other_library, lead=not only
+        )
     return with_slow_rank_cost(tuple(judged_price(one, on) for one in prices), on, slow_rank)
 
 
-def judged_price(price: Price, on: Question) -> Price:
+def judged_price(price: Price, on: Request) -> Price:
     """With how far off such a price is, each row's interval, and which values that were set do not
     move it."""
     from colltool.analysis.judged import judged
@@ -217,9 +222,9 @@ def judged_price(price: Price, on: Question) -> Price:
 
 def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
     """Return the share of its bandwidth that a slow rank keeps, checked."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import number_of
 
-    share = None if slow_rank is None else v.number_of(slow_rank, "slow_rank")
+    share = None if slow_rank is None else number_of(slow_rank, "slow_rank")
     if share is not None and fabric is None:
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
         raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
@@ -230,7 +235,7 @@ def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
 
 
 def with_slow_rank_cost(
-    prices: tuple[Price, ...], on: Question, slow_rank: float | None
+    prices: tuple[Price, ...], on: Request, slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices whose rows also say what one slow rank costs."""
     share = share_left(slow_rank, on.fabric)

@@ -101,25 +101,35 @@ def report(
         ColltoolError: as the functions that it is made of.
     """
     from colltool.analysis.report import Report
-    from colltool.commands import reading as v
+    from colltool.commands.reading import (
+        count_if,
+        flag_of,
+        is_nothing,
+        paths_of,
+        primitive_of,
+        shape_of,
+        size_of,
+        vary_of,
+    )
+    from colltool.commands.requests import several_of
     from colltool.training.job import Job as Loaded
     from colltool.training.job import load_job
 
     with taken_from(fabrics="against", fabric="against"):
-        fabrics = [fabric, *([] if v.is_nothing(against) else v.several_of(against))]
+        fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     each: Any = primitives if isinstance(primitives, list | tuple) else [primitives]
     page = Page(
         columns=_columns(fabrics, vary, overrides, library, machine),
         fabrics=fabrics,
-        vary=v.vary_of(vary),
+        vary=vary_of(vary),
         overrides=overrides,
-        primitives=[v.primitive_of(one) for one in each],
-        ranks=v.count_if(ranks, "ranks"),
-        size=v.size_of(size),
+        primitives=[primitive_of(one) for one in each],
+        ranks=count_if(ranks, "ranks"),
+        size=size_of(size),
         library=library,
         machine=machine,
         readings=checked(readings, **parts),
-        shape=v.shape_of(shape),
+        shape=shape_of(shape),
     )
     if again := next(
         (one for at, one in enumerate(page.primitives) if one in page.primitives[:at]), None
@@ -127,7 +137,7 @@ def report(
         raise ColltoolError(
             f"{again.spoken} stands twice", argument="primitives", fix="name each once"
         )
-    if job is None and not v.is_nothing(job_overrides):
+    if job is None and not is_nothing(job_overrides):
         raise ColltoolError(
             "is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}"
         )
@@ -138,16 +148,16 @@ def report(
     )
     files = (
         []
-        if v.is_nothing(logs)
-        else [os.fspath(path) for path in v.paths_of(logs, "logs", "logs", "all_reduce.log")]
+        if is_nothing(logs)
+        else [os.fspath(path) for path in paths_of(logs, "logs", "logs", "all_reduce.log")]
     )
     # what other files may be wrong about comes before all the prices
     with called("python", primitive="collective"):
-        wanted = None if collective is None else v.primitive_of(collective)
+        wanted = None if collective is None else primitive_of(collective)
         hints = {
             "primitive": wanted,
-            "nodes": v.count_if(nodes, "nodes", 1),
-            "in_place": v.flag_of(in_place, "in_place"),
+            "nodes": count_if(nodes, "nodes", 1),
+            "in_place": flag_of(in_place, "in_place"),
         }
         measured = [_measured(page, files, hints)] if files else []
     step = [_step(page, loaded, _typed(job))] if loaded else []
@@ -292,16 +302,17 @@ def _columns(
 ) -> list[PageColumn]:
     """The fabrics, each under every combination of values; no more than a page holds, and none
     twice."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import vary_of
+    from colltool.commands.requests import columns_of
 
     asked, plain = (
-        v.columns_of(fabrics, vary, overrides, whose, machine) for whose in (library, None)
+        columns_of(fabrics, vary, overrides, whose, machine) for whose in (library, None)
     )
     if len(asked) > MOST_COLUMNS:
         what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
         raise ColltoolError(
             what,
-            argument="vary" if v.vary_of(vary) else "against",
+            argument="vary" if vary_of(vary) else "against",
             fix="colltool compare takes more",
         )
     columns = [(plain[at].load(()), one.set) for at, one in enumerate(asked)]
@@ -340,7 +351,7 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
     """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on
     the other fabrics."""
     from colltool.analysis.report import ReportEntry, ReportSection
-    from colltool.commands import reading as v
+    from colltool.commands.reading import size_of
     from colltool.estimate.groups import by_links, place
     from colltool.estimate.placement import GroupSpec
 
@@ -392,7 +403,7 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
         )
     if len(page.columns) > 1:
         counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
-        sizes = [format_size(one) for one in sorted({page.size, *map(v.size_of, COMPARED)})]
+        sizes = [format_size(one) for one in sorted({page.size, *map(size_of, COMPARED)})]
         compared = colltool.compare(
             page.fabrics,
             primitive,

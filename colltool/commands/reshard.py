@@ -43,15 +43,16 @@ def reshard(
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, number_of
+    from colltool.commands.requests import fabric_of
     from colltool.commands.serve import dtype_of, model_of
     from colltool.kernels.formulas import WIDTHS
     from colltool.kernels.reshard import reshard as run
 
-    model, loaded = model_of(job), v.fabric_of(fabric, machine=machine)
+    model, loaded = model_of(job), fabric_of(fabric, machine=machine)
     wanted, each = (
-        v.count_of(receivers, "receivers", 1, 2**24),
-        v.count_of(replica, "replica", 1, 2**24),
+        count_of(receivers, "receivers", 1, 2**24),
+        count_of(replica, "replica", 1, 2**24),
     )
     if (senders is None) == (storage is None):
         fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
@@ -63,14 +64,14 @@ def reshard(
         if storage is None
         else parse_rate(storage)
         if isinstance(storage, str)
-        else v.number_of(storage, "storage")
+        else number_of(storage, "storage")
     )
     if rate is not None and not 0 < rate < 1e18:
         raise ColltoolError(
             "a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}"
         )
     width = WIDTHS[dtype_of(weights, "weights")]
-    held = 0 if senders is None else v.count_of(senders, "senders", 1, 2**24)
+    held = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
     return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
 
 

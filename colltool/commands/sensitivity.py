@@ -60,15 +60,16 @@ def sensitivity(
     """
     from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import sensitivity as sensitivity_of
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, names_of, size_of, vary_of
+    from colltool.commands.requests import price_request
     from colltool.fabric.variants import ranges_of
 
-    on = v.question(fabric, primitive, ranks, options)
-    asked = PriceRequest(on.primitive, on.readings, tuple(v.names_of(algorithms)))
-    numbers, assumed = ranges_of(on.fabric, v.vary_of(vary), on.primitive)
-    draws = {"samples": v.count_of(samples, "samples"), "seed": v.count_of(seed, "seed")}
+    on = price_request(fabric, primitive, ranks, options)
+    asked = PriceRequest(on.primitive, on.readings, tuple(names_of(algorithms)))
+    numbers, assumed = ranges_of(on.fabric, vary_of(vary), on.primitive)
+    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
     return sensitivity_of(
-        on.fabric, asked, on.group, v.size_of(size), numbers, assumed=assumed, **draws
+        on.fabric, asked, on.group, size_of(size), numbers, assumed=assumed, **draws
     )
 
 
@@ -110,16 +111,17 @@ def compare_sensitivity(
     """
     from colltool.analysis.contest import ContestEntry, contest
     from colltool.analysis.grid import PriceRequest
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, names_of, primitive_of, size_of, vary_of
+    from colltool.commands.requests import model_request, several_of, sweep_fabrics
     from colltool.fabric.variants import names_a_number, parameter_ranges, ranges_of
 
-    on = v.parsed(ranks, options)
-    asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
-    where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
+    on = model_request(ranks, options)
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
     if len(where) < 2:
         what = "one fabric has nothing to be compared with"
         raise ColltoolError(what, argument="fabrics", fix=f"another {given('fabrics', ...)}")
-    typed, loaded = v.vary_of(vary), [one.load(()) for one in where]
+    typed, loaded = vary_of(vary), [one.load(()) for one in where]
     for text in typed:
         if not any(names_a_number(fabric, text) for fabric in loaded):
             parameter_ranges(loaded[0], [text])
@@ -130,8 +132,8 @@ def compare_sensitivity(
             ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
         )
         entries.append(ContestEntry(one.name, fabric, numbers, assumed))
-    draws = {"samples": v.count_of(samples, "samples"), "seed": v.count_of(seed, "seed")}
-    return contest(entries, asked, on.group, v.size_of(size), **draws)
+    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
+    return contest(entries, asked, on.group, size_of(size), **draws)
 
 
 _NUMBERS = (

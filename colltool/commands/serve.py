@@ -94,20 +94,21 @@ def serve(
         ColltoolError: a deployment that does not fit, kernels that were not measured on the
             machine.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_if, count_of, flag_of, vary_of
+    from colltool.commands.requests import several_of
     from colltool.kernels.deployment import Deployment
     from colltool.kernels.served import ServeQuestion
 
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
-    own = {name: v.count_of(value, name, 1, 2**24) for name, value in counts.items()}
-    replicas = v.count_if(dp, "dp", 1)
+    own = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
+    replicas = count_if(dp, "dp", 1)
     least = own["pp"] * (replicas or max(1, own["ep"] // own["tp"]))
     deployment = Deployment(
         tp=own["tp"],
         ep=own["ep"],
         pp=own["pp"],
         dp=replicas or 1,
-        batch=v.count_if(batch, "batch", 1) or least,
+        batch=count_if(batch, "batch", 1) or least,
         input=own["isl"],
         output=own["osl"],
         dtype=dtype_of(weights, "weights"),
@@ -118,15 +119,15 @@ def serve(
         deployment,
         replicas,
         _time(tpot),
-        v.count_if(prefill_tp, "prefill_tp", 1),
+        count_if(prefill_tp, "prefill_tp", 1),
         _kv_library(kv_library),
     )
     asked = _ServeAsked(
         model_of(job), question, _engine(engine, library_file), *_experts(experts_library)
     )
-    if v.flag_of(search, "search"):
+    if flag_of(search, "search"):
         return asked.searched(
-            _loaded(_one(fabric), overrides, machine), v.count_if(ranks, "ranks", 1), batch
+            _loaded(_one(fabric), overrides, machine), count_if(ranks, "ranks", 1), batch
         )
     if ranks is not None:
         raise ColltoolError(
@@ -134,10 +135,10 @@ def serve(
             argument="ranks",
             fix=f"add {given('search', True)}, or give tp, pp and ep",
         )
-    several = v.several_of(fabric)
-    if ranges := [one for one in v.vary_of(vary) if _RANGE.search(one)]:
-        return asked.spread(_loaded(_one(fabric), overrides, machine), v.vary_of(vary), ranges)
-    if len(several) == 1 and not v.vary_of(vary):
+    several = several_of(fabric)
+    if ranges := [one for one in vary_of(vary) if _RANGE.search(one)]:
+        return asked.spread(_loaded(_one(fabric), overrides, machine), vary_of(vary), ranges)
+    if len(several) == 1 and not vary_of(vary):
         return asked.on(_loaded(several[0], overrides, machine))
     return asked.beside(several, vary, overrides, machine)
 
@@ -216,27 +217,28 @@ class _ServeAsked:
         overrides: Overrides,
         machine: OwnMachine | None,
     ) -> ServeList:
-        from colltool.commands import reading as v
+        from colltool.commands.requests import columns_of
         from colltool.kernels.served import ServeList
 
-        columns = v.columns_of(fabrics, vary, overrides, None, machine)
+        columns = columns_of(fabrics, vary, overrides, None, machine)
         served = tuple(self.on(one.load(()), changed=False) for one in columns)
         return ServeList("side by side", served, tuple(one.name for one in columns), len(columns))
 
 
 def _loaded(fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None) -> Fabric:
-    from colltool.commands import reading as v
+    from colltool.commands.reading import is_nothing, machine_if
+    from colltool.commands.requests import fabric_of
     from colltool.fabric.load import load_fabric
 
-    if v.is_nothing(overrides):
-        return v.fabric_of(fabric, machine=machine)
-    return load_fabric(fabric, overrides, v.machine_if(machine))  # type: ignore[arg-type]
+    if is_nothing(overrides):
+        return fabric_of(fabric, machine=machine)
+    return load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
 
 
 def _one(fabric: Any) -> Any:
-    from colltool.commands import reading as v
+    from colltool.commands.requests import several_of
 
-    several = v.several_of(fabric)
+    several = several_of(fabric)
     if len(several) > 1:
         raise ColltoolError("a search is on one fabric", argument="fabric", fix="one a call")
     return several[0]
@@ -258,10 +260,10 @@ def model_of(job: AnyJob) -> TransformerModel:
 
 def dtype_of(value: Any, argument: str) -> str:
     """Return the lower-case name of a number format whose width is known."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of
     from colltool.kernels.formulas import WIDTHS
 
-    name = v.text_of(value, argument, "bf16").lower()
+    name = text_of(value, argument, "bf16").lower()
     if name not in WIDTHS:
         raise ColltoolError(
             f"'{name}' is not known", argument=argument, fix=f"one of {', '.join(WIDTHS)}"
@@ -270,11 +272,11 @@ def dtype_of(value: Any, argument: str) -> str:
 
 
 def _time(tpot: Any) -> float | None:
-    from colltool.commands import reading as v
+    from colltool.commands.reading import number_of
 
     if tpot is None:
         return None
-    seconds = parse_time(tpot) if isinstance(tpot, str) else v.number_of(tpot, "tpot")
+    seconds = parse_time(tpot) if isinstance(tpot, str) else number_of(tpot, "tpot")
     if not 0 < seconds < 1e6:
         raise ColltoolError("a time above 0", argument="tpot", fix=f"write {given('tpot', '18ms')}")
     return seconds
@@ -282,19 +284,19 @@ def _time(tpot: Any) -> float | None:
 
 def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of, wrong
     from colltool.kernels.files import NCCL, find_library, library_of
 
     if engine is None or library_file is not None:
         if library_file is not None and not isinstance(library_file, str | os.PathLike):
-            raise v.wrong(
+            raise wrong(
                 library_file,
                 "library_file",
                 "a path",
                 f"write {given('library_file', 'mine.toml')}",
             )
         return library_of(None if engine is None else str(engine), library_file)
-    name = v.text_of(engine, "engine", "vllm@0.24.0").strip().lower().replace(" ", "@")
+    name = text_of(engine, "engine", "vllm@0.24.0").strip().lower().replace(" ", "@")
     if name.partition("@")[0] == NCCL:
         return None
     found = find_library(name)
@@ -309,20 +311,20 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
 
 
 def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of
     from colltool.kernels.files import NCCL, find_library
 
     if library is None:
         return None, False
-    name = v.text_of(library, "experts_library", "deepep@1").strip().lower().replace(" ", "@")
+    name = text_of(library, "experts_library", "deepep@1").strip().lower().replace(" ", "@")
     return (None, True) if name == NCCL else (find_library(name), False)
 
 
 def _kv_library(library: Any) -> AskedLibrary:
-    from colltool.commands import reading as v
+    from colltool.commands.reading import text_of
     from colltool.kernels.files import find_library
 
-    name = "mooncake" if library is None else v.text_of(library, "kv_library", "mooncake").lower()
+    name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
     if "kv_transfer" not in found.library.operations:
         raise ColltoolError(

@@ -67,15 +67,16 @@ def sweep(
     from colltool.analysis.grid import PriceRequest, axes_of
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as sweep_grid
-    from colltool.commands import reading as v
     from colltool.commands.compare import listed_sizes
+    from colltool.commands.reading import count_if, groups_of, names_of, primitive_of, vary_of
+    from colltool.commands.requests import model_request, several_of, sweep_fabrics
 
-    on = v.parsed(None, options)
-    asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
-    groups, axes = v.groups_of(ranks, on.group), axes_of(v.vary_of(vary))
-    where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
+    on = model_request(None, options)
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    groups, axes = groups_of(ranks, on.group), axes_of(vary_of(vary))
+    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
     return sweep_grid(
-        asked, where, groups, listed_sizes(sizes), axes, v.count_if(limit, "limit") or MOST_CELLS
+        asked, where, groups, listed_sizes(sizes), axes, count_if(limit, "limit") or MOST_CELLS
     )
 
 

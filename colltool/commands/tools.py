@@ -188,7 +188,8 @@ def nccl_tuner(
 ) -> str:
     """What NCCL should run at which size, as a file for its example tuner plugin, or with env as
     NCCL_ALGO."""
-    from colltool.commands.reading import count_of, each_of, fabric_of, flag_of
+    from colltool.commands.reading import count_of, each_of, flag_of
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
@@ -212,7 +213,8 @@ def astra_sim(
 ) -> str:
     """The same group for ASTRA-sim's analytical network: network.yml and system.json, and what to
     know of them."""
-    from colltool.commands.reading import count_if, count_of, fabric_of, flag_of, shape_of, size_of
+    from colltool.commands.reading import count_if, count_of, flag_of, shape_of, size_of
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
     from colltool.export.astra_sim import astra_sim as files_of
     from colltool.export.astra_sim import to_know

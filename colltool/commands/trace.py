@@ -55,30 +55,29 @@ def trace(
         ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank
             that the fabric does not have, a map of ranks that is none.
     """
-    from colltool.commands import reading as v
+    from colltool.commands.reading import count_of, is_nothing, paths_of, wrong
+    from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
     from colltool.traces.trace import trace as run
 
-    paths = v.paths_of(files, "files", "traces", "rank0.json.gz")
+    paths = paths_of(files, "files", "traces", "rank0.json.gz")
     if placed is not None and not isinstance(placed, str | os.PathLike):
         if not isinstance(placed, Sequence) or not placed:
-            raise v.wrong(
+            raise wrong(
                 placed,
                 "placed",
                 "a map of ranks",
                 f"write {given('placed', 'cyclic')}, a path, or a list of ranks",
             )
-        placed = [v.count_of(rank, "placed") for rank in placed]
+        placed = [count_of(rank, "placed") for rank in placed]
     reading = checked(readings, **parts)
-    held = as_read(v.fabric_of(fabric, library, machine), reading)
+    held = as_read(fabric_of(fabric, library, machine), reading)
     result = run(held, paths, reading, placed)
-    if v.is_nothing(against):
+    if is_nothing(against):
         return result
     return replace(
         result,
-        against=run(
-            held, v.paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed
-        ),
+        against=run(held, paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed),
     )
 
 

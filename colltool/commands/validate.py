@@ -66,19 +66,20 @@ def validate(
         ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places
             elsewhere; says where and what to do instead.
     """
-    from colltool.commands import reading as v
     from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import fraction_if, names_of
+    from colltool.commands.requests import fabric_of
     from colltool.diagnosis.validate import validate as run
     from colltool.estimate.groups import as_read
 
     limit, reading, names = (
-        v.fraction_if(max_mape, "max_mape"),
+        fraction_if(max_mape, "max_mape"),
         checked(readings, **parts),
-        v.names_of(algorithms),
+        names_of(algorithms),
     )
     read = measurements_of(logs, ranks, primitive, nodes, in_place)
     return run(
-        as_read(v.fabric_of(fabric, machine=machine), reading),
+        as_read(fabric_of(fabric, machine=machine), reading),
         read,
         max_mape=limit,
         readings=reading,

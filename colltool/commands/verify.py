@@ -61,31 +61,40 @@ def verify(
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
             is not installed.
     """
-    from colltool.commands import reading as v
     from colltool.commands.custom_algorithms import own_of, ranks_of
+    from colltool.commands.reading import (
+        count_if,
+        flag_of,
+        group_of,
+        names_of,
+        primitive_of,
+        size_of,
+        text_of,
+    )
+    from colltool.commands.requests import fabric_of, several_of
     from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
     own = own_of(algorithm_files, primitive)
     primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
-    primitives = primitives if primitive is None else [v.primitive_of(primitive)]
-    group = v.group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
-    size_bytes, names = v.size_of(size), v.names_of(algorithms)
+    primitives = primitives if primitive is None else [primitive_of(primitive)]
+    group = group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
+    size_bytes, names = size_of(size), names_of(algorithms)
     pieces, steps, vectors = (
-        v.count_if(segments, "segments"),
-        v.flag_of(trace, "trace"),
+        count_if(segments, "segments"),
+        flag_of(trace, "trace"),
         _vectors_of(values),
     )
     if vectors and not steps:
         raise ColltoolError(
             "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
         )
-    other = None if simulator is None else simulator_of(v.text_of(simulator, "simulator", "htsim"))
+    other = None if simulator is None else simulator_of(text_of(simulator, "simulator", "htsim"))
     if other is not None:
         find_simulator(other)
     found = []
-    for fabric in map(v.fabric_of, v.several_of(fabrics)):
+    for fabric in map(fabric_of, several_of(fabrics)):
         one = run(
             fabric,
             primitives,
@@ -112,7 +121,7 @@ def verify(
 def _vectors_of(values: Any) -> Vectors:
     """A vector for each rank, or all numbers in one row, which are cut into one for each rank:
     ``"1,2,3,4"``, ``"1..16"``."""
-    from colltool.commands import reading as v
+    from colltool.commands.reading import wrong
 
     if isinstance(values, str) and values == "example":
         return "example"
@@ -129,7 +138,7 @@ def _vectors_of(values: Any) -> Vectors:
         f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
         " as 1..16"
     )
-    raise v.wrong(values, "values", "numbers, as many for each rank", fix)
+    raise wrong(values, "values", "numbers, as many for each rank", fix)
 
 
 _MOST_NUMBERS = 4096

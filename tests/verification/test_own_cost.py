@@ -13,7 +13,7 @@ import colltool
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
-from colltool.commands.reading import under_library
+from colltool.commands.requests import under_library
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place
 from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program
