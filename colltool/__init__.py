@@ -7,15 +7,29 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 
 __version__ = "0.19.0"
 _HOMES = {
-    "api.prices": ("breakdown", "crossover", "diff", "explain", "ladder", "price", "price_list"),
-    "api.comparisons": ("compare", "compare_sensitivity", "sensitivity", "sweep"),
-    "api.jobs": ("compare_plans", "load_job", "plan", "plan_sensitivity", "search_layouts"),
-    "api.kernels": ("diff_libraries", "list_libraries", "show_library"),
-    "api.measurements": ("calibrate", "doctor", "plan_traces", "trace", "validate"),
-    "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
-    "api.report": ("report",),
-    "api.serving": ("reshard", "serve"),
-    "api.values": ("list_fabrics", "readings"),
+    "commands.breakdown": ("breakdown",),
+    "commands.calibrate": ("calibrate",),
+    "commands.compare": ("compare",),
+    "commands.contention": ("contention",),
+    "commands.crossover": ("crossover",),
+    "commands.diff": ("diff", "diff_libraries"),
+    "commands.doctor": ("doctor",),
+    "commands.explain": ("explain",),
+    "commands.fabric": ("draw_fabric", "list_fabrics", "size_fabric"),
+    "commands.job": ("load_job",),
+    "commands.ladder": ("ladder",),
+    "commands.library": ("list_libraries", "show_library"),
+    "commands.plan": ("compare_plans", "plan", "plan_sensitivity", "plan_traces", "search_layouts"),
+    "commands.price": ("price", "price_list"),
+    "commands.reading": ("readings",),
+    "commands.report": ("report",),
+    "commands.reshard": ("reshard",),
+    "commands.sensitivity": ("compare_sensitivity", "sensitivity"),
+    "commands.serve": ("serve",),
+    "commands.sweep": ("sweep",),
+    "commands.trace": ("trace",),
+    "commands.validate": ("validate",),
+    "commands.verify": ("verify",),
     "base.errors": ("ColltoolError",),
     "estimate.assumptions": ("Readings",),
     "fabric.load": ("load_fabric",),
@@ -63,16 +77,36 @@ __all__ = [
 if TYPE_CHECKING:
     from typing import Any
 
-    from colltool.api.comparisons import compare, compare_sensitivity, sensitivity, sweep
-    from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
-    from colltool.api.kernels import diff_libraries, list_libraries, show_library
-    from colltool.api.measurements import calibrate, doctor, plan_traces, trace, validate
-    from colltool.api.networks import contention, draw_fabric, size_fabric, verify
-    from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list
-    from colltool.api.report import report
-    from colltool.api.serving import reshard, serve
-    from colltool.api.values import list_fabrics, readings
     from colltool.base.errors import ColltoolError
+    from colltool.commands.breakdown import breakdown
+    from colltool.commands.calibrate import calibrate
+    from colltool.commands.compare import compare
+    from colltool.commands.contention import contention
+    from colltool.commands.crossover import crossover
+    from colltool.commands.diff import diff, diff_libraries
+    from colltool.commands.doctor import doctor
+    from colltool.commands.explain import explain
+    from colltool.commands.fabric import draw_fabric, list_fabrics, size_fabric
+    from colltool.commands.job import load_job
+    from colltool.commands.ladder import ladder
+    from colltool.commands.library import list_libraries, show_library
+    from colltool.commands.plan import (
+        compare_plans,
+        plan,
+        plan_sensitivity,
+        plan_traces,
+        search_layouts,
+    )
+    from colltool.commands.price import price, price_list
+    from colltool.commands.reading import readings
+    from colltool.commands.report import report
+    from colltool.commands.reshard import reshard
+    from colltool.commands.sensitivity import compare_sensitivity, sensitivity
+    from colltool.commands.serve import serve
+    from colltool.commands.sweep import sweep
+    from colltool.commands.trace import trace
+    from colltool.commands.validate import validate
+    from colltool.commands.verify import verify
     from colltool.estimate.assumptions import Readings
     from colltool.fabric.load import load_fabric
 

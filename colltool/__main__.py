@@ -1,5 +1,5 @@
 """``python -m colltool``."""
 
-from colltool.cli.app import main
+from colltool.commands.app import main
 
 main()

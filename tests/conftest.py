@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parent))
 import effort
 from remembered import remembered  # noqa: F401 - a fixture
 
-import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
+import colltool.commands.arguments  # noqa: F401 - errors speak of options as its table has them
 from colltool.fabric import load
 
 # Hundreds of tests start the program: it is compiled once, not at every start, whatever the

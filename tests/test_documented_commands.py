@@ -7,7 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli.conftest import run
+
+from tests.commands.conftest import run
 
 # 000/03 §2.1, §2.2 and §3.1 and 001 §2 and §3, which repeats them: two racks share their rail
 # switches, 32 do not.

@@ -34,7 +34,6 @@ FLOORS = {
     "colltool.estimate": 4,
     "colltool.congestion": 4,
     "colltool.verification": 5,
-    "colltool.export": 5,
     "colltool.imports": 5,
     "colltool.analysis": 5,
     "colltool.calibration": 5,
@@ -43,9 +42,9 @@ FLOORS = {
     "colltool.engines": 6,
     "colltool.serving": 7,
     "colltool.traces": 7,
-    "colltool.api": 8,
     "colltool.render": 8,
-    "colltool.cli": 9,
+    "colltool.commands": 9,
+    "colltool.cli": 10,  # an old name
     "colltool.__main__": 9,
     # above all: the core imports none of them, it loads them by name (colltool.base.extras)
     "colltool.extras": 10,
@@ -59,8 +58,8 @@ LOOKS_UP = {
 }
 # package -> where it may be imported at all
 ROOMS = {
-    "typer": ("colltool.cli",),
-    "rich": ("colltool.render", "colltool.cli"),
+    "typer": ("colltool.commands",),
+    "rich": ("colltool.render", "colltool.commands"),
     "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
     "pydantic": (
         "colltool.definitions",
@@ -76,9 +75,9 @@ ROOMS = {
     "jinja2": ("colltool.render.page",),
     "markdown_it": ("colltool.render.site",),
     "markupsafe": ("colltool.render.page",),
-    "mcp": ("colltool.cli.mcp",),
-    "mcp_types": ("colltool.cli.mcp",),
-    "anyio": ("colltool.cli.mcp",),
+    "mcp": ("colltool.commands.mcp",),
+    "mcp_types": ("colltool.commands.mcp",),
+    "anyio": ("colltool.commands.mcp",),
     "click": (),
 }
 
@@ -285,12 +284,12 @@ def test_no_class_name_stands_twice() -> None:
 
 
 def test_streams_belong_to_the_command_line() -> None:
-    """Only cli prints and raises SystemExit; nobody, not even it, ends the process."""
+    """Only the commands print and raise SystemExit; nobody, not even they, ends the process."""
     for module in MODULES:
         assert "_exit" not in {
             node.attr for node in nodes(module) if isinstance(node, ast.Attribute)
         }, module
-        if module.startswith("colltool.cli"):
+        if module.startswith("colltool.commands"):
             continue
         for node in nodes(module):
             if isinstance(node, ast.Call):

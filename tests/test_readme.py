@@ -10,7 +10,6 @@ from pathlib import Path
 import documents
 import effort
 import pytest
-from cli.conftest import Ran, run
 from documents import (
     DOCUMENTS,
     GUIDES,
@@ -27,6 +26,7 @@ from documents import (
 from colltool.analysis.accuracy import CLASSES, DATASHEET
 from colltool.analysis.basis import step_error
 from colltool.training.published import published_error
+from tests.commands.conftest import Ran, run
 
 TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200
@@ -213,7 +213,7 @@ def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
 
 
 def test_every_command_is_shown() -> None:
-    from colltool.cli.app import COMMANDS
+    from colltool.commands.app import COMMANDS
 
     missing = [name for name in COMMANDS if not re.search(rf"(colltool |`){name}\b", TEXT)]
     assert not missing

@@ -31,14 +31,14 @@ def loaded(code: str) -> set[str]:
 
 def running(*args: str) -> set[str]:
     """The modules that a command loads."""
-    return loaded(f"from colltool.cli.app import run\nassert not run({list(args)!r})")
+    return loaded(f"from colltool.commands.app import run\nassert not run({list(args)!r})")
 
 
 def test_the_application_loads_nothing_heavy() -> None:
-    modules = loaded("import colltool.cli.root")
+    modules = loaded("import colltool.commands.root")
     assert not modules & {
         *HEAVY,
-        "colltool.api",
+        "colltool.commands.reading",
         "colltool.estimate",
         "colltool.fabric",
         "colltool.algorithms",

@@ -60,7 +60,7 @@ Audience = Literal["shell", "python"]
 
 OPTIONS: dict[str, list[str]] = {}
 """The options that give an argument, last the one that stands before a value;
-:mod:`colltool.api.arguments` fills it from its table. An argument without a row has its name with
+:mod:`colltool.commands.arguments` fills it from its table. An argument without a row has its name with
 two dashes."""
 # of private use: no text of a person holds them, no escape shows them
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"

@@ -1,1 +1,1 @@
-"""The command line: one thin file a command, everything heavy imported inside command bodies."""
+"""The command line by its old name: :mod:`colltool.commands`."""

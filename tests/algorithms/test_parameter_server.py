@@ -167,7 +167,7 @@ def test_through_the_commands(cli: Callable[..., Any]) -> None:
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    from colltool.cli.app import run as boundary
+    from colltool.commands.app import run as boundary
 
     def told(*args: str) -> str:
         assert not boundary(args)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.api.arguments import ARGUMENTS
 from colltool.base.errors import ColltoolError, ManyErrors, called, either, given, spell
+from colltool.commands.arguments import ARGUMENTS
 
 
 @pytest.mark.parametrize(

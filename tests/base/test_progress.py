@@ -43,7 +43,7 @@ def test_work_that_is_given_up_is_told_again() -> None:
 def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from colltool.api import values as columns
+    from colltool.commands import requests as columns
 
     loads: list[object] = []
     load = columns.load_fabric
@@ -65,7 +65,7 @@ def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
 
 
 def test_columns_are_bounded_and_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.api import values as columns
+    from colltool.commands import requests as columns
 
     with pytest.raises(ColltoolError, match="9600 columns, more than 1000"):
         colltool.compare(

@@ -120,7 +120,7 @@ def test_an_interrupted_command_leaves_nothing_beside(
     code = (
         # a background job ignores it
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import colltool.base.files as f; __file__ = 'bin/colltool'\nimport colltool.cli.app\n"
+        "import colltool.base.files as f; __file__ = 'bin/colltool'\nimport colltool.commands.app\n"
         f"f.os.replace = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         f"f.write_file(f.Path({str(out)!r}), b'new')\nprint('went on')"
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import machine_logs
 import pytest
-from cli.conftest import run as run_cli
 
 import colltool
 from colltool.diagnosis.results import Diagnosis
+from tests.commands.conftest import run as run_cli
 
 HOSTS = ("gpu1", "gpu2", "gpu3", "gpu4", "gpu10")
 HEALTHY = machine_logs.time_on(ranks=16)

@@ -436,7 +436,7 @@ def test_a_version_of_nccl_starts_from_a_shipped_one(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ``library init --from`` writes is that version under another number."""
-    from colltool.cli.app import run
+    from colltool.commands.app import run
 
     monkeypatch.setattr(hardware, "_OWN", {})
     monkeypatch.chdir(tmp_path)

@@ -17,9 +17,9 @@ from small import Tier, clos, fabric, full_mesh, star, switch
 import colltool
 from colltool.algorithms.executor import Network, run
 from colltool.algorithms.registry import find
-from colltool.api.values import primitive_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive, Ring
+from colltool.commands.reading import primitive_of
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place
 from colltool.estimate.path_classes import flat_paths

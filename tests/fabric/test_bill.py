@@ -6,7 +6,6 @@ from math import ceil
 from typing import Any
 
 import pytest
-from cli.conftest import run
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.properties import bill_of, cost_of, fabric_facts
 from colltool.render.drawing.diagram import diagrams
+from tests.commands.conftest import run
 
 PRICES = {
     "currency": "USD",

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from colltool.algorithms.libraries import LIBRARIES, LibraryName
-from colltool.api.arguments import ARGUMENTS
 from colltool.base.errors import ColltoolError
+from colltool.commands.arguments import ARGUMENTS
 from colltool.definitions.reader import json_schema
 from colltool.fabric.ground import under_library
 from colltool.fabric.load import fabric_data, load_fabric

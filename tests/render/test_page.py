@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 import reports
-from cli.conftest import run
 
 import colltool
 from colltool.analysis.report import Report
@@ -19,6 +18,7 @@ from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import rendered
 from colltool.render.page import WIDTH
 from colltool.render.text import drawn_columns, fitting, total_width
+from tests.commands.conftest import run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.conftest import run
 
 import colltool
 from colltool.estimate.assumptions import Readings
+from tests.commands.conftest import run
 
 ON = ("-f", "star512", "-n", "8", "-M", "1MB")
 ASKED = [

@@ -1,7 +1,7 @@
 """JSON Schemas of the documents: real documents fit them, changed ones do not, and the table names
 nothing that is not printed.
 
-The documents of all commands in all formats are held to them in tests/cli/test_contract.py; here
+The documents of all commands in all formats are held to them in tests/commands/test_contract.py; here
 are the rarer ones.
 """
 
@@ -15,15 +15,15 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
-from cli.conftest import run
 from jsonschema import Draft202012Validator
 from msccl_texts import all_reduce_ring
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.cli.app import COMMANDS
+from colltool.commands.app import COMMANDS
 from colltool.render import schemas, views
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+from tests.commands.conftest import run
 from tests.traces.test_chakra_traces import STEP
 from tests.traces.test_chakra_traces import write as chakra_file
 

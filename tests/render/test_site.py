@@ -9,11 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from cli.conftest import run
 
 from colltool.fabric.load import load_fabric
 from colltool.guides import TOPICS
 from colltool.render.site import site
+from tests.commands.conftest import run
 
 FILES = dict(site([load_fabric("nvl72"), load_fabric("frontier")]))
 VOID = {"meta", "link", "img", "br", "hr"}

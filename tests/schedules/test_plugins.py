@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.api import own as api_own
 from colltool.base.errors import ColltoolError
+from colltool.commands import custom_algorithms as api_own
 
 MODULE = """
 def swap(primitive, ranks, domains):

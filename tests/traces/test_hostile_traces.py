@@ -78,7 +78,7 @@ def test_equal_groups_share_their_ranks() -> None:
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (%d, %d))
-from colltool.cli.app import run
+from colltool.commands.app import run
 sys.exit(run(["trace", sys.argv[1], "-f", "dgx-h100"]))
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 import colltool
 from colltool.extras.interop.chakra import chakra
-from tests.cli.conftest import run as command
+from tests.commands.conftest import run as command
 from tests.traces.test_chakra_traces import comm, gemm, write
 
 MODEL = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 4096, "vocab": 32000, "tied": True}

@@ -12,9 +12,9 @@ from msccl_texts import all_gather_all_pairs, all_reduce_one_step, all_reduce_ri
 import colltool
 from colltool.algorithms.program import maker
 from colltool.algorithms.registry import algorithms
-from colltool.api.values import under_library
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
+from colltool.commands.requests import under_library
 from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place

@@ -18,7 +18,7 @@ from colltool.extras.interop.chakra import chakra, to_know
 from colltool.traces.chakra_format import COLLECTIVES, ChakraNode, decoded
 from colltool.training.plan import Plan
 from tests.chakra_proto import read_all
-from tests.cli.conftest import run as command
+from tests.commands.conftest import run as command
 
 MODEL = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 4096, "vocab": 32000, "tied": True}
 JOB: dict[str, Any] = {

@@ -17,7 +17,7 @@ from colltool.extras.interop.goal import LogGP, goal, log_gp
 from colltool.fabric.model import Fabric
 from colltool.verification import schedule
 from colltool.verification.schedule import Scheduled, scheduled
-from tests.cli.conftest import run as command
+from tests.commands.conftest import run as command
 from tests.small import clos, fabric, full_mesh, star, switch, torus
 
 

@@ -1,0 +1,88 @@
+"""Where the time of one schedule goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from colltool.base.errors import called
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    FABRIC,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+)
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyFabric
+    from colltool.estimate.results import Breakdown
+
+
+@with_options
+def breakdown(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    algorithm: str | None = None,
+    slow_rank: float | None = None,
+    **options: Unpack[Options],
+) -> Breakdown:
+    """The phases of what the library picks, else of the fastest schedule (or of ``algorithm``),
+    beside the flat baselines.
+
+    Arguments as :func:`price`.
+    """
+    from colltool.commands.price import judged_price, with_slow_rank_cost
+    from colltool.commands.reading import size_of, text_of
+    from colltool.commands.requests import price_request
+    from colltool.estimate.price import breakdown as run
+
+    name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
+    on = price_request(fabric, primitive, ranks, options)
+    bytes_ = size_of(size)
+    if name is None and on.fabric.library_name == "nccl":
+        from colltool.nccl.nccl_choice import picked_at
+
+        picked = picked_at(on.fabric, on.group, on.primitive, [bytes_])
+        name = picked[0].spec or None if picked else None
+    with called("python", algorithms="algorithm"):
+        found = run(on.fabric, on.primitive, bytes_, on.group, on.readings, name)
+    found = replace(found, price=judged_price(found.price, on))
+    beside = judged_price(replace(found.price, results=found.baselines), on)
+    first, beside = with_slow_rank_cost((found.price, beside), on, slow_rank)
+    return replace(found, price=first, baselines=beside.results)
+
+
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "size",
+        *GROUP,
+        option("algorithm", "Break down this one. [default: the fastest]", kind="single"),
+        "library",
+        "slow_rank",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=breakdown,
+)
+def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """Where the time of one schedule goes, phase by phase, beside the flat baselines.
+
+    The fastest schedule, or the one of --algorithm.
+
+    Examples:
+      colltool breakdown ar -f nvl72 -n 144 -M 16MB
+      colltool breakdown ar -f dgx-h100 -n 64 -M 1GB --algorithm hierarchical:ring/ring
+      colltool breakdown ag -f tpu-v4-512 -M 64MB --algorithm dim-ring
+    """
+    out.emit(breakdown(fabric.load(), **arguments))

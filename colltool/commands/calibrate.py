@@ -1,0 +1,208 @@
+"""A fabric fitted to measured logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given, naming
+from colltool.base.files import MACHINE_SUFFIX, remembering
+from colltool.base.formatting import parse_rate
+from colltool.base.primitives import Primitive
+from colltool.commands.command import command
+from colltool.commands.options import (
+    FABRIC_SUFFIXES,
+    PLOT,
+    WIRING,
+    FabricChoice,
+    Out,
+    check_plot,
+    option,
+    plot_views,
+    to_file,
+)
+from colltool.commands.output import say, working, write
+
+if TYPE_CHECKING:
+    from colltool.calibration.calibrate import Calibration
+    from colltool.commands.logs import Logs
+    from colltool.commands.reading import AnyPath
+
+
+_FEWEST_SIZES = 2  # of a series that tiers are fitted to
+
+
+@remembering()
+def calibrate(
+    fabric: AnyPath | Mapping[str, Any],
+    logs: Logs,
+    *,
+    overrides: Sequence[str] = (),
+    tier: str | None = None,
+    algorithms: Sequence[str] | str = (),
+    line_rate: str | float | None = None,
+    ranks: int | None = None,
+    primitive: Primitive | str | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    name: str | None = None,
+    machine_only: bool | None = None,
+) -> Calibration:
+    """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and
+    bandwidths.
+
+    The rows are ``machine_text``, a machine file (``NAME.machine.yaml``) for ``machine=`` of
+    :func:`price`; one row a series will do. The fit takes one to three protocols per collective and
+    tier.
+
+    Args:
+        fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
+        overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
+        tier: only this one; default: each that some series spans as its outermost.
+        algorithms: exactly these; when empty those that a log's library may have run are compared.
+        line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
+        logs, ranks, primitive, nodes, in_place: as :func:`validate`.
+        name: of the new fabric or machine; default: the old one's, of a fitted fabric with
+            ``-calibrated``.
+        machine_only: rows alone, without a fit; default: where no series has two sizes.
+
+    Returns:
+        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once,
+        its ``text`` is the file; ``machine`` and ``machine_text`` are the rows, ``next`` is the
+        measurement that would narrow prices most.
+
+    Raises:
+        ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an
+            algorithm that cannot run.
+    """
+    from colltool.calibration.calibrate import Wanted, machine_alone, with_own
+    from colltool.calibration.calibrate import calibrate as run
+    from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
+    from colltool.fabric.load import fabric_data, load_fabric
+
+    if not isinstance(fabric, str | os.PathLike | Mapping):
+        raise wrong(
+            fabric,
+            "fabric",
+            "a fabric by path, by name or as a mapping",
+            f"write {given('fabric', 'dgx-h100')}",
+        )
+    only, names = (
+        None if tier is None else text_of(tier, "tier", "ib"),
+        tuple(names_of(algorithms)),
+    )
+    rate = (
+        line_rate
+        if line_rate is None or isinstance(line_rate, str)
+        else number_of(line_rate, "line_rate")
+    )
+    with naming("line_rate"):
+        wanted = Wanted(only, names, None if rate is None else parse_rate(rate))
+    data = fabric_data(fabric, overrides)
+    read = measurements_of(logs, ranks, primitive, nodes, in_place)
+    called = (
+        ""
+        if name is None
+        else re.sub(r"[^A-Za-z0-9_-]+", "-", text_of(name, "name", "measured")).strip("-_")
+    )
+    loaded = load_fabric(fabric, overrides)
+    sizes = max((len(series.points) for series in read.series), default=_FEWEST_SIZES)
+    alone = sizes < _FEWEST_SIZES if machine_only is None else flag_of(machine_only, "machine_only")
+    if alone:
+        return machine_alone(loaded, read, wanted, called or loaded.name)
+    fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")
+    return with_own(fitted, loaded, read, wanted, called or loaded.name)
+
+
+@command(
+    [
+        "logs",
+        WIRING,
+        option(
+            "output",
+            "Where to write the rows; NAME.yaml is a fitted fabric instead.",
+            metavar="NAME.machine.yaml",
+        ),
+        "tier",
+        option(
+            "algorithms",
+            "What ran, comma-separated; auto compares what the log's library implements.",
+            default="auto",
+        ),
+        "line_rate",
+        "log_ranks",
+        "collective",
+        "nodes",
+        "in_place",
+        PLOT,
+        plot_views(("time", "busbw")),
+        option("form", "How to print what was found. [default: table]"),
+        "everything",
+    ],
+    of=calibrate,
+    primitive="--collective",
+)
+def calibrate_command(
+    fabric: FabricChoice,
+    algorithms: list[str],
+    plot: Path | None,
+    plot_what: str,
+    output: Path | None = None,
+    format: str | None = None,
+    everything: bool = False,
+    **arguments: Any,
+) -> None:
+    """Measured times as rows of your own machine, which price and all others then take:
+    NAME.machine.yaml beside NAME.yaml.
+
+    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to
+    make next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
+    bandwidth of one to three protocols per tier.
+
+    Examples:
+      colltool calibrate all_reduce.log -f my-cluster.yaml -o my-cluster.machine.yaml
+      colltool calibrate three.csv -f dgx-h100 -o h100.machine.yaml && colltool price ar -f dgx-h100 --machine h100.machine.yaml
+      colltool calibrate all_reduce.log -f dgx-h100 -o measured.yaml
+      colltool calibrate logs/*.log -f my-cluster.yaml --tier ib -o measured.yaml --plot fit.svg
+      colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
+      colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
+    """
+    # the file's name says what is written, and a file called - is refused with other names
+    target = None if output is None else to_file(output) or Path("-")
+    if target is not None and target.suffix not in FABRIC_SUFFIXES:
+        fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
+        what = f"a fabric file ends in .yaml, got {target}"
+        raise ColltoolError(what, argument="output", fix=fix)
+    if target is not None:
+        arguments["machine_only"] = target.name.endswith(MACHINE_SUFFIX)
+        arguments["name"] = target.name.removesuffix(MACHINE_SUFFIX).removesuffix(target.suffix)
+    check_plot(plot)
+    working(f"fitting {', '.join(arguments['logs'])} ...")
+    result = calibrate(
+        fabric.name,
+        overrides=fabric.overrides,
+        algorithms=() if algorithms == ["auto"] else algorithms,
+        **arguments,
+    )
+    if target is not None:
+        _write_definition(result, target, rows=arguments["machine_only"])
+        result = replace(result, path=str(target))
+    Out(format, everything=everything, plot=plot, plot_what=plot_what).emit(result)
+
+
+def _write_definition(result: Calibration, target: Path, *, rows: bool) -> None:
+    """Write the rows of a machine, or the fabric that was fitted to them."""
+    if rows:
+        write(result.machine_text, target)
+        return
+    instead = f"-o {target.stem}{MACHINE_SUFFIX}"
+    say(
+        f"note: {target} is a fitted fabric, for one more version; {instead} keeps the rows"
+        " themselves"
+    )
+    write(result.text, target)

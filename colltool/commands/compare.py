@@ -1,0 +1,120 @@
+"""Fabrics, or values of one, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from colltool.base.errors import ColltoolError, called, given
+from colltool.base.files import remembering
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import COUNTS, Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
+
+if TYPE_CHECKING:
+    from colltool.analysis.compare import Comparison
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+
+    pass
+
+
+@remembering()
+@with_options
+def compare(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitives: Primitive | str | Sequence[Primitive | str],
+    *,
+    ranks: Sequence[int] | int | None = None,
+    sizes: Sequence[str | float] = (),
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    algorithms: Sequence[str] | str = (),
+    **options: Unpack[Options],
+) -> Comparison:
+    """Fabrics, or values of one, side by side, and what follows in sentences.
+
+    Args:
+        fabrics: one or several; each is a column for every combination of ``vary``.
+        primitives: one or several, by short or long name.
+        ranks: one number or several; default: all of the smallest fabric.
+        vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
+
+    All else is as in :func:`sweep`.
+
+    Returns:
+        A :class:`colltool.analysis.compare.Comparison`; seconds, bytes, bytes/s.
+
+    Raises:
+        ColltoolError: fewer than two columns, or as :func:`sweep`.
+    """
+    from colltool.analysis.compare import compare as compare_columns
+    from colltool.analysis.grid import PriceRequest
+    from colltool.commands.reading import groups_of, names_of, primitive_of
+    from colltool.commands.requests import columns_of, model_request, several_of
+
+    several = (
+        list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
+    )
+    on, names = model_request(None, options), tuple(names_of(algorithms))
+    asked = [PriceRequest(primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
+    columns = columns_of(several_of(fabrics), vary, overrides, on.library, on.machine)
+    if len(columns) < 2:
+        fix = (
+            f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        )
+        raise ColltoolError(
+            "one column has nothing to be compared with", argument="fabrics", fix=fix
+        )
+    return compare_columns(asked, columns, groups_of(ranks, on.group), listed_sizes(sizes))
+
+
+def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
+    """Return sizes in bytes; the standard ones where none is named."""
+    from colltool.commands.reading import each_of, size_of
+    from colltool.estimate.price import STANDARD_SIZES
+
+    with called("python", size="sizes"):
+        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
+
+
+@command(
+    [
+        option(
+            "primitives",
+            "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.",
+            flags="",
+            metavar="PRIM,...",
+        ),
+        FABRIC,
+        option("vary", "A column for each value of the fabric; repeatable."),
+        option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]"),
+        "sizes",
+        "algorithms",
+        "stride",
+        "alone",
+        "shape",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=compare,
+)
+def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in
+    sentences.
+
+    Examples:
+      colltool compare ar -f dgx-h100 -f dgx-b200 -n 8,64,256
+      colltool compare ar,a2a -f dgx-h100 -n 256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,2,4
+      colltool compare ar -f dgx-h100 -n 32,64,256 --vary library.collnet=false,true
+    """
+    compared = compare(
+        fabric.several,
+        primitives.split(","),
+        overrides=fabric.overrides,
+        machine=fabric.machine,
+        **arguments,
+    )
+    out.emit(compared)

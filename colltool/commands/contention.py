@@ -1,0 +1,250 @@
+"""What a layout costs: link loads of groups that run together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.formatting import parse_shape
+from colltool.base.primitives import Primitive
+from colltool.commands.command import command
+from colltool.commands.options import FABRIC, RESULT, FabricChoice, Out, option, schema_option
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.congestion.contention import Contention
+    from colltool.congestion.jobs import Layout
+    from colltool.fabric.model import Fabric
+
+
+def contention(
+    fabric: AnyFabric,
+    layout: Layout | Mapping[str, Any] | AnyPath,
+    *,
+    placed: str | None = None,
+    seed: int = 0,
+    primitive: Primitive | str | None = None,
+    algorithm: str | None = None,
+    size: str | float | None = None,
+    matrix: AnyPath | Sequence[Sequence[float]] | NDArray[np.float64] | None = None,
+    hot: float | None = None,
+    hot_members: Sequence[int] = (0,),
+    zipf: float | None = None,
+    per_link: bool = False,
+) -> Contention:
+    """What a layout costs: the load of every link when its groups run together, against each group
+    alone and packed.
+
+    Args:
+        fabric: as :func:`price`.
+        layout: a layout, a path to a layout file, a mapping of what one would hold, or fields of
+            :class:`colltool.congestion.patterns.Pattern`, such as
+            ``{"kind": "cyclic", "group": 8}``.
+        placed: the kind of :class:`colltool.congestion.patterns.MapPattern` for a pattern, with its
+            ``seed``.
+        primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
+        matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row
+            to column, or a CSV of them; ``hot``: times the mean that each of ``hot_members`` gets;
+            ``zipf``: the exponent over destinations.
+        per_link: keep every loaded link.
+
+    Raises:
+        ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what
+            to do instead.
+    """
+    from colltool.commands.reading import count_of, flag_of, primitive_of, size_of, text_of
+    from colltool.commands.requests import fabric_of
+    from colltool.congestion.contention import contention as run
+    from colltool.congestion.skew import Skew, load_matrix
+
+    if sum(value is not None for value in (matrix, hot, zipf)) > 1:
+        what = "a matrix, a hot spot and a Zipf skew exclude each other"
+        raise ColltoolError(what, argument="matrix", fix="give one of them")
+    if matrix is not None and size is not None:
+        fix = f"leave {given('size')} out, or scale the matrix"
+        raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
+    asked: dict[str, Any] = {
+        "algorithm": (
+            None
+            if algorithm is None
+            else text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
+        ),
+        "size": None if size is None else size_of(size),
+        "primitive": None if primitive is None else primitive_of(primitive),
+        "per_link": flag_of(per_link, "per_link"),
+    }
+    loaded = fabric_of(fabric)
+    groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
+    sent = load_matrix(os.fspath(matrix)) if isinstance(matrix, str | os.PathLike) else matrix
+    try:
+        return run(loaded, groups, skew=Skew(sent, hot, hot_members, zipf), **asked)
+    except ColltoolError as error:
+        if error.argument != "matrix" or not isinstance(matrix, str | os.PathLike):
+            raise
+        raise ColltoolError(error.what, where=f"{os.fspath(matrix)}:1:1", fix=error.fix) from error
+
+
+def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
+    from colltool.commands.reading import text_of, wrong
+    from colltool.congestion.jobs import Layout
+    from colltool.congestion.layout import load_layout, pattern_layout
+    from colltool.congestion.patterns import MapPattern, Pattern
+
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(layout, str | os.PathLike) or (
+        isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()
+    ):
+        return load_layout(layout, fabric)
+    if not isinstance(layout, Mapping):
+        raise wrong(
+            layout,
+            "layout",
+            "a layout",
+            'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
+        )
+    # refused where it is laid out
+    kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")
+    return pattern_layout(
+        Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed)
+    )
+
+
+def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """What a pattern is made of: each field of the type that it has."""
+    from colltool.commands.reading import count_of, text_of, wrong
+
+    for name, value in layout.items():
+        if name not in known:
+            fix = f"{nearest(str(name), list(known))} fields: {', '.join(known)}".strip()
+            raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
+        if name == "kind":
+            text_of(value, "kind", "cyclic")
+        elif name == "shape" and value is not None:
+            if not isinstance(value, list | tuple):
+                raise wrong(
+                    value,
+                    "shape",
+                    "a tuple of whole numbers",
+                    f"write {given('shape', (4, 2), text='4x2')}",
+                )
+            for side in value:
+                count_of(side, "shape")
+        elif value is not None:
+            count_of(value, name)
+    return dict(layout)
+
+
+@command(
+    [
+        FABRIC,
+        "layout",
+        "kind",
+        "group",
+        "count",
+        "axis",
+        option(
+            "stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N", default=None
+        ),
+        "start",
+        option("seed", "Of random patterns and maps.", metavar="N", default=None),
+        option("shape", "Of a box, along each axis.", metavar="4x2", kind="text"),
+        option(
+            "placed",
+            "Ranks on endpoints: identity, reverse, cyclic, rotate or random.",
+            metavar="KIND",
+            file="",
+        ),
+        option(
+            "primitive",
+            "What groups run. [default: ar, a2a under a skew]",
+            flags="--primitive -p",
+        ),
+        option("algorithm", "Its algorithm. [default: ring, pairwise, chain]"),
+        option("size", "Bytes per rank; adds times.", kind="text"),
+        "matrix",
+        "hot",
+        "zipf",
+        "per_link",
+        "as_eta",
+        schema_option("layout", "colltool.congestion.layout:LayoutFile"),
+        RESULT,
+    ],
+    of=contention,
+    primitive="--primitive",
+)
+def contention_command(
+    fabric: FabricChoice,
+    out: Out,
+    layout: Path | None = None,
+    kind: str | None = None,
+    group: int | None = None,
+    count: int | None = None,
+    axis: int | None = None,
+    stride: int | None = None,
+    start: int | None = None,
+    seed: int | None = None,
+    shape: str | None = None,
+    placed: str | None = None,
+    hot: str | None = None,
+    as_eta: bool = False,
+    **arguments: Any,
+) -> None:
+    """What a layout costs: the load of every link when its groups run together, against each group
+    alone and packed.
+
+    Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
+
+    Examples:
+      colltool contention -f torus512 --pattern axis --axis 1 --group 8 --count 8
+      colltool contention -f torus512 --pattern random --seed 1 --group 8 -p a2a
+      colltool contention -f torus512 --pattern block --group 6 --as-eta
+      colltool contention -f clos-4to1 --pattern cyclic --group 64 -p a2a -M 16MB
+      colltool contention -f dgx-h100 --pattern cyclic --group 32 --stride 8 --map rotate
+      colltool contention -f star512 --group 64 --count 1 --hot 3
+      colltool contention -f torus512 --layout groups.yaml --per-link --format csv
+    """
+    pattern = {
+        "kind": kind,
+        "group": group,
+        "count": count,
+        "axis": axis,
+        "stride": stride,
+        "start": start,
+        "seed": seed,
+        "shape": parse_shape(shape, "shape") if shape else None,
+    }
+    fields = {name: value for name, value in pattern.items() if value is not None}
+    if layout is not None:
+        _refuse_beside_layout([*fields, *(["placed"] if placed is not None else [])])
+    if placed == "random" and kind != "random":
+        fields.pop("seed", None)  # it is the map's
+    if hot is not None:
+        arguments["hot"], arguments["hot_members"] = _hot_spot(hot)
+    result = contention(fabric.load(), layout or fields, placed=placed, seed=seed or 0, **arguments)
+    out.emit(result.as_eta() if as_eta else result)
+
+
+def _refuse_beside_layout(options: list[str]) -> None:
+    """Refuse options that lay groups out where a file does."""
+    if options:
+        named = ", ".join(given(name) for name in options)
+        what = f"{named} and {given('layout')} both lay the groups out"
+        raise ColltoolError(what, argument=options[0], fix="give one of them")
+
+
+def _hot_spot(text: str) -> tuple[float, tuple[int, ...]]:
+    """Times the mean, and the members that get it: ``3`` or ``3@0,5``."""
+    factor, _, members = text.partition("@")
+    try:
+        hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)
+        return float(factor), hot_members
+    except ValueError as error:
+        fix = "write --hot 3, or --hot 3@0,5"
+        raise ColltoolError(f"'{text}' is not a hot spot", argument="hot", fix=fix) from error

@@ -1,0 +1,92 @@
+"""The sizes at which the fastest algorithm changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from colltool.base.primitives import AR, Primitive
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    fabric_options,
+    option,
+)
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.estimate.results import Crossover
+
+
+@with_options
+def crossover(
+    fabric: AnyFabric,
+    primitive: Primitive | str = AR,
+    *,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    library_file: AnyPath | None = None,
+    **options: Unpack[Options],
+) -> Crossover:
+    """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which
+    size.
+
+    The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
+    else as :func:`price`. With an engine's library: where its kernels cross, beside its own
+    thresholds (:class:`colltool.engines.results.KernelCrossover`).
+    """
+    from colltool.commands.kernel_prices import NO_TOKENS, asked_of, crossover_by, own_version
+    from colltool.commands.reading import names_of
+    from colltool.commands.requests import price_request
+    from colltool.estimate.crossover import crossover as run
+
+    library_file, options = own_version(library_file, options)
+    kernels = asked_of(primitive, options.get("library"), library_file, NO_TOKENS)
+    if kernels is not None and kernels[1] is not None:
+        return cast("Crossover", crossover_by(fabric, kernels[0], kernels[1], ranks, options))
+    on = price_request(fabric, primitive, ranks, options)
+    found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
+    if on.fabric.library_name == "nccl":
+        from colltool.nccl.nccl_choice import with_library_picks
+
+        found = with_library_picks(found, on.fabric)
+    return found
+
+
+@command(
+    [
+        "primitive",
+        fabric_options(["nvl72"]),
+        *GROUP,
+        option(
+            "algorithms",
+            "The first against each other one, comma-separated. [default: ring against the trees]",
+        ),
+        "library",
+        "library_file",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=crossover,
+)
+def crossover_command(
+    fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any
+) -> None:
+    """Every size at which the faster of two algorithms changes, solved exactly, and who wins at
+    which size.
+
+    Without options: all-reduce on all of nvl72, ring against the trees.
+
+    Examples:
+      colltool crossover
+      colltool crossover ar -f nvl72 -n 72
+      colltool crossover ar -f dgx-h100 -n 64 --algorithm hierarchical:ring/ring,multi-rail-ring
+      colltool crossover a2a -f nvl72 -n 72 --algorithm pairwise,bruck --format json
+      colltool crossover ar -f hgx-h200 -n 8 --library vllm@0.24.0
+    """
+    out.emit(crossover(fabric.load(), primitive, **arguments))

@@ -1,0 +1,142 @@
+"""What moved between two JSON outputs, or between two libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, called, given
+from colltool.commands.command import command, failed
+from colltool.commands.options import MAYBE_FABRIC, RESULT, FabricChoice, Out, option
+
+if TYPE_CHECKING:
+    from colltool.analysis.diff import Diff
+    from colltool.commands.reading import AnyFabric
+    from colltool.engines.library_diff import LibraryDiff
+
+
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
+    """What moved between two JSON documents of the same command, past a relative tolerance.
+
+    Args:
+        old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are
+            refused.
+        rtol: numbers that differ by at most this fraction of the old one are the same.
+
+    Raises:
+        ColltoolError: not documents of colltool, or of different commands.
+    """
+    from colltool.analysis.diff import diff as run
+    from colltool.commands.reading import number_of, wrong
+
+    for argument, document in (("old", old), ("new", new)):
+        if not isinstance(document, Mapping):
+            raise wrong(
+                document, argument, "a JSON document as a mapping", "give what json.load returns"
+            )
+    return run(old, new, number_of(rtol, "rtol"))
+
+
+def diff_libraries(
+    fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None
+) -> LibraryDiff:
+    """Where two libraries, or two versions of NCCL, run different kernels on a fabric, and what
+    that costs.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+        old, new: ``"nccl@2.30"`` and ``"nccl@2.31"``, or two of :func:`list_libraries`.
+        ranks: of libraries of kernels: the group; default: 8.
+
+    Raises:
+        ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
+    """
+    from colltool.commands.reading import count_of, text_of
+    from colltool.commands.requests import fabric_of
+    from colltool.engines.files import find_library, is_library
+    from colltool.engines.library_diff import diff_kernels, diff_versions
+    from colltool.nccl.hardware import constants
+
+    loaded = fabric_of(fabric)
+    names = [text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
+    if all(is_library(name) for name in names):
+        several = 8 if ranks is None else count_of(ranks, "ranks", 2)
+        return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
+    if any(name.partition("@")[0] != "nccl" for name in names):
+        what = f"{names[0]} and {names[1]} have nothing to compare"
+        raise ColltoolError(
+            what, argument="library", fix="two versions of nccl, or two of colltool library list"
+        )
+    versions = [constants(name.partition("@")[2]).version for name in names]
+    return diff_versions(loaded, *versions)
+
+
+DEFAULT_RTOL = 1e-6
+
+
+LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+
+
+@command(
+    [
+        "old",
+        "new",
+        "rtol",
+        option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
+        MAYBE_FABRIC,
+        option("ranks", "With --library: ranks of kernels' groups. [default: 8]"),
+        RESULT,
+    ],
+)
+def diff_command(
+    fabric: FabricChoice,
+    out: Out,
+    old: Path | None = None,
+    new: Path | None = None,
+    rtol: float | None = None,
+    library: tuple[str, str] | None = None,
+    ranks: int | None = None,
+) -> None:
+    """What moved between two JSON outputs of the same command; exit 1 if anything did.
+
+    Rows are matched by what they are, not by where they stand. With --library: where two
+    libraries take different kernels on a fabric.
+
+    Examples:
+      colltool diff old.json new.json
+      colltool diff old.json new.json --rtol 0.01 --format markdown
+      colltool diff --library nccl@2.30 nccl@2.31 -f dgx-h100
+    """
+    from colltool.analysis.diff import read_document
+
+    if library is not None:
+        if old is not None or rtol is not None:
+            fix = f"leave the files and {given('rtol')} out"
+            what = "compares two libraries, not two files"
+            raise ColltoolError(what, argument="library", fix=fix)
+        if not fabric.names:
+            fix = f"add {given('fabric', 'dgx-h100')}"
+            what = "libraries are compared on a fabric"
+            raise ColltoolError(what, argument="fabric", fix=fix)
+        finish(diff_libraries(fabric.load(), *library, ranks=ranks), out)
+        return
+    if old is None or new is None:
+        fix = (
+            f"a JSON output of colltool, or two libraries: {given('library', 'nccl@2.30')}"
+            " nccl@2.31; colltool diff -h shows both"
+        )
+        raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
+    if fabric.names or ranks is not None:
+        fix = f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31"
+        raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
+    with called("shell", old=str(old), new=str(new)):
+        moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
+    finish(moved, out)
+
+
+def finish(result: Diff | LibraryDiff, out: Out) -> None:
+    """Write what moved, and end with exit code 1 where anything did."""
+    out.emit(result)
+    if result.moved:
+        failed()

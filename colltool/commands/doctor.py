@@ -1,0 +1,139 @@
+"""What ails a machine, from its logs alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError
+from colltool.base.files import remembering
+from colltool.base.primitives import Primitive
+from colltool.commands.command import command, failed
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    READINGS,
+    FabricChoice,
+    Out,
+    fabric_options,
+    option,
+)
+from colltool.estimate.assumptions import Readings, checked
+
+if TYPE_CHECKING:
+    from colltool.commands.logs import Logs
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+    from colltool.diagnosis.results import Diagnosis
+    from colltool.measurements.series import Measurements
+
+
+@remembering()
+def doctor(
+    logs: Logs,
+    fabric: AnyFabric | None = None,
+    *,
+    overrides: Overrides = (),
+    expect: float | None = None,
+    primitive: Primitive | str | None = None,
+    ranks: int | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Diagnosis:
+    """What ails a machine: hardware from the logs, what is off, which causes the prices support,
+    what to run next.
+
+    Args:
+        logs: as :func:`validate`, and traces of the PyTorch profiler as :func:`trace`, judged
+            together.
+        fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs
+            name.
+        overrides: as in :func:`colltool.load_fabric`, on either.
+        expect: the share of the expected rate below which something is off, a fraction; default:
+            0.8.
+        primitive: only this collective; also what logs measure that do not say.
+        ranks, nodes, in_place: as :func:`validate`.
+        readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.diagnosis.results.Diagnosis`: ``ok``, ``findings`` with their causes and
+        the next experiment.
+
+    Raises:
+        ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is
+            not known and no fabric.
+    """
+    from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import fraction_if, is_nothing, paths_of, primitive_of
+    from colltool.commands.requests import fabric_of
+    from colltool.diagnosis.doctor import diagnose
+    from colltool.diagnosis.evidence import Evidence
+    from colltool.fabric.load import load_fabric
+    from colltool.measurements.series import Measurements
+    from colltool.traces.evidence import evidence_of
+
+    bar, reading = fraction_if(expect, "expect"), checked(readings, **parts)
+    only = None if primitive is None else primitive_of(primitive)
+
+    def logs_of(some: Any) -> Measurements:
+        try:
+            return measurements_of(some, ranks, None, nodes, in_place)
+        except ColltoolError:
+            if only is None:
+                raise
+            # what a log does not name is the one that is asked for
+            return measurements_of(some, ranks, only, nodes, in_place)
+
+    if isinstance(logs, Measurements):
+        seen = Evidence(logs)
+    else:
+        seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
+    if fabric is None:
+        held = None
+    elif is_nothing(overrides):
+        held = fabric_of(fabric)
+    else:
+        held = load_fabric(fabric, overrides)  # type: ignore[arg-type]
+    return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
+
+
+@command(
+    [
+        option(
+            "logs",
+            "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG, Inspector, CSV,"
+            " profiler traces.",
+        ),
+        fabric_options(None, machine=False),
+        "expect",
+        option("collective", "Only this one."),
+        "log_ranks",
+        "nodes",
+        "in_place",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=doctor,
+    primitive="--collective",
+)
+def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """What ails a machine: from logs or traces alone to what is off, the causes that prices
+    support, and the next experiment.
+
+    The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is
+    off.
+
+    Examples:
+      colltool doctor all_reduce.log
+      colltool doctor node*.log --expect 95% --format json
+      colltool doctor pairs/*.log --plot pairs.png
+      colltool doctor all.log --collective ar
+      colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
+      colltool doctor trace/rank*.json.gz
+    """
+    result = doctor(
+        fabric=fabric.name if fabric.names else None, overrides=fabric.overrides, **arguments
+    )
+    out.emit(result)
+    if not result.ok:
+        failed()

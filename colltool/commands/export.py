@@ -1,0 +1,320 @@
+"""Files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.extras import extra
+from colltool.commands.arguments import COUNTS
+from colltool.commands.command import CommandGroup, command
+from colltool.commands.options import (
+    FABRIC,
+    GROUP,
+    JOB_FILE,
+    REQUIRED,
+    WIRING,
+    FabricChoice,
+    option,
+    schema_option,
+    to_file,
+)
+from colltool.commands.output import write, write_bytes
+
+if TYPE_CHECKING:
+    from colltool.custom.schedule import OwnSchedule
+
+
+SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
+ALGORITHM = option(
+    "algorithm", "The algorithm to write, as price names it.", kind="single", default=REQUIRED
+)
+
+
+export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
+
+
+def _folder(output: Path, what: str, fix: str) -> Path:
+    """The folder that files are written into, which cannot be the terminal."""
+    folder = to_file(output)
+    if folder is None:
+        raise ColltoolError(what, argument="output", fix=fix)
+    return folder
+
+
+def _write_lines(*lines: str) -> None:
+    write("".join(f"{line}\n" for line in lines), None)
+
+
+def _schedule(
+    fabric: FabricChoice,
+    primitive: str,
+    algorithm: str,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    segments: int | None = None,
+) -> OwnSchedule:
+    """The messages of a shipped algorithm on a group."""
+    from colltool.commands.reading import count_if, primitive_of
+    from colltool.estimate.placement import GroupSpec
+    from colltool.verification.shipped_schedule import shipped_schedule
+
+    group = GroupSpec(ranks, stride, alone, shape)
+    cut = count_if(segments, "segments")
+    return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, cut)
+
+
+@command(
+    [
+        FABRIC,
+        option("rank_counts", f"{COUNTS} Each is a group. [default: all of the fabric]"),
+        "stride",
+        "alone",
+        "channels",
+        "env",
+        "output",
+    ],
+    within=export_command,
+    name="nccl-tuner",
+    short_help="A config file for NCCL's example tuner plugin.",
+)
+def nccl_tuner(
+    fabric: FabricChoice,
+    ranks: list[int] | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    channels: int | None = None,
+    env: bool = False,
+    output: Path | None = None,
+) -> None:
+    """What NCCL should run at which size, as a file for its example tuner plugin: by your
+    measurements, or its own model.
+
+    Examples:
+      colltool export nccl-tuner -f dgx-h100 -n 8,16,64 -o nccl_tuner.conf
+      colltool export nccl-tuner -f dgx-h100 -n 64 --set library.collnet=true
+      colltool export nccl-tuner -f dgx-h100 -n 64 --env
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.estimate.placement import GroupSpec
+    from colltool.nccl.tuner import tuner_config, tuner_env
+
+    target = to_file(output)
+    if env and channels is not None:
+        fix = f"leave out {given('env')} or {given('channels')}"
+        raise ColltoolError("NCCL_ALGO does not set channels", argument="channels", fix=fix)
+    loaded = fabric.load()
+    groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]
+    text = tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels)
+    write(text, target)
+
+
+@command(
+    [
+        WIRING,
+        option("output", "The folder for network.yml and system.json.", metavar="DIR"),
+        *GROUP,
+        option("size", "Bytes per rank: say what to run in ASTRA-sim for it."),
+        "ideal",
+    ],
+    within=export_command,
+    name="astra-sim",
+    short_help="network.yml and system.json of ASTRA-sim's analytical backend.",
+)
+def astra_sim(
+    fabric: FabricChoice,
+    output: Path,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    size: str | None = None,
+    ideal: bool = False,
+) -> None:
+    """The same group for ASTRA-sim's analytical network: network.yml and system.json.
+
+    Examples:
+      colltool export astra-sim -f dgx-h100 -n 64 -o astra
+      colltool export astra-sim -f tpu-v4-512 -M 64MB --ideal -o astra
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.commands.reading import size_of
+    from colltool.estimate.groups import place
+    from colltool.estimate.placement import GroupSpec
+
+    folder = _folder(output, "two files do not go to the terminal", "name a folder: -o astra")
+    loaded = fabric.load()
+    group = GroupSpec(ranks, stride, alone, shape)
+    bytes_ = None if size is None else size_of(size)
+    interop = extra("interop.astra_sim")
+    files = interop.astra_sim(loaded, group, ideal, bytes_)
+    for name, text in files.items():
+        write_bytes(folder / name, text.encode(), "output", folder=folder)
+    placed = f"{' and '.join(files)}: {place(loaded, group).placement.spoken}"
+    _write_lines(placed, *interop.to_know(loaded, group, ideal, bytes_))
+
+
+@command(
+    [WIRING, "output"],
+    within=export_command,
+    name="infragraph",
+    short_help="The fabric as an InfraGraph, ASTRA-sim 3's network.",
+)
+def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
+    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between
+    them, as JSON.
+
+    Examples:
+      colltool export infragraph -f dgx-h100 -o network.json
+      colltool export infragraph -f clos-4to1 --set fabric.size=64
+    """
+
+    target = to_file(output)
+    write(extra("interop.infragraph").infragraph(fabric.load()), target)
+
+
+@command(
+    ["primitive", WIRING, ALGORITHM, *GROUP, SEGMENTS, "output"],
+    of=_schedule,
+    within=export_command,
+    name="msccl",
+    short_help="An algorithm as MSCCL's XML.",
+)
+def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
+    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price
+    --algorithm-file reads it back.
+
+    Examples:
+      colltool export msccl ar -f dgx-h100 -n 8 --algorithm ring -o ring.xml
+      colltool export msccl ar -f dgx-h100 -n 16 --algorithm hierarchical:ring/ring
+    """
+    from colltool.custom.msccl_export import msccl_xml
+
+    target = to_file(output)
+    write(msccl_xml(_schedule(fabric, **schedule)), target)
+
+
+@command(
+    [
+        "primitive",
+        WIRING,
+        ALGORITHM,
+        *GROUP,
+        SEGMENTS,
+        schema_option("algorithm", "colltool.custom.file:AlgorithmFile"),
+        "output",
+    ],
+    of=_schedule,
+    within=export_command,
+    name="algorithm",
+    short_help="An algorithm as a file to start from.",
+)
+def algorithm_file(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
+    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and
+    priced.
+
+    A pipelined one in so few segments takes longer than its row in the table of prices.
+
+    Examples:
+      colltool export algorithm ar -f star512 -n 4 --algorithm ring
+      colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
+    """
+    from colltool.custom.file import algorithm_text
+
+    target = to_file(output)
+    write(algorithm_text(_schedule(fabric, **schedule)), target)
+
+
+@command(
+    [
+        "primitive",
+        WIRING,
+        "size",
+        option("algorithm", "The schedule: ring, hierarchical:ring/ring.", kind="single"),
+        *GROUP,
+        option("segments", "P of pipelined algorithms. [default: 16]"),
+        "ideal",
+        "output",
+    ],
+    within=export_command,
+    name="goal",
+    short_help="A schedule, message by message, for LogGOPSim.",
+)
+def goal(
+    primitive: str,
+    fabric: FabricChoice,
+    size: str,
+    algorithm: str,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: tuple[int, ...] | None = None,
+    segments: int | None = None,
+    ideal: bool = False,
+    output: Path | None = None,
+) -> None:
+    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits
+    for what.
+
+    Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
+
+    Examples:
+      colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.commands.reading import count_if, primitive_of, size_of
+    from colltool.estimate.placement import GroupSpec
+    from colltool.verification.schedule import scheduled
+
+    target = to_file(output)
+    bytes_ = size_of(size)
+    group = GroupSpec(ranks, stride, alone, shape)
+    collective = primitive_of(primitive)
+    cut = count_if(segments, "segments")
+    run = scheduled(fabric.load(), collective, algorithm, group, cut, ideal=ideal)
+    write(extra("interop.goal").goal(run, bytes_), target)
+
+
+@command(
+    [
+        JOB_FILE,
+        FABRIC,
+        option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"),
+        "job_ranks",
+        "job_overrides",
+        "library",
+    ],
+    within=export_command,
+    name="chakra",
+    short_help="A planned training step as Chakra traces, one a rank.",
+)
+def chakra(
+    job: str,
+    fabric: FabricChoice,
+    output: Path,
+    ranks: int | None = None,
+    job_overrides: list[str] | None = None,
+    library: str | None = None,
+) -> None:
+    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute,
+    collectives, what waits for what.
+
+    Examples:
+      colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
+    """
+    from colltool.commands.plan import plan
+    from colltool.training.job import load_job
+
+    folder = _folder(output, "a file a rank does not go to the terminal", "name a folder: -o step")
+    loaded = load_job(job, job_overrides or (), argument="job_overrides")
+    planned = plan(loaded, fabric.load(), ranks, library=library)
+    interop = extra("interop.chakra")
+    files = interop.chakra(planned)
+    for name, content in files.items():
+        write_bytes(folder / name, content, "output", folder=folder)
+    written = f"{len(files) - 1} traces and comm_groups.json"
+    _write_lines(f"{written}: {planned.job.name} on {planned.fabric}", *interop.to_know(planned))

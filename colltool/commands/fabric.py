@@ -1,0 +1,411 @@
+"""Fabric files: list, start, show, draw, import, check and size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.files import remembering
+from colltool.commands.command import CommandGroup, command, each_checked
+from colltool.commands.options import (
+    FABRIC_FILE,
+    NEW_FILE,
+    RESULT,
+    YAML_TOO,
+    Out,
+    as_yaml,
+    extra_format,
+    new_file,
+    option,
+    result_options,
+    write_schema,
+)
+from colltool.commands.output import BY_SUFFIX, write
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.library import Prices
+    from colltool.fabric.load import FabricSource
+    from colltool.fabric.results import FabricDrawn, FabricSized
+    from colltool.sizing.wiring import Hop
+
+
+def list_fabrics() -> list[str]:
+    """The names of the shipped fabrics, sorted."""
+    from colltool.fabric.load import shipped_fabrics
+
+    return shipped_fabrics()
+
+
+def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
+    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
+    oversubscription; lattices too.
+
+    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
+    reader's screen. The same fabric gives the same text.
+    """
+    from colltool.commands.requests import fabric_of
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricDrawn
+
+    loaded = fabric_of(fabric)
+    return FabricDrawn(loaded, fabric_facts(loaded))
+
+
+@remembering()
+def size_fabric(
+    endpoints: int | None = None,
+    radix: int | None = None,
+    *,
+    fat_tree: int | None = None,
+    levels: int | None = None,
+    oversubscription: Sequence[float | str] | float | str = (),
+    rails: int = 1,
+    ports_per_endpoint: int = 1,
+    topology: str = "clos",
+    prices: FabricSource | None = None,
+    overrides: Overrides = (),
+) -> FabricSized | DirectSized:
+    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired
+    evenly, and its bill.
+
+    Args:
+        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
+        radix: ports of a switch.
+        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
+        levels: 1 to 3; the fewest that have room when None.
+        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports
+            and their rates, ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels
+            one ratio: the load of the busiest cable between switches over its rate, when every
+            endpoint sends alike to all at full rate, on minimal routes.
+        rails: separate fabrics, over which the ports spread.
+        ports_per_endpoint: ports of one.
+        topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
+        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric
+            that has one.
+        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
+
+    Returns:
+        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of
+        the prices. Other than of a Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside
+        a Clos of the same ports.
+
+    Raises:
+        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,
+            prices without a currency.
+    """
+    from colltool.commands.reading import count_if, count_of, is_nothing, text_of
+    from colltool.fabric.load import load_prices
+    from colltool.fabric.properties import bill_of_plan
+    from colltool.fabric.results import FabricSized
+    from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
+
+    known = (
+        load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
+    )
+    if fat_tree is not None:
+        beside = {
+            "endpoints": endpoints,
+            "radix": radix,
+            "levels": levels,
+            "oversubscription": oversubscription or None,
+            "topology": None if topology == "clos" else topology,
+            "rails": None if rails == 1 else rails,
+            "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint,
+        }
+        for name, value in beside.items():
+            if value is not None:
+                what = "does not apply to a fat-tree, which k fully defines"
+                raise ColltoolError(what, argument=name, fix="leave it out")
+        tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
+        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
+    if endpoints is None or radix is None:
+        fix = (
+            f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
+        )
+        raise ColltoolError("nothing says what to size", fix=fix)
+    ports_of_switch = count_of(radix, "radix")
+    counts = (
+        count_of(endpoints, "endpoints"),
+        count_of(ports_per_endpoint, "ports_per_endpoint"),
+        ports_of_switch,
+    )
+    on_rails, hops = count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
+    if text_of(topology, "topology", "dragonfly") != "clos":
+        if levels is not None:
+            raise ColltoolError(
+                f"does not apply to a {topology}", argument="levels", fix="leave it out"
+            )
+        return _sized_direct(topology, counts, on_rails, hops, known)
+    plan = clos_plan(*counts, rails=on_rails, levels=count_if(levels, "levels"), hops=hops)
+    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+
+
+def _sized_direct(
+    topology: str,
+    counts: tuple[int, int, int],
+    rails: int,
+    hops: Sequence[Hop],
+    prices: Prices | None,
+) -> DirectSized:
+    """``counts``: endpoints, ports of each, ports of a switch."""
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.properties import bill_of_plan
+    from colltool.sizing.size_clos import LEVELS, clos_plan
+    from colltool.sizing.size_direct import DIRECT, direct_plan
+
+    kind = next((one for one in DIRECT if one == topology), None)
+    if kind is None:
+        what = f"'{clipped(topology)}' is no topology that is sized"
+        raise ColltoolError(
+            what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}"
+        )
+    ratios = [one for one in hops if isinstance(one, float)]
+    if len(ratios) != len(hops) or len(hops) > 1:
+        fix = f"write {given('oversubscription', '2')}"
+        raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
+    plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
+    try:
+        clos = clos_plan(*counts, rails=rails, hops=hops)
+    except ColltoolError:
+        clos = None
+    alike = prices
+    # cables to endpoints are copper in both
+    if prices and plan.levels[0].name in (prices.copper or ()):
+        alike = prices.model_copy(update={"copper": LEVELS[:1]})
+    other = bill_of_plan(clos, alike) if clos else None
+    return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
+
+
+fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size your own.")
+
+
+@command([RESULT], within=fabric_command, name="list", short_help="The shipped fabrics.")
+def list_command(out: Out) -> None:
+    """The shipped fabrics.
+
+    Example:
+      colltool fabric list
+    """
+    from colltool.fabric.load import load_fabric, shipped_fabrics
+    from colltool.fabric.results import FabricList
+
+    out.emit(FabricList(tuple(map(load_fabric, shipped_fabrics()))))
+
+
+@command(
+    [FABRIC_FILE, "overrides", result_options(form=YAML_TOO)],
+    within=fabric_command,
+    name="show",
+    short_help="A fabric as a tree, with what follows from it.",
+)
+def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
+    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
+    bill of its parts.
+
+    Examples:
+      colltool fabric show nvl72
+      colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
+      colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
+    """
+    from colltool.fabric.load import load_fabric
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricShown
+
+    if as_yaml(out):
+        from colltool.fabric.templates import yaml_of
+
+        write(yaml_of(fabric, overrides or ()), out.path)
+        return
+    loaded = load_fabric(fabric, overrides or ())
+    out.emit(FabricShown(loaded, fabric_facts(loaded)))
+
+
+@command(
+    [
+        FABRIC_FILE,
+        "overrides",
+        result_options(
+            form=extra_format(
+                "svg",
+                "How to write it. [default: the tree of fabric show, or by the suffix of -o]",
+            )
+        ),
+    ],
+    within=fabric_command,
+    name="draw",
+    short_help="A fabric as a drawing.",
+)
+def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
+    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
+    terminal as a tree.
+
+    Examples:
+      colltool fabric draw nvl72 -o nvl72.svg
+      colltool fabric draw clos-4to1 --set fabric.levels.core.oversubscription=2 -o half.svg
+      colltool fabric draw torus512
+    """
+    from colltool.fabric.load import load_fabric
+
+    suffix = out.path.suffix.lower() if out.path is not None else ""
+    if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
+        fix = (
+            f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))};"
+            " --format writes any name"
+        )
+        raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
+    drawn = draw_fabric(load_fabric(fabric, overrides or ()))
+    if out.form != "svg" and (out.form is not None or suffix != ".svg"):
+        out.emit(drawn)
+        return
+    if out.columns is not None:
+        fix = "leave it out, or --format csv"
+        raise ColltoolError("a drawing has no columns", argument="columns", fix=fix)
+    write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
+
+
+@command(
+    ["source", "tiers", "without", "overrides", NEW_FILE],
+    within=fabric_command,
+    name="init",
+    short_help="Start a fabric file of your own.",
+)
+def init_command(
+    source: str | None = None,
+    tiers: str | None = None,
+    without: list[str] | None = None,
+    overrides: list[str] | None = None,
+    output: Path | None = None,
+) -> None:
+    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
+    on a line, or another fabric.
+
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape,
+    8x8x4; a clos may list the groups of its levels bottom up, 8/32, with an alpha for each,
+    5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for three levels),
+    eta=1.2/0.8 or ports=4 may follow.
+
+    Examples:
+      colltool fabric init -o mine.yaml
+      colltool fabric init --from dgx-h100 --set ib.size=128 -o mine.yaml
+      colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us -o mine.yaml
+      colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,eth:clos:4/32:400Gbps:5us/10us:s=2
+      colltool fabric init --tiers ici:torus:8x8x4:45GB/s:1us
+      colltool fabric init --tiers ici:torus:4x4:45GB/s:1us --without 5,0-1
+    """
+    from colltool.fabric.templates import fabric_start
+
+    path = new_file(output, "a fabric file")
+    name = path.stem if path else ""
+    write(fabric_start(source, tiers, overrides or (), name, without or []), path)
+
+
+@command(
+    ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
+    within=fabric_command,
+    name="import",
+    short_help="A fabric file from a real machine.",
+    network_nodes="--nodes",
+)
+def import_command(
+    dumps: list[str],
+    like: str | None = None,
+    nodes: int | None = None,
+    output: Path | None = None,
+) -> None:
+    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
+    and those of the nearest fabric.
+
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
+    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which
+    must be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together
+    make both tiers.
+
+    Examples:
+      colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
+      colltool fabric import nccl-topo node.xml ibnetdiscover net.txt -o mine.yaml
+      colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
+      colltool fabric import infragraph network.yaml -o mine.yaml
+    """
+    from colltool.imports.read import imported
+
+    path = new_file(output, "a fabric file")
+    write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+
+
+@command(
+    [option("files", "Fabric files, or names of shipped ones.", offers="fabric"), RESULT],
+    within=fabric_command,
+    name="check",
+    short_help="Validate fabric files.",
+)
+def check_command(files: list[str], out: Out) -> None:
+    """Validate fabric files: what was read, what is odd about it, every error of every file with
+    its line and column.
+
+    Example:
+      colltool fabric check my-cluster.yaml other.yaml
+    """
+    from colltool.fabric.results import FabricsChecked, check_fabric
+
+    out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
+
+
+@command(
+    [
+        "endpoints",
+        "radix",
+        "fat_tree",
+        "levels",
+        "oversubscription",
+        "rails",
+        "ports_per_endpoint",
+        option("sized", default=None),
+        "prices",
+        "price",
+        RESULT,
+    ],
+    of=size_fabric,
+    within=fabric_command,
+    name="size",
+    short_help="Switches, cables and cost of a Clos, dragonfly or HyperX.",
+    overrides="--price",
+)
+def size_command(out: Out, **arguments: Any) -> None:
+    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
+    cost.
+
+    Whole switches, each wired evenly to those above: where that takes more than ports alone ask
+    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch,
+    so that 2,2 is 4:1 against the endpoints.
+
+    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all,
+    which needs half of the bisection of a Clos. It is the shape of fewest switches among all,
+    shown beside the Clos.
+
+    Examples:
+      colltool fabric size --fat-tree 64
+      colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
+      colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
+      colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
+      colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
+    """
+    out.emit(size_fabric(**arguments))
+
+
+@command(
+    ["output"], within=fabric_command, name="schema", short_help="The JSON Schema of fabric files."
+)
+def schema_command(output: Path | None = None) -> None:
+    """The JSON Schema of fabric files, for completion and checks in an editor.
+
+    Example:
+      colltool fabric schema -o fabric.schema.json
+    """
+    from colltool.fabric.model import Fabric
+
+    write_schema(Fabric, "fabric", output)

@@ -1,0 +1,78 @@
+"""The manual, chapter by chapter."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colltool.base.errors import ColltoolError, given
+from colltool.commands.command import command
+from colltool.commands.options import option, to_file
+from colltool.commands.output import screen_of, write, write_bytes
+from colltool.guides import TOPICS
+
+if TYPE_CHECKING:
+    pass
+
+
+def _write_site(folder: Path) -> None:
+    from colltool.fabric.load import load_fabric, shipped_fabrics
+    from colltool.render.site import site
+
+    for name, text in site([load_fabric(one) for one in shipped_fabrics()]):
+        write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
+    write(f"{folder / 'index.html'}\n", None)
+
+
+@command([option("topic", words=TOPICS), "site", "no_pager", "output"])
+def guide_command(
+    topic: str | None = None,
+    site: Path | None = None,
+    no_pager: bool = False,
+    output: Path | None = None,
+) -> None:
+    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file,
+    or all of it as a site.
+
+    Examples:
+      colltool guide
+      colltool guide fabrics
+      colltool guide model -o model.md
+      colltool guide --html site
+    """
+    from colltool.guides import contents, read_guide
+
+    if site is not None:
+        if topic is not None:
+            fix = f"write {given('site', str(site))} without {topic}"
+            raise ColltoolError(
+                "is of the whole manual, not of one topic",
+                argument="site",
+                fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
+            )
+        _write_site(site)
+        return
+    text = contents() if topic is None else read_guide(topic)
+    file = to_file(output)
+    if file is not None or sys.stdout is None or not sys.stdout.isatty():
+        write(text, file)
+    else:
+        _show(text, paged=not no_pager)
+
+
+def _show(text: str, *, paged: bool) -> None:
+    """Set a chapter for the terminal, in a pager where it is longer than that."""
+    from colltool.render.text import to_guide
+
+    screen = screen_of(to_file=False)
+    shown = to_guide(text, screen)
+    if not paged or shown.count("\n") < os.get_terminal_size().lines or not screen.unicode:
+        write(shown, None)
+        return
+    import pydoc
+
+    # colours as they are, wide outputs cut and not wrapped: arrow keys show the rest
+    os.environ.setdefault("LESS", "-RFS")
+    pydoc.pager(shown)

@@ -1,0 +1,91 @@
+"""A list of prices to compare, and to hold CI to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given
+from colltool.commands.command import command
+from colltool.commands.diff import DEFAULT_RTOL, diff, finish
+from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
+from colltool.estimate.assumptions import Readings, checked
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyPath
+    from colltool.estimate.results import Ladder
+    from colltool.fabric.ladder import LadderDefinition
+
+
+def ladder(
+    definition: LadderDefinition | AnyPath = "n512",
+    *,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Ladder:
+    """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
+
+    Args:
+        definition: a path, or the name of a shipped ladder.
+        readings, **parts: of the model, and single ones by name in place of those.
+    """
+    from colltool.commands.reading import wrong
+    from colltool.estimate.price import climb
+    from colltool.fabric.ladder import LadderDefinition, load_ladder
+
+    reading = checked(readings, **parts)
+    if isinstance(definition, LadderDefinition):
+        return climb(definition, reading)
+    if not isinstance(definition, str | os.PathLike):
+        raise wrong(
+            definition,
+            "definition",
+            "a ladder",
+            'give a path, or the name of a shipped ladder ("n512")',
+        )
+    return climb(load_ladder(definition), reading)
+
+
+@command(
+    [
+        option(
+            "files",
+            "A ladder file, or the name of a shipped one.",
+            metavar="FILE",
+            many=False,
+            python="definition",
+        ),
+        "check",
+        "rtol",
+        schema_option("ladder", "colltool.fabric.ladder:LadderFile"),
+        RESULT,
+        readings_options(without="ideal"),
+    ],
+    of=ladder,
+    old="--check",
+)
+def ladder_command(
+    out: Out, check: Path | None = None, rtol: float | None = None, **arguments: Any
+) -> None:
+    """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one
+    of your own.
+
+    Examples:
+      colltool ladder
+      colltool ladder --format json -o ladder.json
+      colltool ladder --check ladder.json --rtol 0.001
+      colltool ladder my-ladder.yaml --format markdown
+    """
+    from colltool.analysis.diff import read_document
+    from colltool.render.dispatch import document
+
+    if check is None and rtol is not None:
+        fix = f"add {given('check', 'OLD.json')}"
+        raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)
+    priced = ladder(**arguments)
+    if check is None:
+        out.emit(priced)
+    else:
+        tolerance = DEFAULT_RTOL if rtol is None else rtol
+        finish(diff(read_document(check), document(priced), tolerance), out)

@@ -1,0 +1,166 @@
+"""Libraries of kernels: list, show, check and start files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colltool.base.errors import given
+from colltool.commands.command import CommandGroup, command, each_checked
+from colltool.commands.options import RESULT, Out, new_file, option, schema_option
+from colltool.commands.output import write
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyPath
+    from colltool.engines.files import LibraryFile
+    from colltool.engines.results import LibraryList, LibraryRow, LibraryShown
+
+
+def list_libraries() -> LibraryList:
+    """Every library whose kernels ship, with its versions, operations and the GPUs that they were
+    measured on."""
+    from colltool.engines.files import find_library, shipped_libraries
+    from colltool.engines.results import LibraryList, LibraryRow
+    from colltool.nccl.hardware import GPUS, constants, versions
+
+    rows = [
+        _row(find_library(f"{name}@{version}").library) for name, version in shipped_libraries()
+    ]
+    for version in versions():
+        algorithms = tuple(map(str, constants(version).algorithms))
+        rows.append(LibraryRow("nccl", version, "NCCL's cost model", algorithms, GPUS))
+    return LibraryList(tuple(sorted(rows, key=lambda row: row.name)))
+
+
+def _row(library: LibraryFile) -> LibraryRow:
+    from colltool.engines.results import LibraryRow
+
+    return LibraryRow(
+        library.name, library.version, library.spoken, library.operations, library.gpus
+    )
+
+
+def show_library(
+    library: str | None = None, *, library_file: AnyPath | None = None
+) -> LibraryShown:
+    """A library's kernels with their laws, what they were measured on, and its dispatch table.
+
+    Args:
+        library: ``"vllm@0.24.0"``, or a name for its newest version.
+        library_file: one of your own in its place.
+
+    Raises:
+        ColltoolError: no such library, or every mistake of the file at its line and column.
+    """
+    from colltool.commands.reading import text_of, wrong
+    from colltool.engines.files import find_library, load_library
+    from colltool.engines.library_listing import shown_library, shown_nccl
+
+    if library_file is not None:
+        if not isinstance(library_file, str | os.PathLike):
+            raise wrong(
+                library_file,
+                "library_file",
+                "a path",
+                f"write {given('library_file', 'mine.toml')}",
+            )
+        return shown_library(load_library(library_file))
+    name = text_of(library, "library", "vllm@0.24.0").lower()
+    if name.partition("@")[0] == "nccl":
+        return shown_nccl(name.partition("@")[2])
+    return shown_library(find_library(name).library)
+
+
+library_command = CommandGroup("Libraries of kernels; list, show, check, start your own.")
+
+
+@command([RESULT], within=library_command, name="list", short_help="The shipped libraries.")
+def list_command(out: Out) -> None:
+    """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of
+    experts, KV transfer.
+
+    Example:
+      colltool library list
+    """
+    out.emit(list_libraries())
+
+
+@command(
+    [option("library_name", python="name"), RESULT],
+    within=library_command,
+    name="show",
+    short_help="A library's kernels and dispatch table.",
+)
+def show_command(name: str, out: Out) -> None:
+    """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which
+    it takes at which size.
+
+    Examples:
+      colltool library show vllm@0.24.0
+      colltool library show deepep --format json
+    """
+    from colltool.engines.files import SUFFIX
+
+    out.emit(show_library(library_file=name) if name.endswith(SUFFIX) else show_library(name))
+
+
+@command(
+    ["files", schema_option("library", "colltool.engines.files:LibraryFile"), RESULT],
+    within=library_command,
+    name="check",
+    short_help="Whether library files hold.",
+)
+def check_command(files: list[str], out: Out) -> None:
+    """Check library files: every mistake with line and column; exit 2 where one does not hold.
+
+    Examples:
+      colltool library check mine.toml
+      colltool library check --schema
+    """
+    from colltool.engines.files import load_library
+    from colltool.engines.results import LibraryChecks
+
+    def checks(found: tuple[LibraryFile, ...]) -> LibraryChecks:
+        return LibraryChecks(tuple(_row(library) for library in found))
+
+    out.emit(each_checked(files, load_library, checks))
+
+
+@command(
+    [
+        "library_source",
+        option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"),
+    ],
+    within=library_command,
+    name="init",
+    short_help="Start a library file of your own.",
+)
+def init_command(library: str | None = None, output: Path | None = None) -> None:
+    """A library file to fill in with what you measured: a commented template, or a shipped one to
+    change.
+
+    Examples:
+      colltool library init
+      colltool library init --from vllm@0.24.0 -o own.toml
+    """
+    from colltool.engines.files import SUFFIX, find_library, shipped_path, template
+
+    path = new_file(output, "a library file", (SUFFIX,))
+    if library is None:
+        write(template(), path)
+    elif library.partition("@")[0] == "nccl":
+        write(_nccl_template(library.partition("@")[2]), path)
+    else:
+        shipped = find_library(library).library
+        write(shipped_path(shipped.name, shipped.version).read_text(encoding="utf-8"), path)
+
+
+def _nccl_template(version: str) -> str:
+    """The file of a version of NCCL's model, under a version that no shipped one has."""
+    from colltool.nccl.hardware import constants, version_file
+
+    shipped = constants(version).version
+    text = version_file(shipped).read_text(encoding="utf-8")
+    yours = 'name = "nccl"\nversion = "2.99"  # yours, which no shipped one has'
+    return text.replace(f'version = "{shipped}"', yours, 1)

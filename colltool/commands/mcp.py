@@ -1,0 +1,247 @@
+"""``colltool mcp``: a server of the Model Context Protocol on stdin and stdout; the only module
+that knows its SDK."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import chdir
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool import __version__
+from colltool.base.errors import ColltoolError, problems_of
+from colltool.base.extras import needs_extra
+from colltool.commands.command import command
+from colltool.commands.output import collect, working
+from colltool.commands.tools import TOOLS, answered, input_schema, output_schema
+
+if TYPE_CHECKING:
+    from mcp.server import Server, ServerRequestContext
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ListResourcesResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+        ReadResourceResult,
+    )
+
+INSTRUCTIONS = """\
+What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what a training step or a token makes of
+it, and what measured logs say. list_fabrics and list_jobs name what ships; a fabric, job or layout of one's own is given as an
+object (guide, topics fabrics and jobs), or as a file of the folder that the server may read. Sizes are texts with a unit: 16MB is
+10^6, 16MiB 2^20. Answers are JSON in SI units: *_s seconds, *_Bps bytes a second; a sentence stands before it. An error says what
+is wrong, where, and what to write instead. interval in an answer is where nine of ten measurements lie; where a ratio's own
+interval holds 1, either may win."""
+
+
+@command(["folder"])
+def mcp_command(folder: Path | None = None) -> None:
+    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
+    stdout, until stdin ends.
+
+    Tools are the functions of colltool, with the JSON of the command line as their answers;
+    resources are the shipped fabrics and the guides. Nothing is written, and no file is read
+    but those of --folder.
+
+    Examples:
+      colltool mcp
+      colltool mcp --folder clusters
+    """
+    if folder is not None and not os.path.isdir(folder):
+        fix = "name a folder that is there"
+        raise ColltoolError("is not a folder", where=str(folder), argument="folder", fix=fix)
+    try:
+        import anyio
+        from mcp.server.stdio import stdio_server
+    except ImportError as error:
+        raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
+    collect()
+    working("waiting for the lines of a client on stdin; Ctrl-C ends it")
+    root = None if folder is None else folder.resolve()
+
+    async def serve() -> None:
+        own = server(root)
+        async with stdio_server() as (read, write):
+            await own.run(read, write, own.create_initialization_options())
+
+    _end_at_once()
+    with chdir(root or os.curdir):
+        anyio.run(serve)
+
+
+def _end_at_once() -> None:
+    """An interrupt ends a server that waits for its next line; there is nothing to clean up."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # where the process is ours
+        if getattr(signal.getsignal(number), "__module__", "") == "colltool.commands.app":
+            signal.signal(number, signal.SIG_DFL)
+
+
+def server(folder: Path | None = None) -> Server[Any]:
+    """The server; ``folder``: whose files may be read, by names within the current one."""
+    from mcp.server import Server
+
+    limit: list[Any] = []
+
+    async def call_tool(
+        _: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        from anyio import CapacityLimiter, to_thread
+
+        if not limit:
+            # one question after the other; pings are answered meanwhile
+            limit.append(CapacityLimiter(1))
+        return await to_thread.run_sync(
+            partial(answer, params.name, params.arguments or {}, folder), limiter=limit[0]
+        )
+
+    return Server(
+        "colltool",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=_tools,
+        on_call_tool=call_tool,
+        on_list_resources=_resources,
+        on_read_resource=_resource,
+    )
+
+
+async def _tools(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListToolsResult:
+    from mcp_types import ListToolsResult, Tool, ToolAnnotations
+
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tools = [
+        Tool(
+            name=name,
+            description=tool.description,
+            input_schema=input_schema(name),
+            output_schema=output_schema(name),
+            annotations=reads,
+        )
+        for name, tool in TOOLS.items()
+    ]
+    return ListToolsResult(tools=tools)
+
+
+def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
+    """What a tool says: a sentence, and the JSON document as text and as a value; an error with the
+    words of every other one."""
+    from mcp_types import CallToolResult, TextContent
+
+    from colltool.base.reach import confined
+    from colltool.fabric.load import shipped_folder
+
+    shipped = [Path(__file__).parent.parent, shipped_folder()]
+    fix = (
+        "start the server with --folder DIR to have files read"
+        if folder is None
+        else "name a file within the server's folder"
+    )
+    try:
+        with confined([*shipped, *([] if folder is None else [folder])], fix):
+            texts, document = _said(name, arguments)
+    except ColltoolError as error:
+        texts = [f"error: {problem.spelled('python')}" for problem in problems_of(error)]
+        return CallToolResult(content=[TextContent(text=text) for text in texts], is_error=True)
+    except Exception as error:
+        text = (
+            f"bug in colltool: {type(error).__name__}: {str(error).partition(chr(10))[0]} (please"
+            " report it)"
+        )
+        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+    return CallToolResult(
+        content=[TextContent(text=text) for text in texts], structured_content=document
+    )
+
+
+def _said(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
+    from colltool.render.dispatch import document, json_text, summary
+
+    found = answered(name, arguments)
+    if isinstance(found, str):
+        return [found], None
+    values = document(found)
+    file = getattr(found, "text", None) if name == "calibrate" else None
+    text = json_text(json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    return [summary(found), *([file] if file else []), text], json.loads(text)
+
+
+def _shipped() -> Iterator[tuple[str, str, str]]:
+    """The address of each resource, its type, and what it is."""
+    from colltool.fabric.load import shipped_fabrics
+    from colltool.guides import TOPICS, about
+    from colltool.render.schemas import FILE_KINDS, asked_by, documents
+
+    for topic in TOPICS:
+        yield f"colltool://guides/{topic}", "text/markdown", about(topic)
+    for name in shipped_fabrics():
+        yield (
+            f"colltool://fabrics/{name}",
+            "application/yaml",
+            f"The file of the shipped fabric {name}.",
+        )
+    for name in FILE_KINDS:
+        yield (
+            f"colltool://schemas/{name}",
+            "application/schema+json",
+            f"The JSON Schema of {name.removesuffix('-file')} files.",
+        )
+    for name in documents():
+        yield (
+            f"colltool://schemas/{name}",
+            "application/schema+json",
+            f"The JSON Schema of what {asked_by(name)} answers.",
+        )
+
+
+async def _resources(
+    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    from mcp_types import ListResourcesResult, Resource
+
+    found = [
+        Resource(uri=address, name=address.rpartition("/")[2], mime_type=kind, description=text)
+        for address, kind, text in _shipped()
+    ]
+    return ListResourcesResult(resources=found)
+
+
+async def _resource(
+    _: ServerRequestContext[Any], params: ReadResourceRequestParams
+) -> ReadResourceResult:
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
+
+    kinds = {address: kind for address, kind, _ in _shipped()}
+    if (address := str(params.uri)) not in kinds:
+        raise MCPError(
+            INVALID_PARAMS, f"no resource '{address[:100]}': resources/list names them all"
+        )
+    text = _text_of(*address.removeprefix("colltool://").split("/"))
+    return ReadResourceResult(
+        contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)]
+    )
+
+
+def _text_of(kind: str, name: str) -> str:
+    """The text of a resource that there is."""
+    from colltool.fabric.load import SUFFIX, shipped_folder
+    from colltool.guides import read_guide
+
+    if kind == "guides":
+        return read_guide(name)
+    if kind == "fabrics":
+        return (shipped_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    from colltool.render.dispatch import to_json
+    from colltool.render.schemas import schema_of
+
+    return to_json(schema_of(name))

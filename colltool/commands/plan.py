@@ -1,0 +1,479 @@
+"""A training step on a fabric: its time, the best layout, several fabrics, or recorded traces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.files import remembering
+from colltool.base.reach import within_reach
+from colltool.commands.command import command
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
+from colltool.commands.output import Counting
+from colltool.estimate.assumptions import Readings, checked
+
+if TYPE_CHECKING:
+    from colltool.analysis.jobs import Plans, PlanSpread
+    from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.definitions.reader import Overrides
+    from colltool.fabric.own_machine import OwnMachine
+    from colltool.traces.planned import TracePlan
+    from colltool.training.job import Job
+    from colltool.training.layout_search import LayoutSearch, Watch
+    from colltool.training.plan import Plan
+    from colltool.training.search_space import Keep
+
+    AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
+
+
+MOST_DRAWS = 10_000
+"""Steps that are planned one after the other."""
+
+
+def _job_of(job: AnyJob) -> Job:
+    from colltool.training.job import Job
+    from colltool.training.job import load_job as load
+
+    return job if isinstance(job, Job) else load(job, ())
+
+
+def plan(
+    job: AnyJob,
+    fabric: AnyFabric,
+    ranks: int | None = None,
+    *,
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    links: bool = False,
+    compute: str | os.PathLike[str] | None = None,
+    target: str | None = None,
+    mtbf: str | None = None,
+    storage: str | None = None,
+    checkpoint: str | None = None,
+    restart: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Plan:
+    """A training step on a fabric: its time, what of its communication is exposed, and what
+    changing it gains.
+
+    Args:
+        job, fabric: one of each, or a path, shipped name or mapping to load.
+        ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
+        library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
+        machine: as :func:`colltool.price`.
+        links: also follow every message of the job to the busiest link of each kind,
+            :attr:`colltool.training.plan.Plan.links`.
+        compute: a CSV of measured GEMMs (M, N, K, dtype, us) in place of the stack's shares of
+            peak.
+        target: the least network for it: ``"mfu=45%"``, or ``"step=5%"`` over the step of a free
+            network.
+        mtbf: between failures of one rank, such as ``"50000h"``; then steps a day with checkpoints
+            over ``storage``, a rate such as ``"200GB/s"`` of all ranks, every ``checkpoint``
+            (default: the best interval), with ``restart`` (10min) each time.
+        readings, **parts: of the model, and single ones by name in place of those.
+
+    Returns:
+        A :class:`colltool.training.plan.Plan`; seconds, bytes, tokens/s.
+
+    Raises:
+        ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the
+            fabric; says what fits.
+    """
+    from colltool.analysis.jobs import planned
+    from colltool.commands.plan_requests import asked_of, measured_by
+    from colltool.commands.reading import count_if
+    from colltool.commands.requests import fabric_of
+    from colltool.estimate.groups import as_read
+
+    loaded, count, read = _job_of(job), count_if(ranks, "ranks", 1), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
+    return planned(
+        measured_by(loaded, compute),
+        on,
+        count,
+        read,
+        asked_of(links, target, mtbf, storage, checkpoint, restart),
+    )
+
+
+def search_layouts(
+    job: AnyJob,
+    fabric: AnyFabric,
+    ranks: int | None = None,
+    keep: Keep | None = None,
+    *,
+    top: int | None = None,
+    headroom: float | None = None,
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    watch: Watch | None = None,
+    **parts: Any,
+) -> LayoutSearch:
+    """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices
+    one, the best first.
+
+    tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job are searched; the
+    rest of it stays.
+
+    Args:
+        keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
+        top: only the best so many; default: all.
+        headroom: the share of a device's memory that every layout leaves free; default: what nine
+            published runs in ten took more than their plan.
+        watch: called as it goes with how much of how much is done.
+        job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
+
+    Raises:
+        ColltoolError: as :func:`plan`, a constraint that cannot hold, or no layout that fits; says
+            what ruled them out.
+    """
+    from colltool.commands.reading import count_if, fraction_if, wrong
+    from colltool.commands.requests import fabric_of
+    from colltool.estimate.groups import as_read
+    from colltool.training.layout_search import search as run
+
+    loaded, top = _job_of(job), count_if(top, "top", 1)
+    if watch is not None and not callable(watch):
+        raise wrong(
+            watch, "watch", "a function of two numbers", "write watch=print, or leave it out"
+        )
+    read, count = checked(readings, **parts), count_if(ranks, "ranks", 1)
+    on = as_read(fabric_of(fabric, library, machine), read)
+    free = fraction_if(headroom, "headroom")
+    if free is not None and free >= 1:
+        raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
+    return run(loaded, on, count, keep, top=top, readings=read, watch=watch, headroom=free)
+
+
+@remembering()
+def compare_plans(
+    job: AnyJob,
+    fabrics: Sequence[AnyFabric],
+    ranks: int | None = None,
+    *,
+    overrides: Overrides = (),
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Plans:
+    """One job on several fabrics, each planned as :func:`plan` does, the others held against the
+    first.
+
+    Args:
+        fabrics: at least two.
+        ranks: N; default: those of the job's layout, and where its dp is auto all of the smallest
+            fabric.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+        job, library, machine, readings, **parts: as :func:`plan`.
+    """
+    from colltool.analysis.jobs import plans as run
+    from colltool.commands.reading import count_if
+    from colltool.commands.requests import several_of, sweep_fabrics, typed_of
+    from colltool.estimate.groups import as_read
+
+    loaded = _job_of(job)
+    read = checked(readings, **parts)
+    on = [
+        as_read(where.load(()), read)
+        for where in sweep_fabrics(several_of(fabrics), overrides, library, machine)
+    ]
+    typed = [typed_of(one) for one in several_of(fabrics)]
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, typed)
+
+
+def plan_sensitivity(
+    job: AnyJob,
+    fabric: AnyFabric,
+    ranks: int | None = None,
+    *,
+    vary: Sequence[str] | str = (),
+    samples: int = 100,
+    seed: int = 1,
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> PlanSpread:
+    """The step of a job where numbers of the fabric may be other than the file says.
+
+    Args:
+        vary: ranges, as in :func:`colltool.sensitivity`.
+        samples, seed: how many draws of all numbers at once, and their seed.
+        job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
+    """
+    from colltool.analysis.jobs import plan_spread as run
+    from colltool.commands.reading import count_if, count_of, vary_of
+    from colltool.commands.requests import fabric_of
+    from colltool.estimate.groups import as_read
+    from colltool.fabric.variants import ranges_of
+
+    loaded, read = _job_of(job), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
+    numbers, assumed = ranges_of(on, vary_of(vary))
+    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, numbers, assumed=assumed, **drawn)
+
+
+_ENDS = (".et", ".et.gz")
+
+
+def trace_files(given: Sequence[AnyPath]) -> list[str]:
+    """Chakra traces by their names, those of a folder in order of rank; empty where something else
+    is given."""
+    found: list[str] = []
+    for path in (os.fspath(one) for one in given):
+        if within_reach(path) and os.path.isdir(path):
+            inside = [one for one in os.listdir(path) if one.endswith(_ENDS)]
+            found += [
+                os.path.join(path, one) for one in sorted(inside, key=lambda one: (len(one), one))
+            ]
+        elif path.endswith(_ENDS):
+            found.append(path)
+    return found
+
+
+@remembering()
+def plan_traces(
+    files: AnyPath | Sequence[AnyPath],
+    fabric: AnyFabric,
+    *,
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> TracePlan:
+    """A step out of Chakra execution traces on a fabric: compute as recorded, collectives priced,
+    dependencies honoured.
+
+    Each rank's graph is walked by itself; the slowest is the step.
+
+    Args:
+        files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of
+            ``.et`` files. Rank r is rank r of the fabric.
+        fabric, library, machine, readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
+
+    Raises:
+        ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
+    """
+    from colltool.commands.reading import paths_of
+    from colltool.commands.requests import fabric_of
+    from colltool.estimate.groups import as_read
+    from colltool.traces.planned import plan_traces as run
+
+    paths = paths_of(files, "files", "traces", "workload.0.et")
+    reading = checked(readings, **parts)
+    return run(
+        as_read(fabric_of(fabric, library, machine), reading),
+        trace_files(paths) or paths,
+        reading,
+    )
+
+
+SHOWN_LAYOUTS = 10
+"""Layouts of a search that are shown where nobody says how many."""
+ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
+"""What is asked of one step on one fabric."""
+
+
+_NUMBERS_OF_A_STEP = (
+    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
+    " own ranges; repeatable."
+)
+
+
+@command(
+    [
+        option(
+            "job",
+            "A job file, a shipped one, or Chakra traces: one a rank.",
+            flags="",
+            metavar="",
+            many=True,
+        ),
+        FABRIC,
+        "job_ranks",
+        "job_overrides",
+        "links",
+        "library",
+        "search",
+        "keep",
+        "layouts",
+        "headroom",
+        "compute",
+        *ONE_STEP,
+        option("vary", _NUMBERS_OF_A_STEP, metavar="KEY=RANGE"),
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=plan,
+)
+def plan_command(
+    job: list[str],
+    fabric: FabricChoice,
+    out: Out,
+    job_overrides: list[str] | None = None,
+    search: bool = False,
+    vary: list[str] | None = None,
+    keep: list[str] | None = None,
+    top: int | None = None,
+    headroom: float | None = None,
+    **arguments: Any,
+) -> None:
+    """A training step on a fabric: what it takes, what of its communication is exposed, and what
+    to change.
+
+    Beside it stands the control, the same step with a free network. With --search: which
+    layout. Tried are tp (what divides the heads), cp (at least 4,096 tokens of a sequence a
+    rank), ep (what divides the experts), pp (what divides the ranks), virtual (what divides the
+    layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute
+    none, full, and selective without flash attention. All else of the job stays. JOB may be a
+    model alone, a config.json or the name of a shipped one: then the layout is searched, and
+    what else a job needs has usual values that the output says. Of Chakra traces (.et files or
+    a folder of them) compute is as recorded and collectives are priced.
+
+    Examples:
+      colltool plan llama3-70b -f dgx-h100 -n 256
+      colltool plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64
+      colltool plan llama3-70b -f clos-4to1 --links
+      colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 256
+      colltool plan llama3-70b -f dgx-h100 -n 256 --vary alpha=2x --vary eta.beta=20%
+      colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
+      colltool plan config.json -f dgx-h100 -n 256
+      colltool plan step -f dgx-b200
+      colltool plan llama3-70b -f dgx-h100 -n 256 --target step=5%
+      colltool plan llama3-70b -f dgx-h100 -n 256 --mtbf 50000h --storage 200GB/s
+      colltool plan llama3-70b -f dgx-h100 -n 256 --compute my-gemms.csv
+      colltool plan llama3-70b -f dgx-h100 -n 256 --search
+      colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
+    """
+    from colltool.training.job import load_job
+
+    of_search = {"keep": keep, "top": top, "headroom": headroom}
+    files = trace_files(job)
+    if files:
+        of_job = {
+            "job_ranks": arguments.pop("ranks", None),
+            "job_overrides": job_overrides,
+            "links": arguments.pop("links"),
+            "search": search,
+            "keep": keep,
+            "layouts": top,
+            "headroom": headroom,
+            "compute": arguments.pop("compute", None),
+            "vary": vary,
+            "plot": out.plot,
+            **{name: arguments.pop(name, None) for name in ONE_STEP},
+        }
+        _refuse_beside_traces(job, files, of_job)
+        out.emit(plan_traces(files, fabric.load(), **arguments))
+        return
+    several = fabric.several
+    _refuse_outside_search(of_search, search=search, links=arguments["links"])
+    _refuse_drawing(out, search=search, vary=bool(vary))
+    if search or vary or len(several) > 1:
+        _refuse_of_one_step(arguments)
+    arguments["job"] = load_job(_only(job), job_overrides or (), argument="job_overrides")
+    if search:
+        out.emit(_searched(fabric, of_search, arguments))
+    elif len(several) > 1:
+        _refuse_of_one_fabric(several, vary=bool(vary), links=arguments["links"])
+        out.emit(_compared(fabric, arguments))
+    elif vary:
+        out.emit(_varied(fabric, vary, arguments))
+    else:
+        out.emit(plan(fabric=fabric.load(), **arguments))
+
+
+def _searched(
+    fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
+) -> LayoutSearch:
+    with Counting("pricing layouts") as watch:
+        return search_layouts(
+            fabric=fabric.load(),
+            keep=of_search["keep"] or (),
+            top=of_search["top"] or SHOWN_LAYOUTS,
+            headroom=of_search["headroom"],
+            watch=watch,
+            **_of_any_plan(arguments),
+        )
+
+
+def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
+    return compare_plans(
+        fabrics=fabric.several,
+        overrides=fabric.overrides,
+        machine=fabric.machine,
+        **_of_any_plan(arguments),
+    )
+
+
+def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+    ranges = [text for text in vary if text != "usual"]
+    return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_of_any_plan(arguments))
+
+
+def _of_any_plan(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a plan that a search, a comparison and a spread take as well."""
+    from colltool.commands.plan_requests import measured_by
+
+    taken: dict[str, Any] = {
+        name: arguments[name] for name in ("ranks", "library", "readings") if name in arguments
+    }
+    return {**taken, "job": measured_by(arguments["job"], arguments.get("compute"))}
+
+
+def _refuse_outside_search(of_search: dict[str, Any], *, search: bool, links: bool) -> None:
+    for name, value in of_search.items():
+        if value is not None and not search:
+            raise ColltoolError("goes with a search", argument=name, fix="add --search")
+    if search and links:
+        fix = "plan the best of the search with --links"
+        raise ColltoolError("is of one layout", argument="links", fix=fix)
+
+
+def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
+    if out.plot is not None and (search or vary):
+        fix = f"leave --{'search' if search else 'vary'} out"
+        raise ColltoolError("is of a step as it is", argument="plot", fix=fix)
+
+
+def _refuse_of_one_step(arguments: dict[str, Any]) -> None:
+    for name in ONE_STEP:
+        if name in arguments:
+            fix = "leave --search, --vary and further fabrics out"
+            raise ColltoolError("is of one step on one fabric", argument=name, fix=fix)
+
+
+def _refuse_of_one_fabric(several: list[str], *, vary: bool, links: bool) -> None:
+    if vary or links:
+        fix = f"a call for each of {', '.join(several)}"
+        raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
+
+
+def _only(job: list[str]) -> str:
+    if len(job) > 1:
+        fix = "a call for each; of traces all files end in .et"
+        raise ColltoolError("is a second job", where=clipped(job[1]), fix=fix)
+    return job[0]
+
+
+def _refuse_beside_traces(job: list[str], files: list[str], of_job: dict[str, Any]) -> None:
+    """A trace is of one layout, batch and model, none of which it names: options about those have
+    no answer."""
+    for path in job:
+        if path not in files and not os.path.isdir(path):
+            fix = "give traces or one job"
+            raise ColltoolError("is no .et file, others are", where=clipped(path), fix=fix)
+    for name, value in of_job.items():
+        if value not in (None, False, []):
+            fix = "leave it out, or plan a job file"
+            what = "is of a job, and a trace does not say which"
+            raise ColltoolError(what, argument=name, fix=fix)

@@ -1,0 +1,305 @@
+"""Price every algorithm of a collective on a group, fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from colltool.base.errors import ColltoolError, called, given
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import (
+    EXPERTS,
+    FABRIC,
+    GROUP,
+    READINGS,
+    RESULT,
+    FabricChoice,
+    Out,
+    option,
+)
+
+if TYPE_CHECKING:
+    from colltool.commands.custom_algorithms import AnyAlgorithms
+    from colltool.commands.reading import AnyFabric, AnyPath, Sizes
+    from colltool.commands.requests import Request
+    from colltool.estimate.results import Price, PriceList
+    from colltool.fabric.model import Fabric
+
+
+@with_options
+def price(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: Sizes | None = None,
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
+    slow_rank: float | None = None,
+    library_file: AnyPath | None = None,
+    tokens: int | None = None,
+    top_k: int | None = None,
+    hidden: int | None = None,
+    experts: int | None = None,
+    dtype: str | None = None,
+    groups: int | None = None,
+    skew: float | None = None,
+    **options: Unpack[Options],
+) -> Price:
+    """Price every algorithm that can run, fastest first; with an engine's library its kernels.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+        primitive: by short or long name; ``"dispatch"`` or ``"combine"`` of experts, which take
+            ``tokens`` in place of a size.
+        size: bytes per rank, as in nccl-tests: ``"16MB"``, a number, or a one-dimensional array or
+            sequence of them, which one call prices as a whole: rows then hold arrays of its shape,
+            in registry order.
+        ranks: N; default: all of the fabric, or of what the stride leaves of it.
+        algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``; default: all.
+        algorithm_files: algorithms of your own beside them: paths of files
+            (``colltool guide algorithms``), or mappings of what one would hold; ``ranks`` is then
+            theirs by default.
+        slow_rank: each row also carries its time with all ports and links of one rank, the worst
+            one for it, at this share of their bandwidth
+            (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); single sizes
+            only.
+        stride: from one member of the group to the next, in ranks: 8 is one rank of each node of 8.
+            The groups of the ranks in between run at the same time.
+        alone: those groups are idle.
+        shape: of the slice on a torus or mesh, ``"4x4x4"`` or ``(4, 4, 4)``; default: as near a
+            cube as fits.
+        library: rank what this one implements: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``,
+            ``"mscclpp"``, ``"all"``; default:
+            the fabric's own. NCCL's own pick for each size is :attr:`Price.library`.
+            ``"nccl@2.31"``: a version of it; ``"vllm@0.24.0"`` and others that
+            :func:`list_libraries` names: their kernels, as measured.
+        library_file: a library file of your own in its place.
+        tokens, top_k, hidden, experts: of dispatch and combine: tokens a rank, experts of a token,
+            their width, and how many.
+        dtype: of what is sent; default: fp8 out, bf16 back.
+        groups: nodes that routing limits a token to.
+        skew: bytes of the hottest rank over the mean.
+        machine: a file of measured rows of this machine, as :func:`calibrate` writes; default:
+            ``NAME.machine.yaml`` beside the fabric's ``NAME.yaml``.
+        readings: of the model; single ones, such as ``ideal=True``, go by their names
+            (:class:`colltool.Readings`).
+
+    Returns:
+        A :class:`colltool.estimate.results.Price`, by kernels a
+        :class:`colltool.engines.results.KernelPrice`; seconds, bytes, bytes/s.
+        ``leads_on_one_port`` names what leads with ``ports="one"`` where that is another schedule;
+        for an array of sizes a tuple of such names.
+
+    Raises:
+        ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to
+            do instead.
+    """
+    from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
+    from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
+    from colltool.commands.reading import names_of, sizes_of
+    from colltool.commands.requests import price_request
+    from colltool.estimate.price import price as run
+
+    library_file, options = own_version(library_file, options)
+    call = ExpertCall(
+        tokens=tokens,
+        top_k=top_k,
+        hidden=hidden,
+        experts=experts,
+        dtype=dtype,
+        groups=groups,
+        skew=skew,
+    )
+    if (
+        kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)
+    ) is not None:
+        sizes = [] if size is None else [size]
+        no_files(algorithm_files)
+        return cast("Price", price_by(fabric, kernels, sizes, ranks, call, options).prices[0])
+    if size is None:
+        raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
+    own = own_of(algorithm_files, primitive)
+    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
+    only = names_of(algorithms)
+    costs, failed = all_costs(own, on, only)
+    priced = run(on.fabric, on.primitive, sizes_of(size), on.group, on.readings, only, own=costs)
+    return _completed((replace(priced, failed=failed),), on, only, slow_rank)[0]
+
+
+@with_options
+def price_list(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    sizes: Sequence[str | float] = (),
+    ranks: int | None = None,
+    algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
+    slow_rank: float | None = None,
+    library_file: AnyPath | None = None,
+    tokens: int | None = None,
+    top_k: int | None = None,
+    hidden: int | None = None,
+    experts: int | None = None,
+    dtype: str | None = None,
+    groups: int | None = None,
+    skew: float | None = None,
+    **options: Unpack[Options],
+) -> PriceList:
+    """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
+    :func:`price`."""
+    from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
+    from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
+    from colltool.commands.reading import names_of, size_of, wrong
+    from colltool.commands.requests import price_request
+    from colltool.estimate.price import price_list as run
+
+    library_file, options = own_version(library_file, options)
+    call = ExpertCall(
+        tokens=tokens,
+        top_k=top_k,
+        hidden=hidden,
+        experts=experts,
+        dtype=dtype,
+        groups=groups,
+        skew=skew,
+    )
+    if (
+        kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)
+    ) is not None:
+        no_files(algorithm_files)
+        return cast("PriceList", price_by(fabric, kernels, sizes, ranks, call, options))
+    if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
+        raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
+    with called("python", size="sizes"):
+        each = [size_of(size) for size in sizes]
+    own = own_of(algorithm_files, primitive)
+    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
+    only = names_of(algorithms)
+    costs, failed = all_costs(own, on, only)
+    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs)
+    prices = (
+        tuple(replace(one, failed=failed) for one in listed.prices) if failed else listed.prices
+    )
+    return replace(listed, prices=_completed(prices, on, only, slow_rank))
+
+
+def _completed(
+    prices: tuple[Price, ...], on: Request, only: Sequence[str], slow_rank: float | None
+) -> tuple[Price, ...]:
+    """Prices with what leads on one port where nobody named algorithms, with the library's own
+    pick, and with one slow rank."""
+    if not only and not any(row.status == "own" for row in prices[0].results):
+        from colltool.estimate.price import with_turn
+
+        prices = with_turn(prices, on.fabric, on.group, on.readings)
+    if on.fabric.library_name == "nccl":
+        from colltool.nccl.nccl_choice import with_library_choice
+
+        prices = with_library_choice(
+            prices, on.fabric, on.readings, asked=on.other_library, lead=not only
+        )
+    return with_slow_rank_cost(tuple(judged_price(one, on) for one in prices), on, slow_rank)
+
+
+def judged_price(price: Price, on: Request) -> Price:
+    """With how far off such a price is, each row's interval, and which values that were set do not
+    move it."""
+    from colltool.analysis.judged import judged
+
+    size = price.bytes
+    if isinstance(size, float) and price.results and on.fabric.overrides:
+        from colltool.analysis.inert import PricedWay, inert_keys
+
+        asked = PricedWay(on.primitive, size, on.group, on.readings, price.best)
+        price = replace(price, inert=inert_keys(on.fabric, asked))
+    return judged(price, on.fabric, on.group, on.readings)
+
+
+def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
+    """Return the share of its bandwidth that a slow rank keeps, checked."""
+    from colltool.commands.reading import number_of
+
+    share = None if slow_rank is None else number_of(slow_rank, "slow_rank")
+    if share is not None and fabric is None:
+        fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
+        raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
+    if share is None or 0 < share <= 1:
+        return share
+    what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
+    raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+
+
+def with_slow_rank_cost(
+    prices: tuple[Price, ...], on: Request, slow_rank: float | None
+) -> tuple[Price, ...]:
+    """Prices whose rows also say what one slow rank costs."""
+    share = share_left(slow_rank, on.fabric)
+    if share is None:
+        return prices
+    if any(not isinstance(one.bytes, float) for one in prices):
+        what = "works for single sizes"
+        raise ColltoolError(
+            what, argument="slow_rank", fix=f"one {given('size', '16MB')} a call, or price_list"
+        )
+    from colltool.verification.slow_rank import with_slow_rank
+
+    return tuple(
+        replace(
+            one,
+            results=with_slow_rank(
+                one.results, share, on.fabric, one.primitive, one.group.spec, on.readings
+            ),
+        )
+        for one in prices
+    )
+
+
+@command(
+    [
+        "primitive",
+        FABRIC,
+        *GROUP,
+        option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]"),
+        "algorithms",
+        "algorithm_files",
+        "top",
+        "library",
+        "library_file",
+        "slow_rank",
+        *EXPERTS,
+        RESULT,
+        READINGS,
+    ],
+    of=price_list,
+)
+def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
+    """Price every algorithm that can run, fastest first, and say why the others cannot.
+
+    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
+    as library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by
+    the tokens of a rank.
+
+    Examples:
+      colltool price ar -f nvl72 -M 16MB
+      colltool price ar -f nvl72 -n 72 -M 1MB,16MB,1GB --format csv
+      colltool price a2a -f dgx-h100 -n 64 -M 64MiB --set ib.levels.spine.oversubscription=4
+      colltool price ar -f nvl72 -M 16MB --algorithm hierarchical:ring/ring
+      colltool price ar -f dgx-h100 -n 32 --stride 8 -M 1GB
+      colltool price ar -f dgx-h100 -n 64 --library nccl
+      colltool price ar -f dgx-h100 -M 16MB --algorithm-file my.xml
+      colltool price ar -f dgx-h100 -n 64 -M 64MB --slow-rank 0.8
+      colltool price ag -f my-cluster.yaml
+      colltool price ar -f hgx-h200 -n 4 -M 64KB --library vllm@0.24.0
+      colltool price dispatch -f dgx-h100 -n 64 --library deepep@1 --tokens 128 --top-k 8 --hidden 7168 --experts 256
+    """
+    for argument, value in (("top", top), ("slow_rank", arguments.get("slow_rank"))):
+        if value is not None and "sizes" not in arguments:
+            fix = f"add a size: {given('size', '16MB')}"
+            raise ColltoolError("needs a size", argument=argument, fix=fix)
+    listed = price_list(fabric.load(), **arguments)
+    out.emit(listed if top is None else listed.top(top))

@@ -1,0 +1,283 @@
+"""Values of public functions, read: primitives by any of their names, sizes as text or arrays,
+groups, counts.
+
+A value of a type that nothing can be made of is refused here, with the name of the argument, before
+it travels.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence, Sized
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given, naming
+from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
+from colltool.base.primitives import Number, Primitive, parse_primitive
+from colltool.commands.arguments import ARGUMENTS, Argument
+from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
+from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.placement import GroupSpec
+from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import OwnMachine
+from colltool.machines.factor import MeasuredMachine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from colltool.commands.arguments import AnyShape
+
+    Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
+
+AnyPath = str | os.PathLike[str]
+AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
+
+_MOST_DIGITS = 15  # of a whole number that an error repeats
+_UNBOUNDED = Argument(least=-inf, most=inf)
+_SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)"
+
+
+def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
+    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts``
+    (:class:`colltool.Readings`).
+
+    Raises:
+        ColltoolError: a reading that does not exist, or a value that it cannot have; names the
+            argument.
+    """
+    return checked(readings, **parts)
+
+
+def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
+    """The error for a value of a kind that the argument does not take."""
+    what = f"expected {expected}, got {_described(value)}"
+    return ColltoolError(what, argument=argument, fix=fix)
+
+
+def _described(value: Any) -> str:
+    """A value as an error repeats it; its type where it may be long."""
+    if isinstance(value, str):
+        return f"'{value[:40]}'" if value else "an empty text"
+    if value is None or (isinstance(value, list | tuple) and not value):
+        return "nothing"
+    is_long = isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS
+    if isinstance(value, bool | int | float | complex) and not is_long:
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether an argument that takes several values has none: None or empty, but never an array,
+    which has no truth of its own."""
+    if value is None:
+        return True
+    return isinstance(value, Sized) and getattr(value, "ndim", None) is None and not value
+
+
+def paths_of(value: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
+    """One path or several as a list."""
+    paths = [value] if isinstance(value, str | os.PathLike) else value
+    if isinstance(paths, list | tuple) and paths and all(map(_is_path, paths)):
+        return paths
+    fix = f'write "{example}", or a list of such paths'
+    raise wrong(value, argument, f"paths of {what}", fix)
+
+
+def path_of(value: Any, argument: str, what: str, example: str) -> AnyPath:
+    """One path."""
+    if isinstance(value, str | os.PathLike):
+        return value
+    raise wrong(value, argument, what, f"write {given(argument, example)}")
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def primitive_of(primitive: Primitive | str) -> Primitive:
+    """A primitive by any of its names."""
+    if isinstance(primitive, Primitive):
+        return primitive
+    if not isinstance(primitive, str):
+        raise wrong(primitive, "primitive", "the name of a primitive", 'write "ar" or "all_reduce"')
+    return parse_primitive(primitive)
+
+
+def primitive_if(primitive: Primitive | str | None) -> Primitive | None:
+    """:func:`primitive_of`, or None."""
+    return None if primitive is None else primitive_of(primitive)
+
+
+def names_of(algorithms: Sequence[str] | str) -> list[str]:
+    """One name of an algorithm or several as a list."""
+    return _texts(algorithms, "algorithms", "names of algorithms", ["ring", "tree"])
+
+
+def vary_of(vary: Sequence[str] | str) -> list[str]:
+    """One key with its values, or several, as a list."""
+    return _texts(vary, "vary", "keys with their values", ["ib.bandwidth=50GB/s,100GB/s"])
+
+
+def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
+    several = [value] if isinstance(value, str) else value
+    if isinstance(several, list | tuple) and all(map(_is_text, several)):
+        return list(several)
+    raise wrong(value, argument, noun, f"write {given(argument, example)}")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is text that is not empty."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def size_of(size: str | float) -> float:
+    """Bytes of one size."""
+    if type(size) is float and 1 <= size <= MAX_SIZE:
+        return size
+    with naming("size"):
+        if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
+            raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")
+        if not (isinstance(size, str) or _is_real(size)):
+            raise wrong(size, "size", "a size", _SIZE_FIX)
+        return parse_size(size)
+
+
+def sizes_of(size: Sizes) -> Number:
+    """A float for one size, an array of its own for several."""
+    if isinstance(size, str | int | float):
+        return size_of(size)
+    import numpy as np
+
+    if isinstance(size, list | tuple):
+        array = np.array([size_of(value) for value in size], dtype=np.float64)
+    elif isinstance(size, np.ndarray | np.generic) and size.dtype.kind in "iuf":
+        if size.ndim == 0:
+            return size_of(size.item())
+        array = np.array(size, dtype=np.float64)  # a copy: the caller's own may change later
+    else:
+        raise wrong(size, "size", "a size or an array of them", _SIZE_FIX)
+    if array.ndim != 1 or not array.size:
+        raise ColltoolError(
+            f"sizes must be a one-dimensional array with at least one size, got shape {array.shape}",
+            argument="size",
+            fix="give each size once: numpy.ravel makes one dimension of several",
+        )
+    array.setflags(write=False)  # results share it
+    return array
+
+
+def count_of(
+    value: Any, argument: str, least: float | None = None, most: float | None = None
+) -> int:
+    """A whole number within the bounds of its argument, or within other ones; unlike an option's,
+    never a text."""
+    row = ARGUMENTS.get(argument, _UNBOUNDED)
+    low = row.least if least is None else least
+    high = row.most if most is None else most
+    if type(value) is int and low <= value <= high:
+        return value
+    if isinstance(value, str):
+        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
+    return parse_count(value, argument, low, high)
+
+
+def count_if(
+    value: Any, argument: str, least: float | None = None, most: float | None = None
+) -> int | None:
+    """:func:`count_of`, or None."""
+    return None if value is None else count_of(value, argument, least, most)
+
+
+def each_of(values: Any) -> list[Any]:
+    """One value, or several as a list; none of None."""
+    if values is None:
+        return []
+    if isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1:
+        return list(values)
+    return [values]
+
+
+def number_of(value: Any, argument: str) -> float:
+    """A finite real number."""
+    if not _is_finite(value):
+        raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
+    return float(value)
+
+
+def fraction_if(value: Any, argument: str) -> float | None:
+    """A share of at least 0, finite, or None; 0.05 is 5%."""
+    if value is None:
+        return None
+    if not _is_finite(value) or value < 0:
+        raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
+    return float(value)
+
+
+def flag_of(value: Any, argument: str) -> bool:
+    """True or False, and nothing that Python takes for either."""
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
+        return bool(value)
+    raise wrong(value, argument, "True or False", f"write {given(argument, True)}")
+
+
+def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
+    """Text that is not empty."""
+    if isinstance(value, str) and value.strip():
+        return value
+    raise wrong(value, argument, noun, f"write {given(argument, example)}")
+
+
+def shape_of(shape: AnyShape | None) -> Shape | None:
+    """Ranks along each axis of a slice, ``"4x4x4"`` or ``(4, 4, 4)``, or None."""
+    if shape is None:
+        return None
+    if isinstance(shape, str):
+        return parse_shape(shape, "shape")
+    if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
+        expected = f"ranks along each of at most {MAX_DEPTH} axes"
+        raise wrong(shape, "shape", expected, f"write {given('shape', (4, 4, 4))}")
+    return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
+
+
+def group_of(
+    ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None
+) -> GroupSpec:
+    """Who is in a group, where that can be said without its fabric: how many ranks it may have is
+    the fabric's to say."""
+    return GroupSpec(
+        count_if(ranks, "ranks"),
+        count_of(stride, "stride"),
+        flag_of(alone, "alone"),
+        shape_of(shape),
+    )
+
+
+def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
+    """A group for each number of ranks; the one without a number where none is given."""
+    groups = [group._replace(ranks=count_of(count, "ranks")) for count in each_of(ranks)]
+    return groups or [group]
+
+
+def machine_if(machine: Any) -> OwnMachine | None:
+    """A machine file's path, or a machine, or None."""
+    if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
+        return machine
+    raise wrong(
+        machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}"
+    )
+
+
+def _is_real(value: Any) -> bool:
+    """Whether it is a number of Python or a scalar of numpy, never a boolean or a complex one."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return _is_real(value) and isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False

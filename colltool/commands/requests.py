@@ -1,0 +1,277 @@
+"""What a public function is asked for: fabrics under a library and a machine, the group on them,
+and how the model is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+import colltool.algorithms  # noqa: F401 - fills the registry
+from colltool.base.errors import ColltoolError, clipped, given, nearest, taken_from
+from colltool.base.formatting import told_apart
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import Options
+from colltool.commands.reading import (
+    AnyFabric,
+    group_of,
+    is_nothing,
+    machine_if,
+    primitive_of,
+    text_of,
+    vary_of,
+    wrong,
+)
+from colltool.definitions.reader import Overrides, texts_of
+from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
+from colltool.estimate.placement import GroupSpec
+from colltool.fabric.load import load_fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import OwnMachine, on_machine
+
+if TYPE_CHECKING:
+    from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.sweep import SweepFabric
+
+
+class ModelRequest(NamedTuple):
+    """:class:`Options`, read, and who is in the group."""
+
+    group: GroupSpec
+    library: str | None
+    readings: Readings
+    machine: OwnMachine | None = None
+
+    def is_other(self, fabric: Fabric) -> bool:
+        """Whether somebody named a library that is not the fabric's own, so that what it needs to
+        know is missed."""
+        return self.library is not None and self.library.lower() != fabric.library_name
+
+
+def model_request(ranks: int | None, options: Options) -> ModelRequest:
+    """The options of a public function, read."""
+    rest: dict[str, Any] = dict(options)
+    group = group_of(
+        ranks, rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
+    )
+    library = rest.pop("library", None)
+    machine = rest.pop("machine", None)
+    # what is left are single readings
+    readings = checked(rest.pop("readings", None), **rest)
+    return ModelRequest(group, library, readings, machine)
+
+
+class Request(NamedTuple):
+    """What a price is asked for, but for its size.
+
+    ``other_library``: whether a library was named that is not the fabric's own.
+    """
+
+    fabric: Fabric
+    primitive: Primitive
+    group: GroupSpec
+    readings: Readings
+    other_library: bool
+
+
+def price_request(
+    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options
+) -> Request:
+    """The arguments that most public functions share, read."""
+    model = model_request(ranks, options)
+    own = fabric_of(fabric, machine=model.machine)
+    return Request(
+        as_read(under_library(own, model.library), model.readings),
+        primitive_of(primitive),
+        model.group,
+        model.readings,
+        model.is_other(own),
+    )
+
+
+def fabric_of(
+    fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None
+) -> Fabric:
+    """A fabric as it is, or loaded by path or shipped name; with the library and the machine that
+    arguments name."""
+    own_machine = machine_if(machine)
+    if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
+        fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
+        raise wrong(fabric, "fabric", "a fabric", fix)
+    if not isinstance(fabric, Fabric):
+        loaded = load_fabric(fabric, machine=own_machine)
+    elif own_machine is not None:
+        loaded = on_machine(fabric, own_machine)
+    else:
+        loaded = fabric
+    return under_library(loaded, library)
+
+
+def fabric_with(
+    fabric: AnyFabric,
+    overrides: Overrides,
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+) -> Fabric:
+    """A fabric, loaded with values in place of its own where there are such."""
+    if is_nothing(overrides):
+        return fabric_of(fabric, library, machine)
+    loaded = load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
+    return under_library(loaded, library)
+
+
+def under_library(fabric: Fabric, library: str | None) -> Fabric:
+    """A fabric with the library that an argument names; the fabric's own where it names none."""
+    if library is None:
+        _check_version(fabric)
+        return fabric
+    from colltool.algorithms.libraries import LibraryName
+    from colltool.fabric.ground import under_library as with_library_of
+
+    known: tuple[LibraryName, ...] = get_args(LibraryName)
+    name, at, version = text_of(library, "library", "nccl").lower().partition("@")
+    if name not in known:
+        raise _no_such_library(name, known)
+    if at and name != "nccl":
+        fix = f"write {given('library', name)}"
+        raise ColltoolError(f"{name} has no versions here", argument="library", fix=fix)
+    return with_library_of(fabric, name, version)
+
+
+def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
+    from colltool.engines.files import is_library
+
+    listed = ", ".join(known)
+    if is_library(name):
+        what = f"{clipped(name)} is a library of kernels, not of algorithms"
+        fix = f"{name}'s kernels are for price, crossover and serve; here: {listed}"
+    else:
+        what = f"no library '{clipped(name)}' is known"
+        hint = nearest(name, list(known))
+        fix = f"{hint} known: {listed}, and those of colltool library list"
+    return ColltoolError(what, argument="library", fix=fix)
+
+
+def _check_version(fabric: Fabric) -> None:
+    """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own
+    only costs it the pick."""
+    asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
+    facts = fabric.library_facts
+    if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
+        from colltool.nccl.hardware import constants
+
+        constants(facts.version)
+
+
+def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
+    """One fabric or several as a list, not yet loaded."""
+    if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
+        return [fabrics]
+    if not isinstance(fabrics, Sequence) or not fabrics:
+        fix = f"write {given('fabrics', ['dgx-h100', 'nvl72'])}"
+        raise wrong(fabrics, "fabrics", "a fabric or several", fix)
+    return list(fabrics)
+
+
+def columns_of(
+    fabrics: Sequence[AnyFabric],
+    vary: Sequence[str] | str,
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None = None,
+) -> list[CompareColumn]:
+    """Every fabric under every combination of values, called by what tells it apart."""
+    from colltool.analysis.axes import axes_of
+    from colltool.analysis.compare import CompareColumn
+
+    axes = axes_of(vary_of(vary))
+    for axis in axes:
+        if axis.is_reading:
+            what = f"{axis.key} is a reading, no value of a fabric"
+            raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
+    columns = []
+    for place in sweep_fabrics(fabrics, overrides, library, machine):
+        place.load(())  # what is wrong with the overrides of all columns is theirs
+        for values in product(*(axis.values for axis in axes)):
+            pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
+            named = [place.name] if len(fabrics) > 1 or not pairs else []
+            named += [f"{key}={value}" for key, value in _short_keys(pairs)]
+            more = [f"{key}={value}" for key, value in pairs]
+            load = partial(_load_varied, place.load, more)
+            columns.append(CompareColumn(" ".join(named), place.name, tuple(pairs), load))
+    return columns
+
+
+def _short_keys(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Keys with their values; a single one by its last word."""
+    if len(pairs) != 1:
+        return pairs
+    [(key, value)] = pairs
+    return [(key.rsplit(".", 1)[-1], value)]
+
+
+def sweep_fabrics(
+    fabrics: Sequence[AnyFabric],
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None = None,
+) -> list[SweepFabric]:
+    """Several fabrics, each called by its name; where some have one name, by what else tells them
+    apart."""
+    from colltool.analysis.sweep import SweepFabric
+
+    own_machine = machine_if(machine)
+    names = []
+    loaders = []
+    for fabric in fabrics:
+        if isinstance(fabric, Fabric) and is_nothing(overrides):
+            names.append(fabric.name)
+            pairs = None
+        else:
+            pairs = _pairs_of(overrides)
+            names.append(fabric_of(fabric).name)
+        loaders.append(partial(_load_with, fabric, pairs, library, own_machine))
+    apart = told_apart(names, [typed_of(fabric) for fabric in fabrics])
+    return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
+
+
+def _pairs_of(overrides: Overrides) -> list[str]:
+    if isinstance(overrides, Mapping):
+        return [f"{key}={value}" for key, value in overrides.items()]
+    return texts_of(overrides)
+
+
+def typed_of(fabric: AnyFabric) -> str:
+    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    if isinstance(fabric, Fabric):
+        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
+
+
+def _load_with(
+    fabric: Any,
+    overrides: Sequence[str] | None,
+    library: str | None,
+    machine: OwnMachine | None,
+    more: Sequence[str],
+) -> Fabric:
+    """A fabric with more values in place of its own; one that is loaded (``overrides`` is None) is
+    loaded again only where there are more."""
+    if library is not None:
+        keys = {text.partition("=")[0].strip() for text in more}
+        if keys & {"library", "library.name"}:
+            named = given("library", library)
+            what = f"the library is varied, and {named} would take the place of every value"
+            raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
+    if overrides is None and not more:
+        return fabric_of(fabric, library, machine)
+    return under_library(load_fabric(fabric, [*(overrides or ()), *more], machine), library)
+
+
+def _load_varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
+    with taken_from(overrides="vary"):
+        return load([*own, *more])

@@ -1,0 +1,101 @@
+"""Weights from one mesh to another, or from a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import parse_rate
+from colltool.commands.command import command
+from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+
+if TYPE_CHECKING:
+    from colltool.commands.plan import AnyJob
+    from colltool.commands.reading import AnyFabric
+    from colltool.fabric.own_machine import OwnMachine
+    from colltool.serving.reshard import Resharded
+
+
+def reshard(
+    job: AnyJob,
+    fabric: AnyFabric,
+    *,
+    receivers: int,
+    senders: int | None = None,
+    replica: int = 1,
+    weights: str = "bf16",
+    storage: str | float | None = None,
+    machine: OwnMachine | None = None,
+) -> Resharded:
+    """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
+
+    Args:
+        job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
+        receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
+        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of
+            all ranks together.
+        weights: bf16, fp8, nvfp4.
+        machine: as :func:`colltool.price`.
+
+    Returns:
+        A :class:`colltool.serving.reshard.Resharded`; seconds and bytes.
+
+    Raises:
+        ColltoolError: meshes that do not fit the fabric or each other.
+    """
+    from colltool.commands.reading import count_of, number_of
+    from colltool.commands.requests import fabric_of
+    from colltool.commands.serve import dtype_of, model_of
+    from colltool.engines.formulas import WIDTHS
+    from colltool.serving.reshard import reshard as run
+
+    model, loaded = model_of(job), fabric_of(fabric, machine=machine)
+    wanted, each = (
+        count_of(receivers, "receivers", 1, 2**24),
+        count_of(replica, "replica", 1, 2**24),
+    )
+    if (senders is None) == (storage is None):
+        fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
+        raise ColltoolError(
+            "the weights come from ranks or from a store", argument="senders", fix=fix
+        )
+    rate = (
+        None
+        if storage is None
+        else parse_rate(storage)
+        if isinstance(storage, str)
+        else number_of(storage, "storage")
+    )
+    if rate is not None and not 0 < rate < 1e18:
+        raise ColltoolError(
+            "a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}"
+        )
+    width = WIDTHS[dtype_of(weights, "weights")]
+    held = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
+
+
+@command(
+    [
+        JOB_FILE,
+        FABRIC,
+        "receivers",
+        "senders",
+        "replica",
+        "weights",
+        option("storage", "In place of senders: a store, at this rate in all."),
+        RESULT,
+    ],
+    of=reshard,
+)
+def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
+    limits each.
+
+    RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
+
+    Examples:
+      colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8
+      colltool reshard llama3-70b -f dgx-h100 --to 64 --replica 8 --storage 200GB/s
+    """
+    out.emit(reshard(job, fabric.load(), **arguments))

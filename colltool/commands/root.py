@@ -1,0 +1,235 @@
+"""The typer application: its commands by name, each imported when it is called; and its usage
+errors in our words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import GenericAlias
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from colltool import __version__
+from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.commands.app import COMMANDS
+
+EXAMPLES = """
+\b
+Start here:
+  colltool fabric list                    which fabrics there are
+  colltool price ar -f nvl72 -M 16MB      every algorithm on one of them
+  colltool fabric show nvl72              what it is made of, and its numbers
+  colltool guide                          the manual
+\b
+Then:
+  colltool crossover ar -f nvl72          where the winner changes
+  colltool breakdown ar -f nvl72 -M 16MB  where the time goes
+  colltool explain ring                   a formula in words
+  colltool price ar -f nvl72 -M 16MB --set ib.bandwidth=100GB/s
+                                          what if a value were another
+\b
+COMMAND -h shows its options, in the order: what is asked, how it is
+written, how the model is read.
+"""
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    # plain help: the same in a pipe, and a third of the start-up
+    "rich_markup_mode": None,
+}
+HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
+
+
+class _Lazy(TyperGroup):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """In the order of the help text."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What help and completion list of a command: its name and its line, without its module."""
+        if cmd_name in COMMANDS:
+            return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
+        if ctx.resilient_parsing:  # a shell that completes
+            return None
+        fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
+        raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, built when it is first asked for."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and name and _built(name), rest
+
+
+@cache
+def _built(name: str) -> Any:
+    """A command, or a group with its commands, as typer has it."""
+    from colltool.commands.command import CommandGroup
+
+    declared = getattr(import_module(f"colltool.commands.{name}"), f"{name}_command")
+    if isinstance(declared, CommandGroup):
+        built = typer.Typer(
+            help=declared.help, context_settings=HELP_FLAGS, no_args_is_help=True, **PLAIN
+        )
+        for command in declared.commands:
+            _add(built, command, command.short_help)
+    else:
+        built = typer.Typer(**PLAIN)
+        _add(built, declared, COMMANDS[name])
+    found = typer.main.get_command(built)
+    found.name = name
+    return found
+
+
+def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
+    """Declare a command to typer, which reads its options from a function's signature."""
+    parameters = [_parameter(option) for option in command.options]
+
+    def run(**values: Any) -> None:
+        command.run(values)
+
+    run.__doc__ = command.help
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    parent.command(command.name, epilog=command.examples, short_help=short_help)(run)
+
+
+TYPES: dict[str, Any] = {
+    "flag": bool,
+    "count": int,
+    "number": float,
+    "share": float,
+    "path": Path,
+    "pair": tuple[str, str],
+}
+"""Types that typer shows and reads for kinds of arguments; of all others text."""
+
+
+def _parameter(option: Any) -> inspect.Parameter:
+    from colltool.commands.completion import completion_of
+    from colltool.commands.option_text import reader
+
+    row = option.row
+    kind: Any = TYPES.get(row.kind, str)
+    if row.many:
+        kind = GenericAlias(list, kind)
+    if option.default is None:
+        kind = kind | None
+    details: dict[str, Any] = {
+        "metavar": row.metavar or "|".join(row.words) or None,
+        "help": row.help,
+        "parser": reader(option.name, row),
+        "autocompletion": completion_of(row),
+    }
+    if option.prints:
+        details |= {"is_eager": True, "callback": _printing(option.prints)}
+    if row.flags:
+        declared = typer.Option(option.default, *row.flags.split(), **details)
+    else:
+        declared = typer.Argument(option.default, **details)
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind
+    )
+
+
+def _printing(prints: Callable[[], None]) -> Callable[[bool], None]:
+    """What typer calls where a flag prints something in place of running the command."""
+
+    def called(wanted: bool) -> None:
+        if wanted:
+            prints()
+            raise typer.Exit
+
+    return called
+
+
+def _print_version() -> None:
+    from colltool.commands.output import write
+
+    write(f"colltool {__version__}\n", None)
+
+
+app = typer.Typer(
+    name="colltool",
+    cls=_Lazy,
+    help=(
+        "What a collective costs on a fabric: which algorithm wins, where the winner changes, where"
+        " the time goes."
+    ),
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=HELP_FLAGS,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_printing(_print_version),
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def reworded(error: Any) -> ColltoolError:
+    """The error that says the same as one of typer's; what that knows besides its text depends on
+    its class, which is private to typer."""
+    context = getattr(error, "ctx", None)
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        return _no_such_option(error.option_name, context)
+    parameter: Any = getattr(error, "param", None)
+    name = _name(parameter) or str(getattr(error, "option_name", ""))
+    if kind == "MissingParameter" and parameter.name == "fabric":
+        from colltool.fabric.load import shipped_fabrics
+
+        if name.startswith("--"):
+            add, why = "add -f with", ": a price needs a fabric"
+        else:
+            add, why = "name", ""
+        fix = (
+            f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list"
+            " says what they are"
+        )
+        return ColltoolError(f"{name} is missing{why}", fix=fix)
+    if kind == "MissingParameter":
+        means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
+        return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
+    message = clipped(str(error.message).rstrip("."), 200)
+    return ColltoolError(message, where=name, fix=_help(context))
+
+
+def _no_such_option(typed: str, context: Any) -> ColltoolError:
+    known: list[str] = []
+    if context:
+        for parameter in context.command.get_params(context):
+            known += [flag for flag in parameter.opts if flag.startswith("--")]
+    fix = f"{nearest(typed, known)} {_help(context)}".strip()
+    return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
+
+
+def _name(parameter: Any) -> str:
+    """``--ranks`` of an option, ``PRIM`` of an argument."""
+    if parameter is None:
+        return ""
+    if type(parameter).__name__.endswith("Argument"):
+        return str(parameter.metavar or parameter.name.upper())
+    return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
+
+
+def _help(context: Any) -> str:
+    path = "colltool" if context is None else context.command_path
+    return f"{path} -h shows what it takes"

@@ -1,0 +1,35 @@
+"""The JSON Schema of an output, or of a kind of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colltool.commands.command import command
+from colltool.commands.output import write
+
+if TYPE_CHECKING:
+    pass
+
+
+@command(["document", "output"])
+def schema_command(document: str | None = None, output: Path | None = None) -> None:
+    """The JSON Schema of what a command prints with --format json, or of a kind of files; without
+    NAME the list of them.
+
+    Examples:
+      colltool schema
+      colltool schema price
+      colltool schema fabric -o fabric.schema.json
+    """
+    from colltool.render.dispatch import to_json
+    from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
+
+    if document is not None:
+        name = document.removeprefix("colltool.").removesuffix("/1").replace(" ", "-")
+        write(to_json(schema_of(name)), output)
+        return
+    wide = max(map(len, documents()))
+    printed = [f"  {name:<{wide}}  colltool {asked_by(name)}" for name in documents()]
+    read = [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
+    write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)

@@ -1,0 +1,183 @@
+"""Whether the winner holds where numbers are off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    FABRIC,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+)
+
+if TYPE_CHECKING:
+    from colltool.analysis.contest import Contest
+    from colltool.analysis.sensitivity import Sensitivity
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+
+    pass
+
+
+@with_options
+def sensitivity(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    vary: Sequence[str] | str = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    **options: Unpack[Options],
+) -> Sensitivity:
+    """Whether the winner holds where numbers of the fabric may be other than the file says.
+
+    Args:
+        vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; default: the
+            fabric's ``uncertainty``, and where it has none alpha to a factor of 2, eta.beta to 20%
+            and bandwidth to 10%.
+        samples, seed: how many draws of all numbers at once, and their seed.
+
+    All else is as in :func:`colltool.price`.
+
+    Returns:
+        A :class:`colltool.analysis.sensitivity.Sensitivity`; seconds and shares.
+
+    Raises:
+        ColltoolError: a key that names no number, a range upside down, or as
+            :func:`colltool.price`.
+    """
+    from colltool.analysis.grid import PriceRequest
+    from colltool.analysis.sensitivity import sensitivity as sensitivity_of
+    from colltool.commands.reading import count_of, names_of, size_of, vary_of
+    from colltool.commands.requests import price_request
+    from colltool.fabric.variants import ranges_of
+
+    on = price_request(fabric, primitive, ranks, options)
+    asked = PriceRequest(on.primitive, on.readings, tuple(names_of(algorithms)))
+    numbers, assumed = ranges_of(on.fabric, vary_of(vary), on.primitive)
+    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
+    return sensitivity_of(
+        on.fabric, asked, on.group, size_of(size), numbers, assumed=assumed, **draws
+    )
+
+
+@with_options
+def compare_sensitivity(
+    fabrics: Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    size: str | float,
+    ranks: int | None = None,
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    samples: int = 100_000,
+    seed: int = 1,
+    algorithms: Sequence[str] | str = (),
+    **options: Unpack[Options],
+) -> Contest:
+    """How often each of several fabrics is faster than the first, where numbers of all may be other
+    than the files say.
+
+    A number that two fabrics have under one key is drawn once for both, at the same place between
+    the ends that each has for it; all others are drawn for each by itself. In every sample each
+    fabric runs what is its fastest there.
+
+    Args:
+        fabrics: at least two, each a fabric, or a path, shipped name or mapping to load.
+        ranks: default: all of the smallest fabric.
+        vary: ranges as in :func:`sensitivity`, each on every fabric that has such a number.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+
+    All else is as in :func:`sensitivity`.
+
+    Returns:
+        A :class:`colltool.analysis.contest.Contest`; seconds and shares.
+
+    Raises:
+        ColltoolError: fewer than two fabrics, a key that names a number of none, or as
+            :func:`sensitivity`.
+    """
+    from colltool.analysis.contest import ContestEntry, contest
+    from colltool.analysis.grid import PriceRequest
+    from colltool.commands.reading import count_of, names_of, primitive_of, size_of, vary_of
+    from colltool.commands.requests import model_request, several_of, sweep_fabrics
+    from colltool.fabric.variants import names_a_number, parameter_ranges, ranges_of
+
+    on = model_request(ranks, options)
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
+    if len(where) < 2:
+        what = "one fabric has nothing to be compared with"
+        raise ColltoolError(what, argument="fabrics", fix=f"another {given('fabrics', ...)}")
+    typed, loaded = vary_of(vary), [one.load(()) for one in where]
+    for text in typed:
+        if not any(names_a_number(fabric, text) for fabric in loaded):
+            parameter_ranges(loaded[0], [text])
+    entries = []
+    for one, fabric in zip(where, loaded, strict=True):
+        mine = [text for text in typed if names_a_number(fabric, text)]
+        numbers, assumed = (
+            ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
+        )
+        entries.append(ContestEntry(one.name, fabric, numbers, assumed))
+    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
+    return contest(entries, asked, on.group, size_of(size), **draws)
+
+
+_NUMBERS = (
+    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+    "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
+)
+
+
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "size",
+        *GROUP,
+        option("vary", _NUMBERS, metavar="KEY=RANGE"),
+        "samples",
+        "seed",
+        "algorithms",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=sensitivity,
+)
+def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and
+    what to measure.
+
+    Of several fabrics (-f A -f B): how often each is faster than the first.
+
+    Examples:
+      colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB
+      colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB --vary alpha=2x --vary ib.eta.beta=0.6:0.95
+      colltool sensitivity ar -f dgx-h100 -f hgx-h200 -n 64 -M 256MB
+      colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
+    """
+    several = fabric.several
+    if len(several) == 1:
+        out.emit(sensitivity(fabric.load(), **arguments))
+        return
+    if out.plot is not None:
+        fix = "colltool compare draws several"
+        raise ColltoolError("draws one fabric", argument="plot", fix=fix)
+    contest = compare_sensitivity(
+        several, overrides=fabric.overrides, machine=fabric.machine, **arguments
+    )
+    out.emit(contest)

@@ -1,0 +1,133 @@
+"""The fastest schedule over lists of fabrics, ranks, sizes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from colltool.base.files import remembering
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import Options, with_options
+from colltool.commands.command import command
+from colltool.commands.options import (
+    FABRIC,
+    PLOT,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+    plot_views,
+    result_options,
+)
+
+if TYPE_CHECKING:
+    from colltool.analysis.sweep import Sweep
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+
+    pass
+
+
+@remembering()
+@with_options
+def sweep(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str,
+    *,
+    ranks: Sequence[int] | int | None = None,
+    sizes: Sequence[str | float] = (),
+    vary: Sequence[str] | str = (),
+    overrides: Overrides = (),
+    algorithms: Sequence[str] | str = (),
+    limit: int | None = None,
+    **options: Unpack[Options],
+) -> Sweep:
+    """The fastest schedule at every point of a grid, and where the winner changes.
+
+    Args:
+        fabrics: one or several, each a path, shipped name or mapping; one that is loaded where
+            nothing of it is varied.
+        ranks: one number or several; default: all of each fabric.
+        sizes: bytes per rank, as in nccl-tests; default: six from 1 KB to 1 GB.
+        vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``,
+            ``"ideal=true,false"``.
+        overrides: as in :func:`colltool.load_fabric`, on every fabric.
+        limit: the most cells; default: 100,000.
+        library: whose schedules may win; default: each fabric's own.
+
+    All else is as in :func:`colltool.price`.
+
+    Returns:
+        A :class:`colltool.analysis.sweep.Sweep`; seconds, bytes, bytes/s.
+
+    Raises:
+        ColltoolError: an axis that names nothing, a range upside down, too many cells, or as
+            :func:`colltool.price`.
+    """
+    from colltool.analysis.axes import axes_of
+    from colltool.analysis.grid import PriceRequest
+    from colltool.analysis.sweep import MOST_CELLS
+    from colltool.analysis.sweep import sweep as sweep_grid
+    from colltool.commands.compare import listed_sizes
+    from colltool.commands.reading import count_if, groups_of, names_of, primitive_of, vary_of
+    from colltool.commands.requests import model_request, several_of, sweep_fabrics
+
+    on = model_request(None, options)
+    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
+    groups, axes = groups_of(ranks, on.group), axes_of(vary_of(vary))
+    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
+    return sweep_grid(
+        asked, where, groups, listed_sizes(sizes), axes, count_if(limit, "limit") or MOST_CELLS
+    )
+
+
+@command(
+    [
+        "primitive",
+        FABRIC,
+        "rank_counts",
+        "sizes",
+        option(
+            "vary",
+            "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
+        ),
+        "pivot",
+        "rows",
+        "cols",
+        "algorithms",
+        "stride",
+        "alone",
+        "shape",
+        "library",
+        "limit",
+        result_options(
+            PLOT,
+            plot_views(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines."),
+        ),
+        READINGS,
+    ],
+    of=sweep,
+)
+def sweep_command(
+    fabric: FabricChoice,
+    out: Out,
+    pivot: Literal["busbw", "total", "algorithm"] | None = None,
+    rows: str = "",
+    cols: str = "",
+    **arguments: Any,
+) -> None:
+    """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner
+    changes.
+
+    Examples:
+      colltool sweep ar -f dgx-h100 -n 8,64,256 -M 1MB,16MB,1GB --pivot busbw
+      colltool sweep a2a -f dgx-h100 -n 64 --vary ib.levels.spine.oversubscription=1,2,4
+      colltool sweep ar -f torus512 -M 16MB --vary torus.shape=8x8x8,16x8x4 --vary ideal=true,false
+      colltool sweep ar -f dgx-h100 -f nvl72 -n 64 --format csv
+      colltool sweep ar -f dgx-h100 -n 64 --vary ib.bandwidth=25GB/s:100GB/s:7 --pivot algorithm
+      colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
+    """
+    swept = sweep(fabric.several, overrides=fabric.overrides, machine=fabric.machine, **arguments)
+    if pivot is not None or rows or cols:
+        swept = swept.pivoted(pivot or "busbw", rows, cols)
+    out.emit(swept)

@@ -1,0 +1,123 @@
+"""Collectives of profiler traces against a fabric's prices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.files import remembering
+from colltool.commands.command import command
+from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
+from colltool.commands.output import write_bytes
+from colltool.estimate.assumptions import Readings, checked
+
+if TYPE_CHECKING:
+    from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.fabric.own_machine import OwnMachine
+    from colltool.traces.results import TraceComparison
+
+
+@remembering()
+def trace(
+    fabric: AnyFabric,
+    files: AnyPath | Sequence[AnyPath],
+    *,
+    placed: AnyPath | Sequence[int] | None = None,
+    against: AnyPath | Sequence[AnyPath] = (),
+    library: str | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> TraceComparison:
+    """The collectives of profiler traces: what each took, what it should take, and what compute hid
+    of it.
+
+    Args:
+        fabric: where they ran, as :func:`price`.
+        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank; one path or
+            several.
+        placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``,
+            as Slurm deals ranks to hosts; a file with a rank of the fabric, a host or host:slot in
+            each line, or a layout file with a ``map``. Rank r is rank r when None.
+        against: traces of the same job from before a change, to say what changed.
+        library: whose schedules are expected; default: the fabric's own.
+        machine, readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job
+        file for :func:`plan`.
+
+    Raises:
+        ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank
+            that the fabric does not have, a map of ranks that is none.
+    """
+    from colltool.commands.reading import count_of, is_nothing, paths_of, wrong
+    from colltool.commands.requests import fabric_of
+    from colltool.estimate.groups import as_read
+    from colltool.traces.trace import trace as run
+
+    paths = paths_of(files, "files", "traces", "rank0.json.gz")
+    if placed is not None and not isinstance(placed, str | os.PathLike):
+        if not isinstance(placed, Sequence) or not placed:
+            raise wrong(
+                placed,
+                "placed",
+                "a map of ranks",
+                f"write {given('placed', 'cyclic')}, a path, or a list of ranks",
+            )
+        placed = [count_of(rank, "placed") for rank in placed]
+    reading = checked(readings, **parts)
+    held = as_read(fabric_of(fabric, library, machine), reading)
+    result = run(held, paths, reading, placed)
+    if is_nothing(against):
+        return result
+    return replace(
+        result,
+        against=run(held, paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed),
+    )
+
+
+@command(
+    [
+        option("files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."),
+        FABRIC,
+        "calls",
+        "against",
+        "placed",
+        "library",
+        DRAWN_RESULT,
+        READINGS,
+    ],
+    of=trace,
+)
+def trace_command(
+    fabric: FabricChoice, out: Out, calls: Path | None = None, **arguments: Any
+) -> None:
+    """Collectives of profiler traces against the prices of a fabric: what ran, what it should
+    take, what compute hides.
+
+    Overlap and exposure are of all communication kernels, whether the trace knows their bytes
+    or not. Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of
+    every rank of a group a call takes what its shortest kernel took; else that is an upper
+    bound, for a kernel waits for the slowest rank.
+
+    Examples:
+      colltool trace rank0.json.gz -f dgx-h100
+      colltool trace traces/*.pt.trace.json.gz -f my-cluster.yaml --format json -o trace.json
+      colltool trace after.json.gz -f dgx-h100 --against before.json.gz
+      colltool trace rank*.json -f dgx-h100 --map cyclic
+      colltool trace workload.*.et -f dgx-h100
+      colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
+    """
+    result = trace(fabric.load(), **arguments)
+    if calls is not None:
+        if not result.calls:
+            what = "no call of the trace has a size, so there is no job to write"
+            fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"
+            raise ColltoolError(what, argument="calls", fix=fix)
+        write_bytes(calls, result.job.encode(), "calls")
+    out.emit(result)

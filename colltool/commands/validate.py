@@ -1,0 +1,134 @@
+"""Measured logs against a fabric's prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.files import remembering
+from colltool.base.formatting import percent, short_percent
+from colltool.base.primitives import Primitive
+from colltool.commands.command import command, failed
+from colltool.commands.options import (
+    FABRIC,
+    PLOT,
+    READINGS,
+    FabricChoice,
+    Out,
+    option,
+    plot_views,
+    result_options,
+)
+from colltool.estimate.assumptions import Readings, checked
+
+if TYPE_CHECKING:
+    from colltool.commands.logs import Logs
+    from colltool.commands.reading import AnyFabric
+    from colltool.diagnosis.results import Validation
+    from colltool.fabric.own_machine import OwnMachine
+
+
+@remembering()
+def validate(
+    fabric: AnyFabric,
+    logs: Logs,
+    *,
+    ranks: int | None = None,
+    primitive: Primitive | str | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    algorithms: Sequence[str] | str = (),
+    max_mape: float | None = None,
+    machine: OwnMachine | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> Validation:
+    """Compare measured times with the prices of a fabric, size by size, and say what the difference
+    tells.
+
+    Args:
+        fabric: as :func:`price`.
+        logs: files of nccl-tests, rccl-tests (text or JSON), OSU micro-benchmarks or CSV; or what
+            was read from them.
+        ranks, primitive, nodes: for logs that do not say.
+        in_place: the in-place half of nccl-tests' tables.
+        algorithms: exactly these; when empty what the fabric lists for its library, else what the
+            library of the log ships.
+        max_mape: up to which mean absolute relative error of each series the result ``holds``; a
+            fraction.
+        machine, readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.diagnosis.results.Validation`; a relative error is predicted/measured -
+        1.
+
+    Raises:
+        ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places
+            elsewhere; says where and what to do instead.
+    """
+    from colltool.commands.logs import measurements_of
+    from colltool.commands.reading import fraction_if, names_of
+    from colltool.commands.requests import fabric_of
+    from colltool.diagnosis.validate import validate as run
+    from colltool.estimate.groups import as_read
+
+    limit, reading, names = (
+        fraction_if(max_mape, "max_mape"),
+        checked(readings, **parts),
+        names_of(algorithms),
+    )
+    read = measurements_of(logs, ranks, primitive, nodes, in_place)
+    return run(
+        as_read(fabric_of(fabric, machine=machine), reading),
+        read,
+        max_mape=limit,
+        readings=reading,
+        algorithms=names,
+    )
+
+
+@command(
+    [
+        "logs",
+        FABRIC,
+        "log_ranks",
+        "collective",
+        "nodes",
+        "in_place",
+        option(
+            "algorithms",
+            "What ran, comma-separated. [default: whatever the log's library implements]",
+        ),
+        "max_mape",
+        result_options(PLOT, plot_views(("time", "busbw"))),
+        READINGS,
+    ],
+    of=validate,
+    primitive="--collective",
+)
+def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """Compare measured times with the prices of a fabric, size by size, and say what the
+    difference tells.
+
+    Each size is compared with the fastest algorithm that the log's library implements; error =
+    predicted/measured - 1.
+
+    Examples:
+      colltool validate all_reduce.log -f dgx-h100
+      colltool validate osu_allreduce.txt -f my-cluster.yaml -n 64 --max-mape 15%
+      colltool validate *.log -f my-cluster.yaml --format json -o validation.json
+      colltool validate all_reduce.log -f dgx-h100 --algorithm ring,double-binary-tree --plot validation.svg
+    """
+    result = validate(fabric.load(), **arguments)
+    out.emit(result)
+    if result.max_mape is None or result.holds:
+        return
+    bar = short_percent(result.max_mape)
+    beyond = {}  # a line for each title
+    for fit in result.series:
+        if fit.mape > result.max_mape:
+            beyond[fit.series.title] = (
+                f"does not hold: {fit.series.title}: {percent(fit.mape)} off on average, more than"
+                f" {bar}"
+            )
+    failed(*beyond.values())

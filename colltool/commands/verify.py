@@ -1,0 +1,233 @@
+"""Every formula against its executed schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.commands.arguments import AnyShape
+from colltool.commands.command import command, failed
+from colltool.commands.options import RESULT, Out, option
+
+if TYPE_CHECKING:
+    from colltool.algorithms.trace import Vectors
+    from colltool.commands.custom_algorithms import AnyAlgorithms
+    from colltool.commands.reading import AnyFabric
+    from colltool.verification.verify import Verification
+
+
+def verify(
+    fabrics: AnyFabric | Sequence[AnyFabric],
+    primitive: Primitive | str | None = None,
+    *,
+    ranks: int | None = None,
+    stride: int = 1,
+    alone: bool = False,
+    shape: AnyShape | None = None,
+    algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
+    size: str | float = "16MB",
+    segments: int | None = None,
+    trace: bool = False,
+    values: Vectors | Sequence[float] | str = (),
+    simulator: str | None = None,
+) -> Verification:
+    """Execute every algorithm that runs on a group, message by message, and compare the counts with
+    its formula.
+
+    Args:
+        fabrics: one or several, as :func:`price`; their ports and links carry the messages.
+        primitive: one, or all when None.
+        ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a
+            schedule of N has up to N² messages.
+        algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only
+            these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds;
+            16 ranks at most.
+        values: of a trace, a vector of numbers for each rank, all of them in one row
+            (``"1,2,3,4"``, ``"1..16"``), or ``example`` for small ones: the steps then carry them.
+        simulator: ``simgrid``: each schedule also runs there, and each result has the time that it
+            finds. Its Python is that of ``COLLTOOL_SIMGRID``, else one on PATH.
+
+    Raises:
+        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
+            is not installed.
+    """
+    from colltool.base.extras import extra
+    from colltool.commands.custom_algorithms import own_of, ranks_of
+    from colltool.commands.reading import (
+        count_if,
+        flag_of,
+        group_of,
+        names_of,
+        primitive_of,
+        size_of,
+        text_of,
+    )
+    from colltool.commands.requests import fabric_of, several_of
+    from colltool.verification.verify import Verification
+    from colltool.verification.verify import verify as run
+
+    own = own_of(algorithm_files, primitive)
+    primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
+    primitives = primitives if primitive is None else [primitive_of(primitive)]
+    group = group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
+    size_bytes, names = size_of(size), names_of(algorithms)
+    pieces, steps, vectors = (
+        count_if(segments, "segments"),
+        flag_of(trace, "trace"),
+        _vectors_of(values),
+    )
+    if vectors and not steps:
+        raise ColltoolError(
+            "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
+        )
+    simgrid = None
+    if simulator is not None:
+        simgrid = extra("interop.simgrid")
+        simgrid.check_simulator(text_of(simulator, "simulator", "simgrid"))
+        simgrid.find_python()  # before minutes of work, not after
+    found = []
+    for fabric in map(fabric_of, several_of(fabrics)):
+        one = run(
+            fabric,
+            primitives,
+            size_bytes,
+            group,
+            pieces,
+            names,
+            trace=steps,
+            vectors=vectors,
+            own=own,
+        )
+        if simgrid is not None:
+            one = simgrid.with_simulator(one, size_bytes, fabric, group, pieces)
+        found.append(one)
+    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+    return Verification(
+        sum((one.results for one in found), ()),
+        sum((one.skipped for one in found), ()),
+        overrides,
+        simulator or "",
+    )
+
+
+def _vectors_of(values: Any) -> Vectors:
+    """A vector for each rank, or all numbers in one row, which are cut into one for each rank:
+    ``"1,2,3,4"``, ``"1..16"``."""
+    from colltool.commands.reading import wrong
+
+    if isinstance(values, str) and values == "example":
+        return "example"
+    try:
+        rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
+        if rows and not any(hasattr(row, "__len__") for row in rows):
+            rows = [rows]
+        vectors = [list(map(float, row)) for row in rows]
+        if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
+            return vectors
+    except (TypeError, ValueError, OverflowError):
+        pass
+    fix = (
+        f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
+        " as 1..16"
+    )
+    raise wrong(values, "values", "numbers, as many for each rank", fix)
+
+
+_MOST_NUMBERS = 4096
+
+
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+
+
+def _numbers_of(text: str) -> list[Any]:
+    """Numbers in a row, ranges written out; ValueError where a part is neither."""
+    found: list[float] = []
+    for part in text.split(","):
+        if ends := _RANGE.fullmatch(part.strip()):
+            first, last = int(ends[1]), int(ends[2])
+            if abs(last - first) >= _MOST_NUMBERS:
+                raise ValueError(part)
+            step = 1 if last >= first else -1
+            found += range(first, last + step, step)
+        else:
+            found.append(float(part))
+    return found
+
+
+DEFAULT_RANKS, TRACED_RANKS = 64, 4
+
+
+DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
+
+
+@command(
+    [
+        option("primitive", "One primitive. [default: all]"),
+        option(
+            "fabric",
+            "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
+            " mesh]",
+            default=None,
+        ),
+        option(
+            "ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]"
+        ),
+        "stride",
+        "alone",
+        "shape",
+        "algorithms",
+        "algorithm_files",
+        option("size", kind="text"),
+        "segments",
+        "trace",
+        "values",
+        "simulator",
+        option("overrides", default=None),
+        RESULT,
+    ],
+    of=verify,
+)
+def verify_command(
+    fabric: list[str] | None,
+    overrides: list[str] | None,
+    out: Out,
+    ranks: int | None = None,
+    **arguments: Any,
+) -> None:
+    """Execute every algorithm message by message, and compare its formula with what was counted.
+
+    proved: the right result everywhere, the counts of the formula, and no port, link or uplink
+    slower than its price. counts only: seconds cannot be compared. idealised: the right result,
+    and the formula is a bound or an ideal that the note describes. mismatch: exit 1.
+
+    With --with: also what a simulator that is installed here finds for the same schedules
+    (colltool guide exports).
+
+    Examples:
+      colltool verify
+      colltool verify ar -f torus512 -n 64
+      colltool verify a2a -f dgx-h100 -n 64 --format json
+      colltool verify ar -f dgx-h100 -n 16 --stride 8
+      colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
+      colltool verify ar -f star512 -n 4 --algorithm ring --trace --values 1..16
+      colltool verify -f dgx-h100 --algorithm-file my.xml
+    """
+    from colltool.fabric.load import load_fabric
+
+    names_its_group = fabric or "shape" in arguments or "algorithm_files" in arguments
+    if ranks is None and not names_its_group:
+        ranks = TRACED_RANKS if arguments["trace"] else DEFAULT_RANKS
+    fabrics = [load_fabric(name, overrides or ()) for name in fabric or DEFAULT_FABRICS]
+    result = verify(fabrics, ranks=ranks, **arguments)
+    out.emit(result)
+    if not result.holds:
+        failed()

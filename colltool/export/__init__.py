@@ -1,1 +1,0 @@
-"""A fabric's answers in the formats of other programs."""

@@ -1,0 +1,688 @@
+"""``colltool mcp`` by a client of its own SDK: what README asks is answered, nothing outside of the
+folder is read."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import documents
+import pytest
+from jsonschema import Draft202012Validator
+
+import colltool
+from colltool.commands.app import COMMANDS
+from colltool.commands.tools import TOOLS, input_schema, output_schema
+
+pytest.importorskip("mcp")
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+
+from colltool.commands.mcp import answer, server
+
+SIZE_64 = ["ib.size=64"]
+LEAF = ["ib.levels.leaf.group=4"]
+LLAMA: dict[str, Any] = {
+    "job": "llama3-70b",
+    "fabric": "dgx-h100",
+    "ranks": 512,
+    "overrides": SIZE_64,
+}
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    # README
+    "price ar -f dgx-h100 -n 64 -M 1GB": (
+        "price",
+        {"fabric": "dgx-h100", "primitive": "ar", "ranks": 64, "sizes": ["1GB"]},
+    ),
+    "crossover ar -f dgx-h100 -n 64": (
+        "crossover",
+        {"fabric": "dgx-h100", "primitive": "ar", "ranks": 64},
+    ),
+    "breakdown ar -f nvl72 -n 144 -M 16MB": (
+        "breakdown",
+        {"fabric": "nvl72", "primitive": "ar", "ranks": 144, "size": "16MB"},
+    ),
+    "compare ar -f dgx-h100 -n 64,256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,4": (
+        "compare",
+        {
+            "fabrics": "dgx-h100",
+            "primitives": "ar",
+            "ranks": [64, 256],
+            "overrides": LEAF,
+            "vary": "ib.levels.spine.oversubscription=1,4",
+        },
+    ),
+    "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64": ("plan", LLAMA),
+    "serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0": (
+        "serve",
+        {"job": "llama3-70b", "fabric": "hgx-h200", "tp": 8, "batch": 64, "engine": "vllm@0.24.0"},
+    ),
+    "doctor node07.log": ("doctor", {"logs": "node07.log"}),
+    "price ar -f cluster.yaml -M 1GB": (
+        "price",
+        {"fabric": "cluster.yaml", "primitive": "ar", "sizes": ["1GB"]},
+    ),
+    "validate node07.log -f dgx-h100": ("validate", {"fabric": "dgx-h100", "logs": ["node07.log"]}),
+    # the guide of questions
+    "sweep ar -f dgx-h100 -n 8,64,256 -M 64KB,1MB,16MB,1GB --pivot busbw": (
+        "sweep",
+        {
+            "fabrics": "dgx-h100",
+            "primitive": "ar",
+            "ranks": [8, 64, 256],
+            "sizes": ["64KB", "1MB", "16MB", "1GB"],
+        },
+    ),
+    "breakdown ar -f nvl72 -n 144 -M 16MB --algorithm hierarchical:ring/ring": (
+        "breakdown",
+        {
+            "fabric": "nvl72",
+            "primitive": "ar",
+            "ranks": 144,
+            "size": "16MB",
+            "algorithm": "hierarchical:ring/ring",
+        },
+    ),
+    "explain ring ag -f nvl72 -n 72 -M 16MB": (
+        "explain",
+        {"algorithm": "ring", "primitive": "ag", "fabric": "nvl72", "ranks": 72, "size": "16MB"},
+    ),
+    "price ar -f dgx-h100 -n 64 -M 1MB,16MB,64MB,1GB --top 1": (
+        "price",
+        {
+            "fabric": "dgx-h100",
+            "primitive": "ar",
+            "ranks": 64,
+            "sizes": ["1MB", "16MB", "64MB", "1GB"],
+            "top": 1,
+        },
+    ),
+    "compare ar -f dgx-h100 -n 32,64,256 --vary library.collnet=false,true": (
+        "compare",
+        {
+            "fabrics": ["dgx-h100"],
+            "primitives": ["ar"],
+            "ranks": [32, 64, 256],
+            "vary": ["library.collnet=false,true"],
+        },
+    ),
+    "compare ar,a2a -f dgx-h100 -n 64,256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,2,4": (
+        "compare",
+        {
+            "fabrics": "dgx-h100",
+            "primitives": ["ar", "a2a"],
+            "ranks": [64, 256],
+            "overrides": {"ib.levels.leaf.group": 4},
+            "vary": ["ib.levels.spine.oversubscription=1,2,4"],
+        },
+    ),
+    "sensitivity ar -f dgx-h100 -n 64 -M 32MB --vary eta.beta=0.4:1 --vary alpha=4x": (
+        "sensitivity",
+        {
+            "fabric": "dgx-h100",
+            "primitive": "ar",
+            "ranks": 64,
+            "size": "32MB",
+            "vary": ["eta.beta=0.4:1", "alpha=4x"],
+        },
+    ),
+    "fabric size --endpoints 2048 --radix 64 --oversubscription 3 --price currency=USD --price switch=30000 --price optic=600": (
+        "size_fabric",
+        {
+            "endpoints": 2048,
+            "radix": 64,
+            "oversubscription": 3,
+            "overrides": ["currency=USD", "switch=30000", "optic=600"],
+        },
+    ),
+    "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64 --set ib.levels.spine.oversubscription=4": (
+        "plan",
+        {**LLAMA, "overrides": [*SIZE_64, "ib.levels.spine.oversubscription=4"]},
+    ),
+    "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64 --job-set layout.tp=16": (
+        "plan",
+        {**LLAMA, "job_overrides": ["layout.tp=16"]},
+    ),
+    "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64 --search --keep cp=1 --top 2": (
+        "search_layouts",
+        {**LLAMA, "keep": ["cp=1"], "top": 2},
+    ),
+    "verify ar -f torus512 -n 64": (
+        "verify",
+        {"fabrics": "torus512", "primitive": "ar", "ranks": 64},
+    ),
+    "contention -f torus512 --pattern block --group 6 --count 4": (
+        "contention",
+        {"fabric": "torus512", "layout": {"kind": "block", "group": 6, "count": 4}},
+    ),
+    "report -f dgx-h100 -n 512 --set ib.size=64 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,4 --job llama3-70b": (  # noqa: E501
+        "report",
+        {**LLAMA, "overrides": [*SIZE_64, *LEAF], "vary": ["ib.levels.spine.oversubscription=1,4"]},
+    ),
+}
+"""What README and the guide of questions show, by the words of a shell and as a call."""
+FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    "export nccl-tuner -f dgx-h100 -n 8": ("nccl_tuner", {"fabric": "dgx-h100", "ranks": 8}),
+    "export nccl-tuner -f dgx-h100 -n 8 --env": (
+        "nccl_tuner",
+        {"fabric": "dgx-h100", "ranks": [8], "env": True},
+    ),
+    "export astra-sim -f dgx-h100 -n 64 -M 1GB -o astra": (
+        "astra_sim",
+        {"fabric": "dgx-h100", "ranks": 64, "size": "1GB"},
+    ),
+}
+OF_A_FILE_WRITTEN = {
+    "calibrate node07.log -f dgx-h100 -o h100.machine.yaml",
+    "price ar -f dgx-h100 -n 8 -M 256MB --machine h100.machine.yaml",
+}
+"""What writes a machine file, and what reads it: a server writes none (``test_machine_cli.py`` has
+both)."""
+SMALLER: dict[str, tuple[str, dict[str, Any]]] = {
+    "report": (
+        "report -f star512 -p ar -M 16MB --set star.alpha=2us --vary star.bandwidth=50GB/s,100GB/s",
+        {
+            "fabric": "star512",
+            "primitives": "ar",
+            "size": "16MB",
+            "overrides": {"star.alpha": "2us"},
+            "vary": "star.bandwidth=50GB/s,100GB/s",
+        },
+    ),
+    "sensitivity": (
+        (
+            "sensitivity ar -f star512 -n 64 -M 32MB --vary eta.beta=0.4:1 --vary alpha=4x"
+            " --samples 500 --seed 2"
+        ),
+        {
+            "fabric": "star512",
+            "primitive": "ar",
+            "ranks": 64,
+            "size": "32MB",
+            "vary": ["eta.beta=0.4:1", "alpha=4x"],
+            "samples": 500,
+            "seed": 2,
+        },
+    ),
+    "plan": (
+        "plan llama3-8b -f dgx-h100 -n 32 --set ib.bandwidth=25GB/s --job-set layout.tp=4",
+        {
+            "job": "llama3-8b",
+            "fabric": "dgx-h100",
+            "ranks": 32,
+            "overrides": ["ib.bandwidth=25GB/s"],
+            "job_overrides": ["layout.tp=4"],
+        },
+    ),
+    "search_layouts": (
+        (
+            "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64 --search --keep cp=1 --keep pp=4"
+            " --keep tp=8 --top 2"
+        ),
+        {**LLAMA, "keep": {"cp": 1, "pp": 4, "tp": 8}, "top": 2},
+    ),
+    "compare": (
+        (
+            "compare ar,a2a -f dgx-h100 -n 64 -M 1MB --set ib.levels.leaf.group=4 --vary"
+            " ib.levels.spine.oversubscription=1,2"
+        ),
+        {
+            "fabrics": "dgx-h100",
+            "primitives": ["ar", "a2a"],
+            "ranks": [64],
+            "sizes": ["1MB"],
+            "overrides": {"ib.levels.leaf.group": 4},
+            "vary": ["ib.levels.spine.oversubscription=1,2"],
+        },
+    ),
+}
+"""The same question of less, where it takes seconds as it stands."""
+QUICK = {line: asked for line, asked in ASKED.items() if asked[0] not in SMALLER} | {
+    line: (name, arguments) for name, (line, arguments) in SMALLER.items()
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the files of the documents."""
+    for name, content in documents.files().items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked_in_documents() -> Iterator[str]:
+    for path in (documents.README, documents.ROOT / "colltool" / "guides" / "questions.md"):
+        for shown in documents.shown(path.read_text(encoding="utf-8")):
+            words = shlex.split(shown.line.partition(" | ")[0])[1:]
+            if "--columns" in words:
+                at = words.index("--columns")
+                del words[at : at + 2]
+            yield " ".join(words)
+
+
+def numbers(value: Any) -> Any:
+    """All but the sentences, which name options to a shell and arguments to a client."""
+    if isinstance(value, dict):
+        return {key: numbers(one) for key, one in value.items() if key not in ("command", "fabric")}
+    return (
+        [numbers(one) for one in value]
+        if isinstance(value, list)
+        else value
+        if not isinstance(value, str)
+        else ""
+    )
+
+
+def test_every_command_of_the_questions_is_asked() -> None:
+    assert set(asked_in_documents()) == {*ASKED, *FILES, *OF_A_FILE_WRITTEN}
+
+
+@pytest.mark.parametrize(
+    "line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)]
+)
+def test_a_question_of_the_documents_is_answered_with_the_same_numbers(
+    line: str, folder: Path, run: Any, remembered: Any
+) -> None:
+    found = answer(*QUICK[line], folder)
+    assert not found.is_error, found.content
+    document = json.loads(run(*line.split(), "--format", "json").out)
+    assert numbers(found.structured_content) == numbers(document)
+    assert list(found.structured_content) == list(document)
+    Draft202012Validator(output_schema(QUICK[line][0])).validate(document)
+    assert json.loads(found.content[-1].text) == found.structured_content
+
+
+@pytest.mark.parametrize("line", FILES)
+def test_a_file_for_another_program_is_answered_as_it_is_written(
+    line: str, folder: Path, run: Any
+) -> None:
+    shown, (name, arguments) = run(*line.split()).out, FILES[line]
+    (found,) = answer(name, arguments).content
+    if name == "nccl_tuner":
+        assert found.text == shown
+        return
+    written = [
+        f"# {file}\n{Path('astra', file).read_text()}" for file in ("network.yml", "system.json")
+    ]
+    assert found.text == "\n".join([*written, *shown.splitlines()[1:]])
+
+
+# --- what a tool says of itself
+# ----------------------------------------------------------------------------------------------
+
+# of price the table has the list, of the others no answer
+ONLY_IN_PYTHON = {"price", "load_fabric", "load_job", "readings"}
+# their parts have one each, where they answer something
+WITHOUT_A_TOOL = {"mcp", "schema", "export", "library", "job", "fabric"}
+
+
+def test_every_public_function_is_a_tool() -> None:
+    functions = {name for name in colltool.__all__ if inspect.isfunction(getattr(colltool, name))}
+    assert functions - ONLY_IN_PYTHON <= {
+        tool.function.partition(":")[2] for tool in TOOLS.values()
+    }
+    assert set(COMMANDS) - WITHOUT_A_TOOL <= set(TOOLS)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_describes_itself_and_each_argument(name: str) -> None:
+    schema = input_schema(name)
+    Draft202012Validator.check_schema(schema)
+    assert (output_schema(name) is None) == (name in ("nccl_tuner", "astra_sim", "guide"))
+    assert TOOLS[name].description.endswith((".", ")"))
+    for argument, one in schema["properties"].items():
+        assert len(one["description"]) > 5, argument
+        assert "--" not in one["description"] or argument == "name"
+        assert {"type", "anyOf", "enum"} & set(one)
+    taken = inspect.signature(TOOLS[name].call).parameters
+    assert set(schema["required"]) == {
+        key
+        for key, one in taken.items()
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+    }
+
+
+def test_the_calls_of_the_documents_fit_their_schemas() -> None:
+    """And the bounds of a row are there: no rank is half, no share above one."""
+    for name, arguments in (*ASKED.values(), *FILES.values(), *QUICK.values()):
+        Draft202012Validator(input_schema(name)).validate(arguments)
+    good = {"fabric": "nvl72", "primitive": "ar"}
+    price = Draft202012Validator(input_schema("price"))
+    assert price.is_valid({**good, "slow_rank": 0.8, "readings": {"ideal": True}, "shape": [4, 4]})
+    for bad in (
+        {"ranks": 1.5},
+        {"slow_rank": 2},
+        {"top": 0},
+        {"readings": {"idea": True}},
+        {"shap": "4x4"},
+        {"sizes": "1MB"},
+    ):
+        assert not price.is_valid({**good, **bad}), bad
+
+
+# --- mistakes
+# -----------------------------------------------------------------------------------------------------------------
+
+
+def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) -> str:
+    """The error that a call meets."""
+    found = answer(name, arguments, folder)
+    assert found.is_error
+    assert found.structured_content is None
+    return "\n".join(one.text for one in found.content)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("pric", {}, "no tool 'pric'\n  did you mean 'price'?"),
+        ("price", {"fabrik": "nvl72"}, "price has no argument 'fabrik'\n  did you mean 'fabric'?"),
+        ("price", {"fabric": "nvl72"}, "primitive is missing\n  give primitive: ar, ag"),
+        (
+            "price",
+            {"fabric": "nvl73", "primitive": "ar"},
+            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'?",
+        ),
+        (
+            "price",
+            {"fabric": "nvl72", "primitive": "ar", "ranks": "8"},
+            "expected a whole number, got '8'\n  write ranks=8",
+        ),
+        (
+            "price",
+            {"fabric": "nvl72", "primitive": "ar", "readings": 5},
+            "readings: expected readings by name",
+        ),
+        (
+            "price",
+            {"fabric": "nvl72", "primitive": "ar", "readings": {"idea": 1}},
+            "no argument and no reading is called 'idea'",
+        ),
+        ("price", {"fabric": "nvl72", "primitive": "ar", "overrides": ["ib.x=1"]}, "x"),
+        ("show_fabric", {"fabric": {"name": "mine"}}, "tiers"),
+        (
+            "plan",
+            {"job": "llama3-70b", "fabric": "nvl72", "job_overrides": ["layout.x=1"]},
+            "job_overrides",
+        ),
+        ("guide", {"topic": "nonsense"}, "no guide 'nonsense'"),
+        ("nccl_tuner", {"fabric": "dgx-h100", "ranks": ["a"]}, "ranks: expected a whole number"),
+    ],
+)
+def test_a_mistake_is_an_error_of_the_tool_that_says_what_to_write(
+    name: str, arguments: dict[str, Any], said: str
+) -> None:
+    text = refused(name, arguments)
+    assert text.startswith("error: ")
+    assert said in text
+
+
+ODD: tuple[Any, ...] = (
+    [],
+    {},
+    "",
+    "x",
+    -1,
+    1e400,
+    True,
+    [[1]],
+    {"a": {"b": []}},
+    ["\0"],
+    "\0",
+    "\ud800",
+)
+
+
+@pytest.mark.parametrize("name", [name for name in TOOLS if input_schema(name)["properties"]])
+def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
+    """Whatever a model makes up: an error that a person could mend, or an answer."""
+    schema = input_schema(name)
+    needed = {
+        argument: "nvl72" if "fabric" in argument else "ar" for argument in schema["required"]
+    }
+    for argument in schema["required"]:
+        for odd in ODD:
+            found = answer(name, {**needed, argument: odd})
+            assert not any("bug" in one.text[:3] for one in found.content), (
+                argument,
+                odd,
+                found.content,
+            )
+
+
+# --- files
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def yard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be kept to, with ways out of it, and a file beside it."""
+    (tmp_path / "out.yaml").write_text(documents.files()["cluster.yaml"])
+    yard = tmp_path / "yard"
+    (yard / "sub").mkdir(parents=True)
+    for name in ("cluster.yaml", "node07.log"):
+        (yard / name).write_text(documents.files()[name])
+    (yard / "sub" / "inner.yaml").write_text("like: ../cluster.yaml\nname: inner\n")
+    (yard / "far.yaml").write_text("like: ../out.yaml\nname: far\n")
+    (yard / "link.yaml").symlink_to("../out.yaml")
+    (yard / "way").symlink_to("..")
+    (yard / "inside.yaml").symlink_to("cluster.yaml")
+    os.mkfifo(yard / "pipe.yaml")
+    monkeypatch.chdir(yard)
+    return yard
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cluster.yaml", "sub/inner.yaml", "inside.yaml", "sub/../cluster.yaml", "./cluster.yaml"],
+)
+def test_a_file_of_the_folder_is_read(name: str, yard: Path) -> None:
+    for path in (name, str(yard / name)):
+        assert not answer("show_fabric", {"fabric": path}, yard).is_error
+
+
+OUTSIDE = (
+    "../out.yaml",
+    "link.yaml",
+    "way/out.yaml",
+    "sub/../../out.yaml",
+    "far.yaml",
+    "../none.yaml",
+    "way/none.yaml",
+    "/dev/zero",
+)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_no_other_file_is_read_or_known_to_be_there(name: str, yard: Path) -> None:
+    text = refused("show_fabric", {"fabric": name}, yard)
+    assert "is no file that may be read here\n  name a file within the server's folder" in text
+    assert "tiers" not in text
+    if name.endswith("out.yaml"):
+        assert text.replace("out", "none") == refused(
+            "show_fabric", {"fabric": name.replace("out", "none")}, yard
+        )
+
+
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("doctor", {"logs": "{}"}),
+    ("validate", {"fabric": "dgx-h100", "logs": ["{}"]}),
+    ("calibrate", {"fabric": "dgx-h100", "logs": ["{}"]}),
+    ("trace", {"fabric": "dgx-h100", "files": "{}"}),
+    ("report", {"fabric": "star512", "primitives": "p2p", "size": "1MB", "logs": "{}"}),
+    ("ladder", {"definition": "{}"}),
+    ("verify", {"fabrics": ["{}"]}),
+    ("plan", {"job": "{}", "fabric": "dgx-h100"}),
+    ("plan", {"job": "llama3-8b", "fabric": "dgx-h100", "compute": "{}"}),
+    ("serve", {"job": "{}", "fabric": "dgx-h100"}),
+    ("contention", {"fabric": "star512", "layout": "{}"}),
+    ("contention", {"fabric": "star512", "layout": {"kind": "block"}, "matrix": "{}"}),
+    ("size_fabric", {"fat_tree": 4, "prices": "{}"}),
+    ("show_job", {"job": "{}"}),
+    ("show_library", {"library_file": "{}.toml"}),
+    ("price", {"fabric": {"like": "{}", "name": "mine"}, "primitive": "ar"}),
+    ("price", {"fabric": "star512", "primitive": "ar", "library_file": "{}.toml"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), CALLS, ids=[f"{at} {name}" for at, (name, _) in enumerate(CALLS)]
+)
+def test_without_a_folder_no_file_is_read(name: str, arguments: dict[str, Any], yard: Path) -> None:
+    """By no argument of any tool: what is said of a file is said of one that is not there."""
+    for path in (
+        str(yard / "cluster.yaml"),
+        str(yard / "node07.log"),
+        "cluster.yaml",
+        "../out.yaml",
+    ):
+        texts = [
+            refused(name, json.loads(json.dumps(arguments).replace("{}", one))).replace(one, "FILE")
+            for one in (
+                path,
+                path.replace("cluster", "missing")
+                .replace("node07", "missing")
+                .replace("out", "missing"),
+            )
+        ]
+        assert texts[0] == texts[1]
+        assert texts[0].startswith("error: ")
+
+
+def test_nobody_waits_at_a_pipe(yard: Path) -> None:
+    assert "pipe.yaml: is a pipe" in refused("show_fabric", {"fabric": "pipe.yaml"}, yard)
+    assert "is a pipe" in refused("doctor", {"logs": "pipe.yaml"}, yard)
+
+
+def test_outside_of_the_server_every_file_is_read_as_ever(yard: Path) -> None:
+    answer("show_fabric", {"fabric": "cluster.yaml"})
+    assert colltool.load_fabric("../out.yaml").name == "cluster"
+
+
+# --- the protocol
+# -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
+    async def ask() -> None:
+        async with Client(server(yard)) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert list(tools) == list(TOOLS)
+            assert tools["price"].input_schema == input_schema("price")
+            assert tools["price"].output_schema["properties"]["schema"] == {
+                "enum": ["colltool.price/1"]
+            }
+            found = await client.call_tool(
+                "price",
+                {"fabric": "cluster.yaml", "primitive": "ar", "ranks": 64, "sizes": ["1GB"]},
+            )
+            assert found.structured_content["schema"] == "colltool.price/1"
+            several = await asyncio.gather(
+                *(client.call_tool("guide", {"topic": topic}) for topic in ("model", "ci"))
+            )
+            assert [one.content[0].text.splitlines()[0] for one in several] == [
+                "# The model in a page",
+                "# In CI",
+            ]
+            for address in (
+                "colltool://fabrics/../../etc/passwd",
+                "file:///etc/passwd",
+                "colltool://fabrics/nothing",
+            ):
+                with pytest.raises(MCPError, match="no resource"):
+                    await client.read_resource(address)
+
+    asyncio.run(ask())
+
+
+def test_resources_are_the_shipped_fabrics_the_guides_and_the_schema() -> None:
+    async def ask() -> None:
+        async with Client(server()) as client:
+            listed = {one.uri: one for one in (await client.list_resources()).resources}
+            texts = {uri: (await client.read_resource(uri)).contents[0].text for uri in listed}
+        assert {uri.split("/")[-1] for uri in listed if "//fabrics" in uri} == set(
+            colltool.list_fabrics()
+        )
+        assert {uri.split("/")[-1] for uri in listed if "//guides" in uri} == {
+            path.stem for path in documents.GUIDES
+        }
+        assert (
+            texts["colltool://guides/model"]
+            == (documents.ROOT / "colltool" / "guides" / "model.md").read_text()
+        )
+        assert "name: nvl72\n" in texts["colltool://fabrics/nvl72"]
+        assert json.loads(texts["colltool://schemas/fabric"])["$id"] == "urn:colltool:fabric:1"
+
+    asyncio.run(ask())
+
+
+def test_a_process_answers_on_its_streams_and_ends_with_them(yard: Path) -> None:
+    async def ask() -> None:
+        started = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "colltool", "mcp", "--folder", "sub"],
+            env={**os.environ},
+        )
+        async with Client(stdio_client(started)) as client:
+            found = await client.call_tool("show_fabric", {"fabric": "inner.yaml"})
+            assert found.is_error, "what it is like stands outside of the folder"
+            found = await client.call_tool(
+                "price", {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "top": 1}
+            )
+            assert found.structured_content == json.loads(found.content[-1].text)
+
+    asyncio.run(ask())
+
+
+def test_an_interrupt_ends_a_server_that_waits() -> None:
+    program = [sys.executable, "-m", "colltool", "mcp"]
+    # in the background of a shell, where the tests may run, children ignore interrupts
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heeds) as one:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        one.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        one.stdin.flush()
+        one.stdout.readline()  # it is there
+        one.send_signal(signal.SIGINT)
+        assert one.wait(timeout=60) == -signal.SIGINT
+        assert one.stderr is not None
+        assert one.stderr.read() == b""
+
+
+def test_without_the_sdk_it_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.stdio", None)
+    done = run("mcp")
+    assert (done.code, done.out) == (2, "")
+    assert "needs the SDK of the Model Context Protocol" in done.err
+    assert "pip install" in done.err
+
+
+def test_a_folder_that_is_none(run: Any, tmp_path: Path) -> None:
+    done = run("mcp", "--folder", str(tmp_path / "none"))
+    assert (done.code, done.out) == (2, "")
+    assert "--folder: is not a folder" in done.err
+
+
+def test_a_call_asks_for_no_more_answers_than_it_can_hold() -> None:
+    found = answer(
+        "price",
+        {"fabric": "star512", "primitive": "ar", "sizes": [f"{size}KB" for size in range(1, 1002)]},
+    )
+    assert found.is_error
+    assert found.content[0].text.startswith(
+        "error: sizes: more than 1000 values in one call, got 1001\n"
+    )
