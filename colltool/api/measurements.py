@@ -20,13 +20,13 @@ from colltool.estimate.assumptions import Readings, checked
 from colltool.estimate.groups import as_read
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.own_machine import OwnMachine
-from colltool.measurements.series import Measurements
+from colltool.logs.series import Measurements
 
 if TYPE_CHECKING:
     from colltool.calibration.calibrate import Calibration
+    from colltool.diagnosis.plan_traces import TracePlan
     from colltool.diagnosis.results import Diagnosis, Validation
-    from colltool.traces.planned import TracePlan
-    from colltool.traces.results import TraceComparison
+    from colltool.diagnosis.trace_results import TraceComparison
 
 Logs = Measurements | AnyPath | Sequence[AnyPath]
 _ENDS = (".et", ".et.gz")
@@ -198,14 +198,14 @@ def trace(
         machine, readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job
+        A :class:`colltool.diagnosis.trace_results.TraceComparison`; seconds, bytes. Its ``job`` is a job
         file for :func:`plan`.
 
     Raises:
         ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank
             that the fabric does not have, a map of ranks that is none.
     """
-    from colltool.traces.trace import trace as run
+    from colltool.diagnosis.trace import trace as run
 
     paths = v.paths_of(files, "files", "traces", "rank0.json.gz")
     if placed is not None and not isinstance(placed, str | os.PathLike):
@@ -266,12 +266,12 @@ def plan_traces(
         fabric, library, machine, readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
+        A :class:`colltool.diagnosis.plan_traces.TracePlan`; seconds, bytes.
 
     Raises:
         ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
     """
-    from colltool.traces.planned import plan_traces as run
+    from colltool.diagnosis.plan_traces import plan_traces as run
 
     paths = v.paths_of(files, "files", "traces", "workload.0.et")
     reading = checked(readings, **parts)
@@ -321,7 +321,7 @@ def doctor(
     """
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
-    from colltool.traces.evidence import evidence_of
+    from colltool.diagnosis.read_evidence import evidence_of
 
     bar, reading = v.fraction_if(expect, "expect"), checked(readings, **parts)
     only = None if primitive is None else v.primitive_of(primitive)
@@ -355,7 +355,7 @@ def _measurements(
     nodes: int | None,
     in_place: bool,
 ) -> Measurements:
-    from colltool.measurements.read import read_logs
+    from colltool.logs.read import read_logs
 
     wanted = None if primitive is None else v.primitive_of(primitive)
     count, machines = (

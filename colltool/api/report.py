@@ -27,7 +27,7 @@ from colltool.estimate.groups import by_links, place
 from colltool.estimate.placement import GroupSpec, whole_groups
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine
-from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
+from colltool.logs.busbw_ratio import RANKS_N, SAY_RANKS
 
 if TYPE_CHECKING:
     from colltool.training.job import Job
@@ -417,8 +417,8 @@ def _step(page: Page, job: Job, typed: str) -> ReportSection:
 def _measured(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportSection:
     """What was measured beside what is expected, traces by themselves; ``hints`` are of logs that
     do not say it themselves."""
-    from colltool.measurements.read import read_logs
-    from colltool.traces.reader import is_trace
+    from colltool.logs.pytorch_trace import is_trace
+    from colltool.logs.read import read_logs
 
     traces = [log for log in logs if is_trace(log)]
     others = [log for log in logs if log not in traces]

@@ -18,12 +18,13 @@ from colltool.analysis.benchmark_command import (
 )
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.hypotheses import Fitted, Hypothesis, Scenario
-from colltool.diagnosis.results import Experiment, Prediction, UpperBound, ValidatedSeries
+from colltool.diagnosis.results import Experiment, Prediction, ValidatedSeries
 from colltool.diagnosis.thresholds import SizeClass, of_few, off
 from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, without_in_network
-from colltool.measurements.series import LogLibrary, log_library
+from colltool.logs.series import LogLibrary, log_library
+from colltool.logs.traced_calls import UpperBound
 
 BETTER = 0.6  # a cause must bring the fabric's own error down to this share
 ACCURACY = 0.13

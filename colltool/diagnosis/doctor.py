@@ -21,6 +21,7 @@ from colltool.diagnosis.causes import (
     next_experiments,
     upper_bounds,
 )
+from colltool.diagnosis.declared_causes import told, weighed
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.fleet import fleet_of
 from colltool.diagnosis.hypotheses import (
@@ -51,13 +52,12 @@ from colltool.diagnosis.thresholds import (
     size_classes,
     threshold_of,
 )
-from colltool.diagnosis.told import told, weighed
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.ground import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.series import Measurements, Series
 
 
 def diagnose(

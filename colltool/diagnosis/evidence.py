@@ -9,11 +9,11 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.fabric.model import Fabric
-from colltool.measurements.nccl_debug import DebugLines
-from colltool.measurements.nccl_tests import LoggedHardware
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.hardware_in_log import LoggedHardware
+from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.series import Measurements, Series
+from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
 class FailedLog(NamedTuple):

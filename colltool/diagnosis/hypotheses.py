@@ -20,7 +20,7 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
-from colltool.measurements.series import LogLibrary, Point, Series, log_library
+from colltool.logs.series import LogLibrary, Point, Series, log_library
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks per GPU: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""

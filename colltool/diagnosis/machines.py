@@ -10,6 +10,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
+from colltool.diagnosis.declared_causes import told
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
     SENT,
@@ -23,13 +24,12 @@ from colltool.diagnosis.networks import (
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.thresholds import EXPECT
-from colltool.diagnosis.told import told
 from colltool.fabric.by_device import CLUSTERS, Known, known
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
-from colltool.measurements.nccl_tests import LoggedHardware
-from colltool.measurements.series import log_library
+from colltool.logs.hardware_in_log import LoggedHardware
+from colltool.logs.series import log_library
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]:

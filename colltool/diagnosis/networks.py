@@ -17,7 +17,7 @@ from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.thresholds import EXPECT, LARGE, PLATEAU
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import scaled_bandwidth, with_tiers
-from colltool.measurements.series import Series
+from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
 COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)

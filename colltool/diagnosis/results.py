@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.measurements.series import Series, Skipped
+from colltool.logs.series import Series, Skipped
+from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
 class ValidatedPoint(NamedTuple):
@@ -134,26 +134,6 @@ class Experiment(NamedTuple):
     bytes: float
     foretold: tuple[Prediction, ...]
     note: str = ""
-
-
-class LeftOutKernels(NamedTuple):
-    """Communication kernels that are in no row; ``file`` is the first with one."""
-
-    reason: str
-    kernels: int
-    file: str
-
-
-class UpperBound(NamedTuple):
-    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
-    traced. ``missing``: ranks without a trace; empty where unknown, or where all are there but
-    their calls do not pair off. ``wire``: the outermost tier that they cross on the fabric."""
-
-    primitive: Primitive
-    ranks: int
-    calls: int
-    missing: tuple[int, ...]
-    wire: str = ""
 
 
 class DiagnosisFinding(NamedTuple):

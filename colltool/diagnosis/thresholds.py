@@ -12,7 +12,7 @@ from colltool.base.formatting import format_time, percent, size_text
 from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries
-from colltool.measurements.series import Point, Series, log_library
+from colltool.logs.series import Point, Series, log_library
 
 # on whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their bundled fabric
 EXPECT = 0.80

@@ -32,7 +32,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.series import Measurements, Series
 
 
 def validate(

@@ -85,7 +85,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 OF_OTHERS = (
     "analysis/benchmark_command.py",
     "diagnosis/hypotheses.py",
-    "traces/trace.py",
+    "diagnosis/trace.py",
     "render/plot/__init__.py",
     "export/chakra.py",
     "export/goal.py",

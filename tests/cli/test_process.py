@@ -540,7 +540,6 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
 
     from msccl_texts import all_reduce_ring
     from small import HF_LLAMA
-
     from tests.traces.test_chakra_traces import STEP
     from tests.traces.test_chakra_traces import write as chakra_file
 
