@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents
+from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
 
 BELIEVED = 0.8  # of the kernels' time that step annotations must hold to be steps
 
@@ -22,16 +22,16 @@ BELIEVED = 0.8  # of the kernels' time that step annotations must hold to be ste
 class BusyIntervals:
     """The union of intervals, to ask how much of another interval it covers."""
 
-    def __init__(self, starts: array[float], ends: array[float]) -> None:
-        first, last = (
-            np.frombuffer(one, dtype=np.float64) if one else np.zeros(0) for one in (starts, ends)
-        )
-        order = np.argsort(first, kind="stable")
-        first, reached = first[order], np.maximum.accumulate(last[order])
-        begins = np.ones(len(first), dtype=bool)
-        begins[1:] = first[1:] > reached[:-1]
-        self._starts = first[begins]
-        self._ends = reached[np.append(begins[1:], True)] if len(first) else reached
+    def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
+        begin = np.asarray(starts, dtype=np.float64)
+        order = np.argsort(begin, kind="stable")
+        begin = begin[order]
+        reached = np.maximum.accumulate(np.asarray(ends, dtype=np.float64)[order])
+        # an interval begins where all before it have ended
+        opens = np.append(True, begin[1:] > reached[:-1])[: len(begin)]
+        closes = np.append(opens[1:], True)[: len(begin)]
+        self._starts = begin[opens]
+        self._ends = reached[closes]
         self._before = np.concatenate(([0.0], np.cumsum(self._ends - self._starts)))
 
     @property
@@ -39,9 +39,10 @@ class BusyIntervals:
         return float(self._before[-1])
 
     def of(self, start: float, end: float) -> float:
+        """How much of an interval is covered."""
         return max(0.0, self._until(end) - self._until(start))
 
-    def within(self, windows: Iterable[tuple[float, float]]) -> float:
+    def within(self, windows: Iterable[Window]) -> float:
         return sum(self.of(start, end) for start, end in windows)
 
     def _until(self, time: float) -> float:
@@ -49,6 +50,9 @@ class BusyIntervals:
         if index == 0:
             return 0.0
         return float(self._before[index] - max(0.0, self._ends[index - 1] - time))
+
+
+Busy = dict[int, BusyIntervals]  # by device
 
 
 class RankActivity(NamedTuple):
@@ -73,71 +77,72 @@ class RankActivity(NamedTuple):
 
 
 class Steps(NamedTuple):
-    windows: list[tuple[float, float]]
+    windows: list[Window]
     steps: int
     doubt: str = ""
+
+    @property
+    def window_us(self) -> float:
+        return sum(end - start for start, end in self.windows)
 
 
 def believed_steps(found: TraceEvents) -> Steps:
     """The annotated steps that hold the kernels; the whole trace where none do."""
-    whole = [(found.first_us, found.last_us)] if found.kernels else []
-    kernels = _union(found.launched, found.busy)
-    most, count = 0.0, 0
-    for windows in found.step_windows():
-        held = sum(one.within(windows) for one in kernels.values()) / (
-            sum(one.total for one in kernels.values()) or 1.0
-        )
+    kernels = _busy(found.launched, found.busy)
+    annotated = found.step_windows()
+    most = 0.0
+    for windows in annotated:
+        held_us = sum(busy.within(windows) for busy in kernels.values())
+        held = held_us / (sum(busy.total for busy in kernels.values()) or 1.0)
         if held >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
-        most, count = max(most, held), count or len(windows)
-    doubt = (
-        f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
-        if count
-        else ""
-    )
+        most = max(most, held)
+    doubt = ""
+    if annotated:
+        doubt = f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
+    whole = [(found.first_us, found.last_us)] if found.kernels else []
     return Steps(whole, 0, doubt)
 
 
 def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
-    compute, comm = _union((), found.busy), _union(found.launched, {})
-    everything = _union(found.launched, found.busy)
-    windows = steps.windows
-
-    def seconds(
-        unions: dict[int, BusyIntervals], inside: Sequence[tuple[float, float]] | None = None
-    ) -> float:
-        return (
-            sum(one.total if inside is None else one.within(inside) for one in unions.values())
-            * 1e-6
-        )
-
+    compute = _busy((), found.busy)
+    communication = _busy(found.launched, {})
+    everything = _busy(found.launched, found.busy)
+    comm_s = _total_s(communication)
+    compute_s = _total_s(compute)
+    comm_in_steps_s = _within_s(communication, steps)
+    exposed_s = max(0.0, _within_s(everything, steps) - _within_s(compute, steps))
     return RankActivity(
         file=found.name,
         rank=rank,
-        comm_s=seconds(comm),
-        compute_s=seconds(compute),
-        both_s=max(0.0, seconds(comm) + seconds(compute) - seconds(everything)),
-        window_s=sum(end - start for start, end in windows) * 1e-6 * max(1, len(comm)),
-        comm_in_steps_s=seconds(comm, windows),
-        exposed_in_steps_s=min(
-            max(0.0, seconds(everything, windows) - seconds(compute, windows)),
-            seconds(comm, windows),
-        ),
+        comm_s=comm_s,
+        compute_s=compute_s,
+        both_s=max(0.0, comm_s + compute_s - _total_s(everything)),
+        window_s=steps.window_us * 1e-6 * max(1, len(communication)),
+        comm_in_steps_s=comm_in_steps_s,
+        exposed_in_steps_s=min(exposed_s, comm_in_steps_s),
         doubt=steps.doubt,
     )
 
 
-def _union(
-    launched: Iterable[LaunchedKernel], busy: dict[int, tuple[array[float], array[float]]]
-) -> dict[int, BusyIntervals]:
-    """By device."""
-    times: dict[int, tuple[array[float], array[float]]] = defaultdict(
-        lambda: (array("d"), array("d"))
-    )
-    for device, (starts, ends) in busy.items():
-        times[device][0].extend(starts)
-        times[device][1].extend(ends)
-    for one in launched:
-        times[one.device][0].append(one.start_us)
-        times[one.device][1].append(one.end_us)
-    return {device: BusyIntervals(*both) for device, both in times.items()}
+def _total_s(devices: Busy) -> float:
+    return sum(busy.total for busy in devices.values()) * 1e-6
+
+
+def _within_s(devices: Busy, steps: Steps) -> float:
+    return sum(busy.within(steps.windows) for busy in devices.values()) * 1e-6
+
+
+def _busy(
+    launched: Iterable[LaunchedKernel], compute: dict[int, tuple[array[float], array[float]]]
+) -> Busy:
+    """When each device ran one of these kernels."""
+    starts: dict[int, array[float]] = defaultdict(lambda: array("d"))
+    ends: dict[int, array[float]] = defaultdict(lambda: array("d"))
+    for device, (begun, ended) in compute.items():
+        starts[device].extend(begun)
+        ends[device].extend(ended)
+    for kernel in launched:
+        starts[kernel.device].append(kernel.start_us)
+        ends[kernel.device].append(kernel.end_us)
+    return {device: BusyIntervals(starts[device], ends[device]) for device in starts}

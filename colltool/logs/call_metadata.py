@@ -81,11 +81,13 @@ MOST_MEMBERS = 2**18
 
 
 class CallMetadata(NamedTuple):
-    """A call by its metadata. ``group``: description of its process group; ``name``: that group's,
-    private to a process.
+    """A call by its metadata.
+
+    ``group``: description of its process group; ``name``: that group's, private to a process.
     ``ranks``: empty if unknown, of a point-to-point the two ends. ``seq``: sequence number in the
     group. ``coalesced``: several tensors, ``bytes`` of all. ``uneven``: an all-to-all of unequal
-    parts, which takes at least what equal ones do."""
+    parts, which takes at least what equal ones do.
+    """
 
     primitive: Primitive
     bytes: int
@@ -108,35 +110,24 @@ def call_metadata(
         return _by_dims(labels, header, primitives)
     primitive = _PRIMITIVES.get(called.lower())
     if primitive is None:
-        return (
-            MIXED
-            if called.endswith(_COALESCED)
-            else f"{shown(called)} is not a primitive that colltool models"
-        )
+        if called.endswith(_COALESCED):
+            return MIXED
+        return f"{shown(called)} is not a primitive that colltool models"
     if primitives and primitive not in primitives:
         return (
             f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
         )
-    size, dtype = count(labels.get("Group size")), text(labels.get("dtype"))
+    size = count(labels.get("Group size"))
+    dtype = text(labels.get("dtype"))
     width = 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
-    # elements of M: an all-gather's whole result, a receive's output, else what a rank puts in
-    into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
-    elements = out if primitive is AG else into or out if primitive in (P2P, BC) else into
+    elements = _elements(labels, primitive)
     if not size or not width or elements is None:
         return "metadata without a group size, a known dtype or a number of elements"
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:
         return "groups of one rank, or nothing to send"
-    name, group = (
-        text(labels.get("Process Group Name")),
-        text(labels.get("Process Group Description")),
-    )
+    name = text(labels.get("Process Group Name"))
+    group = text(labels.get("Process Group Description"))
     members = _members(labels, header, name, size)
-    # parts that differ as far as they are listed; no list means equal parts
-    splits = [
-        set(re.findall(r"[0-9]+", split))
-        for side in SPLITS
-        if isinstance(split := labels.get(side), str)
-    ]
     return CallMetadata(
         primitive=primitive,
         bytes=elements * width,
@@ -147,26 +138,40 @@ def call_metadata(
         ranks=_ends(labels, members) if primitive is P2P else members,
         seq=count(labels.get("Seq")),
         coalesced=called.endswith(_COALESCED),
-        uneven=primitive is A2A and any(len(parts) > 1 for parts in splits),
+        uneven=primitive is A2A and _are_uneven(labels),
     )
+
+
+def _elements(labels: Labels, primitive: Primitive) -> int | None:
+    """Elements of M: an all-gather's whole result, a receive's output, else what a rank puts in."""
+    sent = count(labels.get("In msg nelems"))
+    received = count(labels.get("Out msg nelems"))
+    if primitive is AG:
+        return received
+    if primitive in (P2P, BC):
+        return sent or received
+    return sent
+
+
+def _are_uneven(labels: Labels) -> bool:
+    """Whether parts differ as far as they are listed; no list means equal parts."""
+    for side in SPLITS:
+        split = labels.get(side)
+        if isinstance(split, str) and len(set(re.findall(r"[0-9]+", split))) > 1:
+            return True
+    return False
 
 
 def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
     """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the tensors' dims and types:
     of all ranks."""
-    dims, types = labels.get("Input Dims"), labels.get("Input type")
-    about = header.get("distributedInfo")
-    world = count(about.get("world_size")) if isinstance(about, dict) else None
-    if (
-        len(primitives) != 1
-        or not isinstance(dims, list)
-        or not isinstance(types, list)
-        or not world
-        or world < 2
-    ):
+    dims = labels.get("Input Dims")
+    types = labels.get("Input type")
+    world = count(_about(header).get("world_size")) or 0
+    if len(primitives) != 1 or not isinstance(dims, list) or not isinstance(types, list):
         return NO_METADATA
-    size = sum(_tensor_bytes(shape, kind) for shape, kind in zip(dims, types, strict=False))
-    if not 0 < size * world <= MAX_SIZE:
+    size = sum(map(_tensor_bytes, dims, types))
+    if world < 2 or not 0 < size * world <= MAX_SIZE:
         return NO_METADATA
     primitive = primitives[0]
     return CallMetadata(
@@ -179,6 +184,11 @@ def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) ->
         ranks=consecutive(0, world, 1) if world <= MOST_MEMBERS else (),
         seq=None,
     )
+
+
+def _about(header: Labels) -> Labels:
+    about = header.get("distributedInfo")
+    return about if isinstance(about, dict) else {}
 
 
 _BY_C_NAME = {
@@ -194,41 +204,44 @@ _BY_C_NAME = {
 
 
 def _tensor_bytes(shape: Any, kind: Any) -> int:
-    """Of one tensor, or of a list of them; 0 for what is none."""
-    if isinstance(shape, list) and shape and all(isinstance(one, list) for one in shape):
-        return sum(_tensor_bytes(one, kind) for one in shape)
-    edges = [count(edge) for edge in shape] if isinstance(shape, list) else []
-    width = _BY_C_NAME.get(text(kind).removesuffix("[]"), 0)
-    return (
-        prod(edge for edge in edges if edge is not None) * width
-        if edges and None not in edges
-        else 0
-    )
+    """Bytes of one tensor, or of a list of them; 0 for what is none."""
+    if not isinstance(shape, list) or not shape:
+        return 0
+    if all(isinstance(tensor, list) for tensor in shape):
+        return sum(_tensor_bytes(tensor, kind) for tensor in shape)
+    edges = [count(edge) or 0 for edge in shape]
+    return prod(edges) * _BY_C_NAME.get(text(kind).removesuffix("[]"), 0)
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
     """A group's ranks from its label, the header, or first rank and stride."""
     listed = labels.get("Process Group Ranks")
-    about = header.get("distributedInfo")
-    about = about if isinstance(about, dict) else {}
+    about = _about(header)
     if isinstance(listed, str):  # "[0, 1, 2, 3]"
         parts = [part.strip() for part in listed.strip("[] ").split(",")]
-        listed, low, high = [count(part) for part in parts], count(parts[0]), count(parts[-1])
-        if "..." in parts and low is not None and high == low + size - 1 and size <= MOST_MEMBERS:
-            # "[0, 1, ..., 63]", truncated, and PyTorch's groups ascend
+        listed = [count(part) for part in parts]
+        low = listed[0]
+        # "[0, 1, ..., 63]", truncated, and PyTorch's groups ascend
+        cut = "..." in parts and size <= MOST_MEMBERS
+        if cut and low is not None and listed[-1] == low + size - 1:
             return consecutive(low, size, 1)
-    found = _ranks(listed, size)
-    if not found and name and isinstance(groups := about.get("pg_config"), list):
-        named = (
-            one for one in groups if isinstance(one, dict) and text(one.get("pg_name")) == name
-        )
-        found = _ranks(next(named, {}).get("ranks"), size)
+    found = _ranks(listed, size) or _ranks(_listed_in_header(about, name), size)
     if found or size > MOST_MEMBERS:
         return found
     if size == count(about.get("world_size")):
         return consecutive(0, size, 1)  # the header lists no ranks of a group of all
-    first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
+    first = count(labels.get("Global rank start"))
+    stride = count(labels.get("Global rank stride"))
     return () if first is None or not stride else consecutive(first, size, stride)
+
+
+def _listed_in_header(about: Labels, name: str) -> Any:
+    """The ranks of a group by its name."""
+    groups = about.get("pg_config")
+    for group in groups if name and isinstance(groups, list) else ():
+        if isinstance(group, dict) and text(group.get("pg_name")) == name:
+            return group.get("ranks")
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -238,11 +251,8 @@ def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
 
 
 def _ranks(listed: Any, size: int) -> tuple[int, ...]:
-    if (
-        not isinstance(listed, list)
-        or len(listed) != size
-        or any(count(rank) is None for rank in listed)
-    ):
+    """A list of ranks, ascending; empty unless it has the right size and each rank once."""
+    if not isinstance(listed, list) or len(listed) != size or None in map(count, listed):
         return ()
     return tuple(sorted(listed)) if len(set(listed)) == size else ()
 
@@ -252,24 +262,29 @@ def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
     by place in the group."""
     if len(members) == 2:
         return members
-    source, target = count(labels.get("Src Rank")), count(labels.get("Dst Rank"))
-    if source is None or target is None or source == target or not members:
+    source = count(labels.get("Src Rank"))
+    target = count(labels.get("Dst Rank"))
+    if source is None or target is None or source == target:
         return ()
-    by_rank = {source, target} if {source, target} <= set(members) else None
-    by_place = {members[source], members[target]} if max(source, target) < len(members) else None
-    if by_rank and by_place and by_rank != by_place:
+    readings = set()
+    if {source, target} <= set(members):
+        readings.add((source, target))
+    if max(source, target) < len(members):
+        readings.add((members[source], members[target]))
+    if len({frozenset(ends) for ends in readings}) != 1:
         return ()
-    return tuple(sorted(by_rank or by_place or ()))
+    return tuple(sorted(readings.pop()))
 
 
 def count(value: Any) -> int | None:
+    """A number that is not negative, or its text; None for anything else."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     return value if type(value) is int and 0 <= value < 10**18 else None
 
 
 def text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    return "" if value is None else str(value)
 
 
 _COLLECTIVE = re.compile(
@@ -317,23 +332,23 @@ _LONGEST = 60
 
 
 def short_name(name: str) -> str:
-    """Without template arguments and parameters."""
+    """A kernel's name without template arguments and parameters."""
     bare = name.removeprefix("void ")
-    return (
-        bare[: min(at for at in (bare.find("<"), bare.find("("), len(bare)) if at >= 0)] or bare
-    )[:_LONGEST]
+    return (re.split(r"[<(]", bare, maxsplit=1)[0] or bare)[:_LONGEST]
 
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
     bare = name.partition("(")[0]
-    found, kind = _ALGORITHM.search(bare), _PRIMITIVE.search(bare)
-    primitives = _CALLED[kind.group(1)] if kind else ()
+    kind = _PRIMITIVE.search(bare)
+    primitives = _CALLED[kind[1]] if kind else ()
+    found = _ALGORITHM.search(bare)
     if found is None or primitives == (A2A, P2P):
         return KernelName("", "", "", primitives)
-    algorithm, protocol = found.group(1).lower(), (found.group(2) or "").lower()
-    carries_any = "DevKernel" in bare and algorithm == "ring" and protocol == "ll"
-    says = "_".join(part for part in found.groups() if part)
-    return KernelName(
-        says, "" if carries_any else algorithm, "" if protocol == "ll" else protocol, primitives
-    )
+    algorithm = found[1].lower()
+    protocol = (found[2] or "").lower()
+    says = "_".join(filter(None, found.groups()))
+    # such a kernel carries the calls of every algorithm
+    if "DevKernel" in bare and algorithm == "ring" and protocol == "ll":
+        algorithm = ""
+    return KernelName(says, algorithm, "" if protocol == "ll" else protocol, primitives)

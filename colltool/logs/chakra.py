@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from io import BufferedReader
 from itertools import pairwise
 from json import JSONDecoder
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.export.chakra_format import (
@@ -56,6 +56,9 @@ _BINARY = re.compile(
 )
 _JSON = re.compile(rb'\s*\{\s*(?:\}|"version"\s*:|"attr"\s*:)')
 _INIT = "process_group:init"
+_STARTS_JSON = (b"{", b" ", b"\n", b"\r", b"\t", b"\xef")
+_GIVE_ET = "give the .et file itself"
+_WRITE_AGAIN = "write the trace again"
 
 # a rank sends and receives at once
 Stream = Literal["cpu", "compute", "communication", "receiving"]
@@ -80,16 +83,17 @@ class ChakraTrace(NamedTuple):
 
     @property
     def communicates(self) -> bool:
-        return any(one.labels for one in self.timed)
+        return any(timed.labels for timed in self.timed)
 
     def walked(self, lasts_us: Callable[[Timed], float]) -> list[Timed]:
         """The graph walked with other durations: its nodes with the times that they then have, in
         order of start."""
-        of = {one.node.id: (one, lasts_us(one)) for one in self.timed}
-        times = _walked(
-            [one.node for one in self.timed], lambda node: of[node.id][1], printable(self.name)
-        )
-        return [of[node.id][0]._replace(start_us=start, end_us=end) for node, (start, end) in times]
+        recorded = {timed.node.id: timed for timed in self.timed}
+        # each node is asked once: the answer may be a price
+        durations = {number: lasts_us(timed) for number, timed in recorded.items()}
+        nodes = [timed.node for timed in self.timed]
+        walk = _walked(nodes, lambda node: durations[node.id], printable(self.name))
+        return [recorded[node.id]._replace(start_us=start, end_us=end) for node, start, end in walk]
 
 
 def is_chakra(head: bytes) -> bool:
@@ -100,264 +104,287 @@ def is_chakra(head: bytes) -> bool:
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
-    """ColltoolError where the file is none, exceeds a limit, or its dependencies go round in a
-    circle."""
-    packed = stream.peek(2)[:2] == b"\x1f\x8b"
-    source = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
-    try:
-        metadata, nodes = _opened(source, packed, stream, printable(name))
-        found = list(nodes)
-    except (EOFError, gzip.BadGzipFile) as error:
-        fix = "write the trace again: this file is cut off"
-        raise ColltoolError(
-            "ends within what was packed", where=printable(name), fix=fix
-        ) from error
-    groups = _groups(metadata, found)
-    rank = count(metadata.get("rank"))
-    if rank is None and (numbered := re.search(r"\.(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)):
-        rank = int(numbered[1])
-    world = count(metadata.get("world_size")) or max(
-        (max(one, default=0) + 1 for one in groups.values()), default=0
-    )
-    about = {"rank": rank, "world_size": world or None}
+    """Read a file. ColltoolError where it is none, exceeds a limit, or its dependencies go round in
+    a circle."""
+    where = printable(name)
+    metadata, nodes = _read(stream, where)
+    groups = _groups(metadata, nodes)
+    rank = _rank_of(metadata, name)
+    world = count(metadata.get("world_size"))
+    if not world:
+        world = max((max(members, default=0) + 1 for members in groups.values()), default=0)
     if world <= MOST_MEMBERS:
         groups.setdefault("", list(range(world)))  # of a call that names no group
-    placed = {key: _placed(members) for key, members in groups.items()}
-    calling = [node for node in found if node.type in _COMMUNICATION]
-    listed = sum(
-        len(placed.get(text(one.attributes.get("pg_name")), {}).get(_RANKS, ())) for one in calling
-    )
+    placed = {group: _group_labels(members) for group, members in groups.items()}
+    calling = [node for node in nodes if node.type in _COMMUNICATION]
+    _check_listed(calling, placed, where)
+    labels = {node.id: _labels(node, placed, rank) for node in calling}
+    timed = []
+    for node, start, end in _times(nodes, where):
+        timed.append(Timed(node, _stream(node), start, end, labels.get(node.id, {})))
+    about: Labels = {}
+    if rank is not None:
+        about["rank"] = rank
+    if world:
+        about["world_size"] = world
+    return ChakraTrace(name, {"distributedInfo": about}, timed)
+
+
+def _rank_of(metadata: Mapping[str, Value], name: str) -> int | None:
+    """The rank that the file names, else its own name: ``trace.3.et``."""
+    rank = count(metadata.get("rank"))
+    numbered = re.search(r"\.(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)
+    return int(numbered[1]) if rank is None and numbered else rank
+
+
+def _check_listed(calling: Iterable[ChakraNode], placed: Mapping[str, Labels], where: str) -> None:
+    listed = 0
+    for node in calling:
+        group = placed.get(text(node.attributes.get("pg_name")), {})
+        listed += len(group.get(_RANKS, ()))
     if listed > MOST_LISTED:
         what = f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}"
-        raise ColltoolError(what, where=printable(name), fix="trace fewer steps")
-    labels = {node.id: _labels(node, placed, rank) for node in calling}
-    timed = [
-        Timed(node, _stream(node), *times, labels.get(node.id, {}))
-        for node, times in _times(found, printable(name))
-    ]
-    return ChakraTrace(
-        name,
-        {"distributedInfo": {key: value for key, value in about.items() if value is not None}},
-        timed,
-    )
+        raise ColltoolError(what, where=where, fix="trace fewer steps")
 
 
-def _opened(
-    source: BinaryIO, packed: bool, stream: BufferedReader, where: str
-) -> tuple[Mapping[str, Value], Iterable[ChakraNode]]:
-    head = source.read(1) if packed else stream.peek(1)[:1]
-    if packed:
-        source.seek(0)
-    if head in (b"{", b" ", b"\n", b"\r", b"\t", b"\xef"):
-        content = source.read(MOST_JSON + 1)
-        if len(content) > MOST_JSON:
-            raise ColltoolError(
-                f"is larger than {MOST_JSON // 2**20} MiB of JSON",
-                where=where,
-                fix="give the .et file itself",
-            )
-        return _from_json(content, where)
-    made = decoded(source, where)
-    return made.metadata, made.nodes
+def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
+    """Metadata and nodes, plain or packed, as protobuf or as JSON."""
+    source = stream
+    if stream.peek(2).startswith(b"\x1f\x8b"):
+        source = BufferedReader(gzip.GzipFile(fileobj=stream))
+    try:
+        head = source.peek(1)[:1]
+        if head in _STARTS_JSON:
+            return _from_json(source.read(MOST_JSON + 1), where)
+        found = decoded(source, where)
+        return found.metadata, list(found.nodes)
+    except (EOFError, gzip.BadGzipFile) as error:
+        fix = "write the trace again: this file is cut off"
+        raise ColltoolError("ends within what was packed", where=where, fix=fix) from error
 
 
-def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], Iterator[ChakraNode]]:
-    """chakra_jsonizer writes one object after another, the metadata first, 64-bit numbers as
+def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
+    """What chakra_jsonizer writes: one object after another, the metadata first, 64-bit numbers as
     text."""
+    if len(content) > MOST_JSON:
+        what = f"is larger than {MOST_JSON // 2**20} MiB of JSON"
+        raise ColltoolError(what, where=where, fix=_GIVE_ET)
+    nodes: list[ChakraNode] = []
+    what = "is not JSON of Chakra"
     try:
         objects = _objects(content.decode("utf-8-sig"))
-        first = next(objects, {})
-        metadata = _json_attributes(first)
+        metadata = _json_attributes(next(objects, {}))
+        what = "node 1 is not one of Chakra's"
+        for value in objects:
+            if len(nodes) >= MOST_NODES:
+                many = f"has more than {MOST_NODES:,} nodes"
+                raise ColltoolError(many, where=where, fix="trace fewer steps")
+            nodes.append(_json_node(value))
+            what = f"node {len(nodes) + 1} is not one of Chakra's"
     except (ValueError, RecursionError) as error:
-        raise ColltoolError(
-            f"is not JSON of Chakra: {error}", where=where, fix="give the .et file itself"
-        ) from error
-
-    def nodes() -> Iterator[ChakraNode]:
-        number = 0
-        try:
-            for one in objects:
-                if number >= MOST_NODES:
-                    raise ColltoolError(
-                        f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps"
-                    )
-                node = _json_node(one)
-                number += 1
-                yield node
-        except (ValueError, RecursionError) as error:
-            what = f"node {number + 1} is not one of Chakra's: {error}"
-            raise ColltoolError(what, where=where, fix="give the .et file itself") from error
-
-    return metadata, nodes()
+        raise ColltoolError(f"{what}: {error}", where=where, fix=_GIVE_ET) from error
+    return metadata, nodes
 
 
 def _objects(content: str) -> Iterator[dict[str, Any]]:
-    at, scan = 0, JSONDecoder(strict=False).raw_decode
-    while at < len(content):
-        if content[at].isspace() or content[at] == ",":
-            at += 1
+    decoder = JSONDecoder(strict=False)
+    start = 0
+    while start < len(content):
+        if content[start].isspace() or content[start] == ",":
+            start += 1
             continue
-        one, at = scan(content, at)
-        if not isinstance(one, dict):
+        value, start = decoder.raw_decode(content, start)
+        if not isinstance(value, dict):
             raise ValueError("an object is due")
-        yield one
+        yield value
 
 
-def _json_attributes(one: dict[str, Any]) -> dict[str, Value]:
+def _json_attributes(value: dict[str, Any]) -> dict[str, Value]:
     found: dict[str, Value] = {}
-    listed = one.get("attr")
-    for attribute in listed if isinstance(listed, list) else []:
-        for key, value in attribute.items() if isinstance(attribute, dict) else ():
-            if key.endswith("Val") and isinstance(value, bool | int | float | str):
-                whole = "int" in key.lower() or "fixed" in key
-                found[text(attribute.get("name"))] = (
-                    int(value) if whole and not isinstance(value, bool) else value
-                )
+    listed = value.get("attr")
+    if not isinstance(listed, list):
+        return found
+    for attribute in filter(_is_object, listed):
+        name = text(attribute.get("name"))
+        for kind, content in attribute.items():
+            if not kind.endswith("Val") or not isinstance(content, bool | int | float | str):
+                continue
+            whole = "int" in kind.lower() or "fixed" in kind
+            found[name] = int(content) if whole and not isinstance(content, bool) else content
     return found
 
 
-def _json_node(one: dict[str, Any]) -> ChakraNode:
-    def whole(value: Any) -> int:
-        if (found := count(value if value is not None else 0)) is None:
-            raise ValueError("a whole number is due")
-        return found
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
-    kind, deps = (
-        one.get("type", NODE_TYPES[0]),
-        [one.get(key, []) for key in ("ctrlDeps", "dataDeps")],
-    )
-    if kind not in NODE_TYPES or not all(isinstance(ids, list) for ids in deps):
+
+def _json_node(value: dict[str, Any]) -> ChakraNode:
+    kind = value.get("type", NODE_TYPES[0])
+    control = value.get("ctrlDeps", [])
+    data = value.get("dataDeps", [])
+    if kind not in NODE_TYPES or not isinstance(control, list) or not isinstance(data, list):
         raise ValueError("its type or dependencies")
-    inputs = one.get("inputs")
+    inputs = value.get("inputs")
     return ChakraNode(
-        id=whole(one.get("id")),
-        name=text(one.get("name")),
+        id=_whole(value.get("id")),
+        name=text(value.get("name")),
         type=kind,
-        ctrl_deps=tuple(map(whole, deps[0])),
-        data_deps=tuple(map(whole, deps[1])),
-        start_us=whole(one.get("startTimeMicros")),
-        duration_us=whole(one.get("durationMicros")),
-        attributes=_json_attributes(one),
+        ctrl_deps=tuple(map(_whole, control)),
+        data_deps=tuple(map(_whole, data)),
+        start_us=_whole(value.get("startTimeMicros")),
+        duration_us=_whole(value.get("durationMicros")),
+        attributes=_json_attributes(value),
         inputs=text(inputs.get("values")) if isinstance(inputs, dict) else "",
     )
+
+
+def _whole(value: Any) -> int:
+    found = count(0 if value is None else value)
+    if found is None:
+        raise ValueError("a whole number is due")
+    return found
 
 
 def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[str, list[int]]:
     """Ranks by group name, from the metadata or from PyTorch's node of process groups."""
     texts = [text(metadata.get(PROCESS_GROUPS))]
-    texts += [node.inputs for node in nodes if node.type == "METADATA_NODE" and _INIT in node.name]
+    for node in nodes:
+        if node.type == "METADATA_NODE" and _INIT in node.name:
+            texts.append(node.inputs)
     found: dict[str, list[int]] = {}
-    for one in texts:
-        begin, end = one.find("[{"), one.rfind("}]")  # PyTorch's stands in a list as text
-        try:
-            listed = (
-                json.loads(one[begin : end + 2].replace('\\"', '"')) if 0 <= begin < end else []
-            )
-        except (ValueError, RecursionError):
-            continue
-        for group in listed if isinstance(listed, list) else []:
-            ranks = group.get("ranks") if isinstance(group, dict) else None
-            if isinstance(ranks, list) and all(count(rank) is not None for rank in ranks):
+    for listed in texts:
+        for group in filter(_is_object, _json_list(listed)):
+            ranks = group.get("ranks")
+            if isinstance(ranks, list) and None not in map(count, ranks):
                 found[text(group.get("pg_name"))] = ranks
     return found
 
 
-def _placed(members: list[int]) -> Labels:
+def _json_list(listed: str) -> list[Any]:
+    """A list of groups out of a text; PyTorch's stands in a list as text itself."""
+    begin = listed.find("[{")
+    end = listed.rfind("}]")
+    if not 0 <= begin < end:
+        return []
+    try:
+        found = json.loads(listed[begin : end + 2].replace('\\"', '"'))
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _group_labels(members: list[int]) -> Labels:
     """Labels of a group's ranks: first and stride, which cost nothing to read for each call, else
     all of them."""
     ranks = sorted(set(members))
-    apart = {after - before for before, after in pairwise(ranks)}
-    if len(ranks) == len(members) > 1 and len(apart) == 1:
+    strides = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) == len(members) and len(strides) == 1:
         return {
             "Group size": len(ranks),
             "Global rank start": ranks[0],
-            "Global rank stride": apart.pop(),
+            "Global rank stride": strides.pop(),
         }
     return {"Group size": len(members) or None, _RANKS: members}
 
 
 def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) -> Labels:
     """A node's call as the profiler labels one: ``comm_size`` are bytes that a rank puts in."""
-    of, size = node.attributes, count(node.attributes.get("comm_size")) or 0
-    name = text(of.get("pg_name"))
-    made: Labels = {
+    attributes = node.attributes
+    size = count(attributes.get("comm_size")) or 0
+    name = text(attributes.get("pg_name"))
+    labels: Labels = {
         "In msg nelems": size,
         "Out msg nelems": size,
         "dtype": "Byte",
         "Process Group Name": name,
     }
     if node.type in _MESSAGES:
-        src, dst = count(of.get("comm_src", rank)), count(of.get("comm_dst", rank))
-        ends = [] if src is None or dst is None or src == dst else sorted((src, dst))
-        return made | {"Collective name": "send", "Group size": 2 if ends else None, _RANKS: ends}
+        ends = {count(attributes.get("comm_src", rank)), count(attributes.get("comm_dst", rank))}
+        known = sorted(end for end in ends if end is not None)
+        both = len(known) == 2
+        message = {
+            "Collective name": "send",
+            "Group size": 2 if both else None,
+            _RANKS: known if both else [],
+        }
+        return labels | message
     group = placed.get(name, {})
-    kind = count(of.get("comm_type"))
-    called = COLLECTIVES[kind] if kind is not None and kind < len(COLLECTIVES) else "unknown"
+    kind = count(attributes.get("comm_type"))
+    called = "unknown"
+    if kind is not None and kind < len(COLLECTIVES):
+        called = COLLECTIVES[kind]
     if called == "ALL_GATHER":
-        made["Out msg nelems"] = size * (group.get("Group size") or 0)
-    return made | {"Collective name": _CALLED.get(called, called.lower())} | group
+        labels["Out msg nelems"] = size * (group.get("Group size") or 0)
+    labels["Collective name"] = _CALLED.get(called, called.lower())
+    return labels | group
 
 
 def _stream(node: ChakraNode) -> Stream:
+    if node.type == "COMM_RECV_NODE":
+        return "receiving"
     if node.type in _COMMUNICATION:
-        return "receiving" if node.type == "COMM_RECV_NODE" else "communication"
+        return "communication"
     return "compute" if node.attributes.get("is_cpu_op") is False else "cpu"
 
 
-def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tuple[float, float]]]:
-    """Start and end of each node in us: as recorded, else by walking the dependencies."""
-    if any(node.start_us for node in nodes):
-        yield from (
-            (node, (float(node.start_us), float(node.start_us + node.duration_us)))
-            for node in nodes
-        )
-    else:
+TimedNode = tuple[ChakraNode, float, float]
+"""A node, its start and its end in us."""
+
+
+def _times(nodes: list[ChakraNode], where: str) -> Iterator[TimedNode]:
+    """Each node as recorded, else by walking the dependencies."""
+    if not any(node.start_us for node in nodes):
         yield from _walked(nodes, lambda node: node.duration_us, where)
+        return
+    for node in nodes:
+        yield node, float(node.start_us), float(node.start_us + node.duration_us)
 
 
 def _walked(
     nodes: list[ChakraNode], lasts_us: Callable[[ChakraNode], float], where: str
-) -> Iterator[tuple[ChakraNode, tuple[float, float]]]:
+) -> Iterator[TimedNode]:
     """Each node as early as what it depends on and its stream let it start; nodes that the file
     does not have hold nothing up."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
-        raise ColltoolError("has two nodes of one number", where=where, fix="write the trace again")
-    waits = {
-        node.id: {
-            one for one in (*node.ctrl_deps, *node.data_deps) if one in by_id and one != node.id
-        }
-        for node in nodes
-    }
-    after: dict[int, list[int]] = defaultdict(list)
-    for number, others in waits.items():
-        for other in others:
-            after[other].append(number)
-    ready = [(0.0, number) for number, others in waits.items() if not others]
+        raise ColltoolError("has two nodes of one number", where=where, fix=_WRITE_AGAIN)
+    followers: dict[int, list[int]] = defaultdict(list)
+    waiting: dict[int, int] = {}  # how many nodes each still waits for
+    for node in nodes:
+        before = {*node.ctrl_deps, *node.data_deps} & by_id.keys()
+        before.discard(node.id)
+        waiting[node.id] = len(before)
+        for number in before:
+            followers[number].append(node.id)
+    # when each node may start, as far as what it depends on is known
+    earliest = dict.fromkeys(by_id, 0.0)
+    ready = [(0.0, number) for number, count in waiting.items() if not count]
     heapify(ready)
-    free = defaultdict[tuple[Stream, Value], float](float)
-    ends, left = (
-        dict.fromkeys(by_id, 0.0),
-        {number: len(others) for number, others in waits.items()},
-    )
+    free: dict[object, float] = defaultdict(float)
     done = 0
     while ready:
-        at, number = heappop(ready)
-        node, done = by_id[number], done + 1
-        # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
-        stream = (
-            _stream(node),
-            node.attributes.get("pg_name", "") if node.type in _COMMUNICATION else "",
-        )
-        start = max(at, free[stream])
-        free[stream] = end = start + lasts_us(node)
-        yield node, (start, end)
-        for other in after[number]:
-            ends[other] = max(ends[other], end)
-            left[other] -= 1
-            if not left[other]:
-                heappush(ready, (ends[other], other))
+        time, number = heappop(ready)
+        node = by_id[number]
+        done += 1
+        stream = _exclusive_stream(node)
+        start = max(time, free[stream])
+        end = start + lasts_us(node)
+        free[stream] = end
+        yield node, start, end
+        for follower in followers[number]:
+            earliest[follower] = max(earliest[follower], end)
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, (earliest[follower], follower))
     if done < len(nodes):
-        raise ColltoolError(
-            "has dependencies that go round in a circle", where=where, fix="write the trace again"
-        )
+        what = "has dependencies that go round in a circle"
+        raise ColltoolError(what, where=where, fix=_WRITE_AGAIN)
+
+
+def _exclusive_stream(node: ChakraNode) -> object:
+    """What runs one node at a time."""
+    stream = _stream(node)
+    # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
+    if node.type in _COMMUNICATION:
+        return stream, node.attributes.get("pg_name", "")
+    return stream

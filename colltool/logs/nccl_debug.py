@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import printable
 from colltool.logs.log_file import open_log
@@ -38,6 +39,7 @@ _DEVICE = re.compile(
     r"(?<![A-Za-z0-9])(GB300|GB200|GH200|B300|B200|H200|H100|H800|H20|A100|A800|V100|MI300X|MI325X|MI355X|L40S|A10G|T4)(?![0-9])",
     re.IGNORECASE,
 )
+_DIRECT = "/GDRDMA"
 _MOST = 1_000_000  # lines that are looked at, of all files
 _LONGEST = 2000  # characters of a line that are looked at
 _OF_INSTANCE = {"p4d": "A100", "p4de": "A100", "p5": "H100", "p5e": "H200", "p5en": "H200"}  # EC2
@@ -68,97 +70,129 @@ class DebugLines(NamedTuple):
     def connections(self, kind: str) -> int:
         return sum(count for name, count in self.via if name.startswith(kind))
 
+    @property
+    def on_sockets(self) -> bool:
+        """Whether the network is TCP."""
+        return self.network.lower().startswith("socket")
+
 
 class _Gathered:
+    """What the lines so far say."""
+
     def __init__(self) -> None:
         self.networks: Counter[str] = Counter()
-        self.providers: dict[str, None] = {}
+        self.providers: Counter[str] = Counter()
         self.nics: tuple[str, ...] = ()
         self.speeds: Counter[float] = Counter()
         self.via: Counter[str] = Counter()
-        self.rdma: Counter[bool] = Counter()
-        self.multicast: Counter[bool] = Counter()
+        self.rdma: set[bool] = set()
+        self.multicast: set[bool] = set()
         self.env: dict[str, str] = {}
         self.devices: Counter[str] = Counter()
         self.failure = ""
 
     def take(self, text: str) -> None:
         for name, value in _ENV.findall(text):
-            self.env.setdefault(name, value.rstrip(".") if "set by environment" in text else value)
-        if not self.failure and (failed := _FAILED.search(text)):
+            # a sentence ends with a dot, a command line does not
+            if "set by environment" in text:
+                value = value.rstrip(".")
+            self.env.setdefault(name, value)
+        failed = None if self.failure else _FAILED.search(text)
+        if failed:
             self.failure = failed[0].strip()
         if "NCCL" in text or "NET" in text:
-            for pattern, take in self._patterns():
-                if match := pattern.search(text):
-                    take(match)
-        if "Rank" not in text and (found := _DEVICE.search(text)):
-            self.devices[found[1].upper()] += 1
-        elif found := _INSTANCE.search(text):
-            self.devices[_OF_INSTANCE[found[1].lower()]] += 1
+            for pattern, take in _MESSAGES:
+                match = pattern.search(text)
+                if match:
+                    take(self, match)
+        device = None if "Rank" in text else _DEVICE.search(text)
+        instance = _INSTANCE.search(text)
+        if device:
+            self.devices[device[1].upper()] += 1
+        elif instance:
+            self.devices[_OF_INSTANCE[instance[1].lower()]] += 1
 
-    def _patterns(self) -> Iterable[tuple[re.Pattern[str], Callable[[re.Match[str]], None]]]:
-        return (
-            (_USING, lambda match: self.networks.update([match[1].strip()])),
-            (_NICS, self._cards),
-            (_VIA, self._connection),
-            (
-                _RDMA,
-                lambda match: self.rdma.update([match[1] is None or match[1].lower() == "enabled"]),
-            ),
-            (_NET_SPEED, lambda match: self.speeds.update([float(match[1])])),
-            (_MULTICAST, lambda match: self.multicast.update([match[1] is None])),
-            (_PROVIDER, lambda match: self.providers.setdefault(match[1])),
-            (_NO_P2P, lambda _: self.via.update(["P2P refused"])),
-        )
+    def network(self, match: re.Match[str]) -> None:
+        self.networks[match[1].strip()] += 1
 
-    def _cards(self, match: re.Match[str]) -> None:
-        cards = tuple(dict.fromkeys(name for name, _ in _NIC.findall(match[1])))
-        self.nics = max(self.nics, cards, key=len)
+    def cards(self, match: re.Match[str]) -> None:
+        cards = dict.fromkeys(name for name, _ in _NIC.findall(match[1]))
+        self.nics = max(self.nics, tuple(cards), key=len)
 
-    def _connection(self, match: re.Match[str]) -> None:
-        kind = match[1] if match[1] != "NET" else f"NET/{match[2]}"
-        direct = "GDRDMA" in match[0]
-        self.via[f"{kind}/GDRDMA" if direct else kind] += 1
+    def connection(self, match: re.Match[str]) -> None:
+        kind = match[1]
+        if kind == "NET":
+            kind = f"NET/{match[2]}"
+        if "GDRDMA" in match[0]:
+            kind += _DIRECT
+        self.via[kind] += 1
+
+    def direct_memory(self, match: re.Match[str]) -> None:
+        self.rdma.add(match[1] is None or match[1].lower() == "enabled")
+
+    def speed(self, match: re.Match[str]) -> None:
+        self.speeds[float(match[1])] += 1
+
+    def multicast_support(self, match: re.Match[str]) -> None:
+        self.multicast.add(match[1] is None)
+
+    def provider(self, match: re.Match[str]) -> None:
+        self.providers[match[1]] += 1
+
+    def refused(self, _: re.Match[str]) -> None:
+        self.via["P2P refused"] += 1
+
+    def gpudirect(self) -> bool | None:
+        """Whether connections between hosts are direct, else whether NCCL says that it can."""
+        over_rdma = [name for name in self.via if name.startswith("NET/")]
+        if any("GDRDMA" in name for name in over_rdma):
+            return True
+        if any(not name.startswith("NET/Socket") for name in over_rdma):
+            return False
+        return True in self.rdma if self.rdma else None
 
     def lines(self) -> DebugLines:
-        sent = {
-            direct: sum(
-                n
-                for name, n in self.via.items()
-                if name.startswith("NET/") and ("GDRDMA" in name) is direct
-            )
-            for direct in (True, False)
-        }
-        sockets = sum(n for name, n in self.via.items() if name.startswith("NET/Socket"))
-        gpudirect = (
-            sent[True] > 0
-            if sent[True] or sent[False] > sockets
-            else self.rdma[True] > 0
-            if self.rdma
-            else None
-        )
         return DebugLines(
-            network=self.networks.most_common(1)[0][0] if self.networks else "",
+            network=_commonest(self.networks) or "",
             provider=next(iter(self.providers), ""),
             nics=self.nics,
-            nic_GBps=self.speeds.most_common(1)[0][0] if self.speeds else None,
+            nic_GBps=_commonest(self.speeds),
             via=tuple(sorted(self.via.items())),
-            gpudirect=gpudirect,
-            multicast=self.multicast[True] > 0 if self.multicast else None,
+            gpudirect=self.gpudirect(),
+            multicast=True in self.multicast if self.multicast else None,
             env=tuple(sorted(self.env.items())),
-            mentioned=self.devices.most_common(1)[0][0] if self.devices else "",
+            mentioned=_commonest(self.devices) or "",
             failure=self.failure,
         )
 
 
+_T = TypeVar("_T")
+
+
+def _commonest(counts: Counter[_T]) -> _T | None:
+    for value, _ in counts.most_common(1):
+        return value
+    return None
+
+
+_MESSAGES = (
+    (_USING, _Gathered.network),
+    (_NICS, _Gathered.cards),
+    (_VIA, _Gathered.connection),
+    (_RDMA, _Gathered.direct_memory),
+    (_NET_SPEED, _Gathered.speed),
+    (_MULTICAST, _Gathered.multicast_support),
+    (_PROVIDER, _Gathered.provider),
+    (_NO_P2P, _Gathered.refused),
+)
+
+
 def debug_lines(paths: Sequence[str | os.PathLike[str]]) -> DebugLines:
     """What the lines of NCCL_DEBUG=INFO in these logs say, all of one machine."""
-    said, left = _Gathered(), _MOST
-    for path in paths:
-        for line in open_log(os.fspath(path)).lines():
-            left -= 1
-            if left < 0:
-                return said.lines()
-            if not line[:12].strip()[:1].isdigit():  # no row of numbers
-                said.take(printable(line[:_LONGEST]))
-    return said.lines()
+    gathered = _Gathered()
+    # one file after the other: they may be large
+    lines = chain.from_iterable(open_log(os.fspath(path)).lines() for path in paths)
+    for line in islice(lines, _MOST):
+        if not line[:12].strip()[:1].isdigit():  # no row of numbers
+            gathered.take(printable(line[:_LONGEST]))
+    return gathered.lines()

@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple, cast
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
-from colltool.logs.call_metadata import COMMS, LABELS, Labels, is_collective
+from colltool.logs.call_metadata import COMMS, LABELS, Labels, is_collective, text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
 
 EVENTS = "traceEvents"
@@ -35,6 +35,7 @@ CHUNK = 2**20  # bytes read at once
 MOST_VALUE = 2**23
 _SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
 _BLANK = re.compile(r"[ \t\r\n]*")
+_GZIP = b"\x1f\x8b"
 
 
 class NotJson(Exception):
@@ -50,11 +51,14 @@ class Reader:
     afterwards whether the file was truncated or malformed; what came before holds."""
 
     def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
-        packed = stream.peek(2)[:2] == b"\x1f\x8b"
+        packed = stream.peek(2)[:2] == _GZIP
         self._stream = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
         # names of kernels are cut within a character
         self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")
-        self._text, self._at, self._ended, self._chunk = "", 0, False, chunk
+        self._chunk = chunk
+        self._text = ""
+        self._at = 0
+        self._ended = False
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
@@ -63,7 +67,10 @@ class Reader:
             raise NotJson
         self._at += 1
         try:
-            yield from self._object() if first == "{" else self._events()
+            if first == "{":
+                yield from self._object()
+            else:
+                yield from self._events()
         except (_Broken, RecursionError):
             self.broken = True
 
@@ -120,15 +127,15 @@ class Reader:
         if not self._ended:
             try:
                 chunk = self._stream.read(max(self._chunk, len(left)))
-            except (
-                EOFError,
-                zlib.error,
-                gzip.BadGzipFile,
-            ):  # the file ends in the middle of what was packed
+            # the file ends in the middle of what was packed
+            except (EOFError, zlib.error, gzip.BadGzipFile):
                 self.broken = True
-        self._text, self._at = left + self._decoder.decode(chunk, final=not chunk), 0
-        going, self._ended = not self._ended, not chunk
-        return going
+        self._text = left + self._decoder.decode(chunk, final=not chunk)
+        self._at = 0
+        # once more after the end: a value may have waited for it
+        had_ended = self._ended
+        self._ended = not chunk
+        return not had_ended
 
 
 _HEAD = 2**16  # bytes: deviceProperties of 16 devices take 6 kB
@@ -147,19 +154,28 @@ def is_trace(path: AnyPath) -> bool:
         if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
             return False
         with open(path, "rb") as stream:
-            head = stream.read(_HEAD)
-        if head.startswith(b"\x1f\x8b"):
-            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, _HEAD)
+            head = _unpacked(stream.read(_HEAD), _HEAD)
     except (OSError, ValueError, zlib.error):
         return False
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if any(sign in text for sign in _OTHERS):
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if any(sign in start for sign in _OTHERS):
         return False
-    return bool(_MEMBER.search(text) if text.startswith(b"{") else _EVENT.match(text))
+    if start.startswith(b"{"):
+        return _MEMBER.search(start) is not None
+    return _EVENT.match(start) is not None
+
+
+def _unpacked(head: bytes, most: int) -> bytes:
+    """The first bytes of what was packed, as far as they can be told."""
+    if not head.startswith(_GZIP):
+        return head
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)
 
 
 ID = "External id"
 STEP = "ProfilerStep#"
+Window = tuple[float, float]
+_TIMELESS = "kernels without a time or a duration"
 _LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
 _PACKED = 4096  # bytes of what was packed: more than its tables take
 # the device's own steps before those of the host
@@ -177,6 +193,10 @@ class LaunchedKernel(NamedTuple):
     external: Any
     labels: Labels
 
+    @property
+    def lasts_us(self) -> float:
+        return self.end_us - self.start_us
+
 
 @dataclass
 class TraceEvents:
@@ -190,9 +210,7 @@ class TraceEvents:
     busy: dict[int, tuple[array[float], array[float]]] = field(
         default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
     )
-    annotated: dict[str, list[tuple[float, float]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    annotated: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     left_out: Counter[str] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
@@ -200,52 +218,89 @@ class TraceEvents:
     broken: bool = False
     graph: ChakraTrace | None = None
 
-    def step_windows(self) -> list[list[tuple[float, float]]]:
+    @property
+    def about(self) -> Labels:
+        """What the header says of the job."""
+        about = self.header.get("distributedInfo")
+        return about if isinstance(about, dict) else {}
+
+    @property
+    def device(self) -> str:
+        """The name of the first device."""
+        listed = self.header.get("deviceProperties")
+        for properties in listed if isinstance(listed, list) else ():
+            if isinstance(properties, dict):
+                return text(properties.get("name"))
+        return ""
+
+    def step_windows(self) -> list[list[Window]]:
         """The annotated steps of each kind that there is, those of the device first."""
         return [sorted(self.annotated[kind]) for kind in _STEP_KINDS if self.annotated.get(kind)]
 
     def take(self, event: Any) -> None:
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
-        kind, name = event.get("cat"), event.get("name")
+        kind = event.get("cat")
+        name = event.get("name")
         if not isinstance(name, str) or not isinstance(kind, str):
             return
         if kind.lower() == "kernel":
-            self._kernel(name, event)
+            self._take_kernel(name, event)
         elif name == COMMS:
             args = _args(event)
             if isinstance(args.get(ID), int | str):
                 self.labels[args[ID]] = _labels(args)
-        elif name.startswith(STEP) and kind in _STEP_KINDS and (times := _times(event)):
-            self.annotated[kind].append(times)
+        elif name.startswith(STEP) and kind in _STEP_KINDS:
+            times = _times(event)
+            if times:
+                self.annotated[kind].append(times)
 
-    def _kernel(self, name: str, event: Labels) -> None:
-        self.kernels += 1
-        times, args = _times(event), _args(event)
+    def _take_kernel(self, name: str, event: Labels) -> None:
+        times = _times(event)
         if times is None:
-            self.left_out["kernels without a time or a duration"] += 1
+            self.kernels += 1
+            self.left_out[_TIMELESS] += 1
             return
-        start, end = times
-        device = of if isinstance(of := args.get("device", event.get("pid")), int) else 0
-        self.first_us, self.last_us = min(self.first_us, start), max(self.last_us, end)
-        if is_collective(name):
-            external = known if isinstance(known := args.get(ID), int | str) else None
-            self.launched.append(LaunchedKernel(name, device, start, end, external, _labels(args)))
-        else:
-            starts, ends = self.busy[device]
-            starts.append(start)
-            ends.append(end)
+        args = _args(event)
+        device = args.get("device", event.get("pid"))
+        if not isinstance(device, int):
+            device = 0
+        if not is_collective(name):
+            self.add_compute(device, *times)
+            return
+        external = args.get(ID)
+        if not isinstance(external, int | str):
+            external = None
+        self.add_communication(LaunchedKernel(name, device, *times, external, _labels(args)))
+
+    def add_compute(self, device: int, start_us: float, end_us: float) -> None:
+        self._add(start_us, end_us)
+        starts, ends = self.busy[device]
+        starts.append(start_us)
+        ends.append(end_us)
+
+    def add_communication(self, kernel: LaunchedKernel) -> None:
+        self._add(kernel.start_us, kernel.end_us)
+        self.launched.append(kernel)
+
+    def _add(self, start_us: float, end_us: float) -> None:
+        self.kernels += 1
+        self.first_us = min(self.first_us, start_us)
+        self.last_us = max(self.last_us, end_us)
 
 
 def collect(path: AnyPath) -> TraceEvents:
+    """The events of one trace, or of a Chakra graph."""
     with opened(path, TRACE) as (stream, name):
         head = stream.peek(_PACKED)
-        if is_chakra(_unpacked(head)[:_LOOKED_AT]):
-            return of_chakra(name, read_chakra(stream, name))
+        if _holds_chakra(head):
+            return events_of_chakra(name, read_chakra(stream, name))
         head = head[:_LOOKED_AT]
-        if b"\0" in head and not head.startswith(b"\x1f\x8b"):
+        if b"\0" in head and not head.startswith(_GZIP):
             raise not_utf8(head, printable(name), printable(name))
-        found, reader, events = TraceEvents(name), Reader(stream), 0
+        found = TraceEvents(name)
+        reader = Reader(stream)
+        events = 0
         try:
             for key, value in reader.members():
                 if key == EVENTS:
@@ -260,42 +315,35 @@ def collect(path: AnyPath) -> TraceEvents:
             "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
             " a Chakra trace; gzipped or not"
         )
-        raise ColltoolError(
-            f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix
-        )
+        what = f"is not a PyTorch profiler trace: it has no {EVENTS}"
+        raise ColltoolError(what, where=printable(name), fix=fix)
     found.broken = reader.broken
     return found
 
 
-def _unpacked(head: bytes) -> bytes:
-    """The first bytes of what was packed, as far as they can be told."""
-    if not head.startswith(b"\x1f\x8b"):
-        return head
+def _holds_chakra(head: bytes) -> bool:
     try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, _LOOKED_AT)
+        return is_chakra(_unpacked(head, _LOOKED_AT)[:_LOOKED_AT])
     except zlib.error:
-        return b""
+        return False
 
 
-def of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
+def events_of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
     """The events of a Chakra trace: communication nodes as kernels with their labels, compute of
     the GPU as what hides them."""
     found = TraceEvents(name, trace.header, graph=trace)
     for node, stream, start, end, labels in trace.timed:
         if stream == "cpu":
             continue
-        found.kernels += 1
+        compute = stream == "compute"
         if end <= start:
-            if stream != "compute":
-                found.left_out["kernels without a time or a duration"] += 1
-            continue
-        found.first_us, found.last_us = min(found.first_us, start), max(found.last_us, end)
-        if stream != "compute":
-            found.launched.append(LaunchedKernel(node.name, 0, start, end, None, labels))
+            found.kernels += 1
+            if not compute:
+                found.left_out[_TIMELESS] += 1
+        elif compute:
+            found.add_compute(0, start, end)
         else:
-            starts, ends = found.busy[0]
-            starts.append(start)
-            ends.append(end)
+            found.add_communication(LaunchedKernel(node.name, 0, start, end, None, labels))
     return found
 
 
@@ -308,12 +356,15 @@ def _labels(args: Labels) -> Labels:
     return {key: args[key] for key in LABELS if key in args}
 
 
-def _times(event: Labels) -> tuple[float, float] | None:
-    start, lasts = event.get("ts"), event.get("dur")
+def _times(event: Labels) -> Window | None:
+    """Start and end in us; None unless both are numbers, and the event takes time."""
+    start = event.get("ts")
+    lasts = event.get("dur")
     if not isinstance(start, int | float) or not isinstance(lasts, int | float):
         return None
     try:
-        begin, end = float(start), float(start) + float(lasts)
+        begin = float(start)
+        end = begin + float(lasts)
     except OverflowError:  # a whole number of hundreds of digits
         return None
     return (begin, end) if isfinite(begin) and isfinite(end) and end > begin else None

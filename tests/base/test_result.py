@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from small import clos, fabric, star
 from swept import swept
-from tests.traces.test_chakra_traces import STEP
-from tests.traces.test_chakra_traces import write as chakra_file
 from tracing import call, kernel, write
 
 import colltool
@@ -26,6 +24,8 @@ from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, che
 from colltool.kernels.results import LibraryChecks
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
+from tests.logs.test_chakra_traces import STEP
+from tests.logs.test_chakra_traces import write as chakra_file
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.traces.test_chakra_traces import comm, gemm, write
 
 import colltool
 from colltool.export.chakra import chakra
 from tests.cli.conftest import run as command
+from tests.logs.test_chakra_traces import comm, gemm, write
 
 MODEL = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 4096, "vocab": 32000, "tied": True}
 JOB: dict[str, Any] = {

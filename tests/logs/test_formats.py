@@ -80,7 +80,7 @@ EXAMPLES = {
         "",
     ),
     "nccl-tests and rccl-tests text ('#  size  count  type ...')": Example(
-        (LOGS / "nccl_old.log").read_text(), "NCCL"
+        (LOGS / "nccl.log").read_text(), "NCCL"
     ),
     "all_reduce_bench ('| payload | busbw | algbw |')": Example(
         "| payload | busbw | algbw |\n| 32MiB | 98.34GBps | 50.76GBps |\n", "NCCL"

@@ -18,14 +18,14 @@ import pytest
 from cli.conftest import run
 from jsonschema import Draft202012Validator
 from msccl_texts import all_reduce_ring
-from tests.traces.test_chakra_traces import STEP
-from tests.traces.test_chakra_traces import write as chakra_file
 
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.cli.app import COMMANDS
 from colltool.render import schemas, views
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+from tests.logs.test_chakra_traces import STEP
+from tests.logs.test_chakra_traces import write as chakra_file
 
 VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (
