@@ -75,7 +75,7 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
-        return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)
+        return self.max_mape is None or all(series.mape <= self.max_mape for series in self.series)
 
 
 class AssumedFabric(NamedTuple):
@@ -153,6 +153,9 @@ class DiagnosisFinding(NamedTuple):
     hints: tuple[str, ...]
 
 
+HostState = Literal["slow", "in failed runs", "as the others"]
+
+
 class FleetHost(NamedTuple):
     """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative
     to runs of their kind."""
@@ -162,7 +165,7 @@ class FleetHost(NamedTuple):
     slow: int
     failed: int
     of_fleet: float | None
-    state: Literal["slow", "in failed runs", "as the others"]
+    state: HostState
 
     @property
     def bad(self) -> bool:
@@ -210,4 +213,4 @@ class Diagnosis(Result):
 
     @property
     def ok(self) -> bool:
-        return not self.findings and not (self.fleet and any(one.bad for one in self.fleet.hosts))
+        return not self.findings and not (self.fleet and any(host.bad for host in self.fleet.hosts))

@@ -16,7 +16,7 @@ from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.field_types import MAX_LISTED
 from colltool.diagnosis.rank_map import AnyMap, CallPrices, load_map
 from colltool.diagnosis.replay import priced_nodes, replay
-from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of
+from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, threshold_of
 from colltool.diagnosis.trace_results import (
     CallTotal,
     LinkHealth,
@@ -226,7 +226,7 @@ def _why_not(total: CallTotal) -> str:
     return "" if total.a_step > 0 else "outside the steps"
 
 
-EXPECT_SMALL_A2A = 0.40
+HEALTHY_SMALL_A2A = 0.40
 """Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
 160%."""
 WAITS = "a kernel waits for the slowest rank"
@@ -311,7 +311,7 @@ def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
             call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name
         )
         bars.append(
-            bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK
+            bar if not _small(call) else HEALTHY_SMALL_A2A if call.primitive is A2A else bar - SLACK
         )
     due = [call.expected_s or 0.0 for call in calls]
     return sum(share * bar for share, bar in zip(due, bars, strict=True)) / sum(due)
@@ -351,7 +351,7 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 
 def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
-    if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
+    if _bar(fabric, calls) <= reach < HEALTHY_SHARE and ranks < FEW:
         return (
             f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger"
             " groups tell more"

@@ -21,7 +21,7 @@ from colltool.calibration import serialise as entries
 from colltool.calibration import series_prices as candidates
 from colltool.calibration.envelope import Certainty, Envelope
 from colltool.calibration.series_prices import check_fits, price_series
-from colltool.diagnosis.thresholds import cliff_in
+from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate
 from colltool.estimate.assumptions import Readings
 from colltool.logs.series import Measurements, Point, Series

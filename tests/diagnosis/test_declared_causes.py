@@ -8,7 +8,7 @@ import machine_logs
 import pytest
 
 import colltool
-from colltool.diagnosis.declared_causes import denied, told
+from colltool.diagnosis.declared_causes import declared_causes, denied
 from colltool.logs.nccl_debug import DebugLines, debug_lines
 
 HOST = "node0:70:70 [0] NCCL INFO "
@@ -34,7 +34,7 @@ def read(folder: Path, *lines: str) -> DebugLines:
 def test_a_machine_with_infiniband(tmp_path: Path) -> None:
     found = read(tmp_path, *INFINIBAND)
     assert (found.network, found.nics, found.gpudirect) == ("IB", ("mlx5_0", "mlx5_1"), True)
-    assert not told(found)
+    assert not declared_causes(found)
     assert set(denied(found)) == {"sockets", "gpudirect", "pcie"}
 
 
@@ -68,7 +68,7 @@ def test_a_machine_with_infiniband(tmp_path: Path) -> None:
 def test_a_line_names_its_cause(
     lines: tuple[str, ...], cause: str, quoted: str, tmp_path: Path
 ) -> None:
-    first, *_ = told(read(tmp_path, *lines))
+    first, *_ = declared_causes(read(tmp_path, *lines))
     assert first == (cause, quoted)
 
 
@@ -76,7 +76,7 @@ def test_ordinary_text_says_nothing(tmp_path: Path) -> None:
     found = read(
         tmp_path, "Bootstrap : Using eth0:10.0.0.1<0>", "comm 0x55 rank 0 nranks 16 Init COMPLETE"
     )
-    assert not told(found)
+    assert not declared_causes(found)
     assert not list(denied(found))
     assert not found.any
 

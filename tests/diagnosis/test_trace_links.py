@@ -12,8 +12,8 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
-from colltool.diagnosis.thresholds import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
-from colltool.diagnosis.trace import EXPECT_SMALL_A2A, ranks_text
+from colltool.diagnosis.thresholds import HEALTHY_FEW, HEALTHY_PART, HEALTHY_SHARE, SLACK
+from colltool.diagnosis.trace import HEALTHY_SMALL_A2A, ranks_text
 from colltool.diagnosis.trace_results import TraceComparison
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four
@@ -78,7 +78,7 @@ def test_the_wire_that_is_slow_is_named(tmp_path: Path) -> None:
 
 
 def test_no_wire_is_slow(tmp_path: Path) -> None:
-    result = traced(tmp_path, on(HOST, 0.97), on(RAIL, EXPECT + 0.01, 1e5))
+    result = traced(tmp_path, on(HOST, 0.97), on(RAIL, HEALTHY_SHARE + 0.01, 1e5))
     assert [one.verdict for one in result.wires] == ["fine", "fine"]
     assert (
         f"no tier is slow: calls inside {INNER} reach 97% of expected, those that cross {OUTER} 81%"
@@ -168,13 +168,13 @@ def test_the_first_call_may_set_connections_up(tmp_path: Path) -> None:
 
 
 def test_small_messages_have_the_bar_of_doctor(tmp_path: Path) -> None:
-    (wire,) = traced(tmp_path, on(HOST, EXPECT - SLACK / 2, elements=SMALL)).wires
-    assert (wire.verdict, wire.bar) == ("fine", pytest.approx(EXPECT - SLACK))
+    (wire,) = traced(tmp_path, on(HOST, HEALTHY_SHARE - SLACK / 2, elements=SMALL)).wires
+    assert (wire.verdict, wire.bar) == ("fine", pytest.approx(HEALTHY_SHARE - SLACK))
 
 
 @pytest.mark.parametrize(
     ("ranks", "bar"),
-    [([0, 1], EXPECT_FEW), (list(range(6)), EXPECT_PART), (list(range(8)), EXPECT)],
+    [([0, 1], HEALTHY_FEW), (list(range(6)), HEALTHY_PART), (list(range(8)), HEALTHY_SHARE)],
 )
 def test_a_part_of_a_host_is_held_to_less(ranks: list[int], bar: float, tmp_path: Path) -> None:
     host = fabric(star(8, 1.0, 400.0))
@@ -187,7 +187,7 @@ def test_a_part_of_a_host_is_held_to_less(ranks: list[int], bar: float, tmp_path
         )
         verdicts.append(result.wires[0].verdict)
         assert ("healthy nodes also reach" in result.summary()) == (
-            bar == EXPECT_FEW and reach > bar
+            bar == HEALTHY_FEW and reach > bar
         )
     assert verdicts == ["fine", "slow"]
     assert result.wires[0].bar == pytest.approx(bar)
@@ -203,7 +203,7 @@ def test_small_all_to_alls_are_held_to_least(tmp_path: Path) -> None:
     ).wires
     assert (wire.verdict, wire.bar, wire.of_expected) == (
         "fine",
-        EXPECT_SMALL_A2A,
+        HEALTHY_SMALL_A2A,
         pytest.approx(0.45, rel=1e-3),
     )
 
