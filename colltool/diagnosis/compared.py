@@ -26,13 +26,13 @@ class ComparedCalls(NamedTuple):
 
 
 def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
-    """Empty without another trace."""
-    other = result.against
-    if other is None:
+    """What each kind of call took and takes; empty without another trace."""
+    if result.against is None:
         return ()
-    now, then = _per_step(result), _per_step(other)
+    then = _per_step(result.against)
+    now = _per_step(result)
     kinds = dict.fromkeys((*now, *then))
-    return tuple(ComparedCalls(*kind, then.get(kind, 0.0), now.get(kind, 0.0)) for kind in kinds)
+    return tuple(ComparedCalls(*kind, then[kind], now[kind]) for kind in kinds)
 
 
 def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:

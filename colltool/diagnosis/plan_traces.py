@@ -3,7 +3,6 @@ priced, the graph walked."""
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,91 +81,102 @@ class TracePlan(Result):
 
     @property
     def tiers(self) -> tuple[TierTime, ...]:
-        """By outermost tier, the most exposed first."""
+        """Calls by outermost tier, the most exposed first."""
         crossing: dict[str, list[PlannedTraceCall]] = defaultdict(list)
-        for one in self.collectives:
-            crossing[one.tiers[-1]].append(one)
+        for call in self.collectives:
+            crossing[call.tiers[-1]].append(call)
         found = []
-        for tier, some in crossing.items():
-            exposed_s = sum(one.exposed_s for one in some)
-            total_s = sum(one.total_s for one in some)
-            found.append(
-                TierTime(
-                    tier,
-                    sum(one.calls for one in some),
-                    total_s,
-                    exposed_s,
-                    exposed_s / (self.step_s or 1.0),
-                )
+        for tier, calls in crossing.items():
+            exposed_s = sum(call.exposed_s for call in calls)
+            row = TierTime(
+                tier,
+                sum(call.calls for call in calls),
+                sum(call.total_s for call in calls),
+                exposed_s,
+                exposed_s / (self.step_s or 1.0),
             )
-        return tuple(sorted(found, key=lambda one: -one.exposed_s))
+            found.append(row)
+        return tuple(sorted(found, key=lambda row: -row.exposed_s))
+
+
+class _Walk(NamedTuple):
+    """A rank's graph with prices in place of its collectives."""
+
+    graph: ChakraTrace
+    nodes: dict[int, PricedNode]
+    replayed: Replayed
+    walked: list[Timed]
 
 
 def plan_traces(
     fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None
 ) -> TracePlan:
-    """ColltoolError for a file that is no Chakra trace, and as
-    :func:`colltool.diagnosis.trace.trace`."""
+    """The step of Chakra traces on a fabric. ColltoolError for a file that is no Chakra trace, and
+    as :func:`colltool.diagnosis.trace.trace`."""
     rank_map = load_map(None, fabric)
     traces = read_traces(files)
     world = world_of(traces)
     prices = CallPrices(fabric, readings or Readings(), rank_map.of(fabric, world))
     ranks: list[Replayed] = []
-    longest_s = -1.0
-    for one in map(_graph, traces):
-        made, walk = replay(one, priced := priced_nodes(one, prices.seconds))
-        ranks.append(made)
-        if made.priced_s > longest_s:  # of the others nothing else is kept
-            longest_s, graph, nodes, slowest, walked = made.priced_s, one, priced, made, walk
+    slowest: _Walk | None = None  # of the others nothing but a row is kept
+    for trace in traces:
+        graph = _graph(trace)
+        nodes = priced_nodes(graph, prices.seconds)
+        replayed, walked = replay(graph, nodes)
+        ranks.append(replayed)
+        if slowest is None or replayed.priced_s > slowest.replayed.priced_s:
+            slowest = _Walk(graph, nodes, replayed, walked)
+    assert slowest is not None  # read_traces refuses no files
     return TracePlan(
         fabric=fabric.name,
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
         world=world,
-        slowest=slowest,
-        control_step_s=span_s(graph.walked(lambda one: 0 if one.labels else one.node.duration_us)),
-        compute_s=sum(one.node.duration_us for one in graph.timed if one.stream == "compute")
-        * 1e-6,
-        collectives=_collectives(walked, nodes, prices),
+        slowest=slowest.replayed,
+        control_step_s=span_s(slowest.graph.walked(_without_communication)),
+        compute_s=_compute_us(slowest.graph) * 1e-6,
+        collectives=_collectives(slowest, prices),
         ranks=tuple(ranks),
     )
+
+
+def _without_communication(timed: Timed) -> float:
+    return 0 if timed.labels else timed.node.duration_us
+
+
+def _compute_us(graph: ChakraTrace) -> float:
+    return sum(timed.node.duration_us for timed in graph.timed if timed.stream == "compute")
 
 
 def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
-    file = printable(trace.file)
-    fix = (
-        f"colltool trace writes its calls as a job, with {given('calls', 'calls.yaml')}, and plan"
-        " prices that"
-    )
-    raise ColltoolError(
-        "is no Chakra trace: it does not say what waits for what", where=file, fix=fix
-    )
+    calls = given("calls", "calls.yaml")
+    fix = f"colltool trace writes its calls as a job, with {calls}, and plan prices that"
+    what = "is no Chakra trace: it does not say what waits for what"
+    raise ColltoolError(what, where=printable(trace.file), fix=fix)
 
 
-def _collectives(
-    walked: Sequence[Timed], nodes: dict[int, PricedNode], prices: CallPrices
-) -> tuple[PlannedTraceCall, ...]:
+def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
-    computing = [one for one in walked if one.stream == "compute" and one.end_us > one.start_us]
+    computing = [timed for timed in walk.walked if timed.stream == "compute"]
+    computing = [timed for timed in computing if timed.end_us > timed.start_us]
     busy = BusyIntervals(
-        array("d", (one.start_us for one in computing)),
-        array("d", (one.end_us for one in computing)),
+        [timed.start_us for timed in computing], [timed.end_us for timed in computing]
     )
     alike: dict[object, list[tuple[CallMetadata, ExpectedTime, Timed]]] = defaultdict(list)
-    for one in walked:
-        priced = nodes.get(one.node.id)
+    for timed in walk.walked:
+        priced = walk.nodes.get(timed.node.id)
         if priced is None or priced.call is None or priced.seconds is None:
             continue
-        expected = prices.of(priced.call)
-        alike[priced.call.primitive, priced.call.bytes, expected.axes, expected.tiers].append(
-            (priced.call, expected, one)
-        )
+        call = priced.call
+        expected = prices.of(call)
+        kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
+        alike[kind].append((call, expected, timed))
     rows = []
     for several in alike.values():
         call, expected, _ = several[0]
-        hidden_s = busy.within((one.start_us, one.end_us) for _, _, one in several) * 1e-6
+        hidden_s = busy.within((timed.start_us, timed.end_us) for _, _, timed in several) * 1e-6
         each_s = expected.seconds or 0.0
         total_s = each_s * len(several)
         row = PlannedTraceCall(
@@ -182,6 +192,5 @@ def _collectives(
             exposed_s=max(0.0, total_s - hidden_s),
         )
         rows.append(row)
-    return tuple(
-        sorted(rows, key=lambda one: (-one.exposed_s, -one.total_s, one.primitive, one.bytes))
-    )
+    rows.sort(key=lambda row: (-row.exposed_s, -row.total_s, row.primitive, row.bytes))
+    return tuple(rows)

@@ -35,49 +35,47 @@ class PricedNode(NamedTuple):
     reason: str = ""
 
 
-def priced_nodes(
-    graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]
-) -> dict[int, PricedNode]:
-    """The collectives and messages of a graph by number. ``price``: seconds of a call, or None and
-    why there are none."""
+Price = Callable[[CallMetadata], tuple[float | None, str]]
+"""Seconds of a call, or None and why there are none."""
+
+
+def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
+    """The collectives and messages of a graph by number."""
     found = {}
-    for one in graph.timed:
-        if one.labels:
-            call = call_metadata(one.labels, graph.header, kernel_name(one.node.name).primitives)
-            found[one.node.id] = (
-                PricedNode(None, None, call)
-                if isinstance(call, str)
-                else PricedNode(call, *price(call))
-            )
+    for timed in graph.timed:
+        if not timed.labels:
+            continue
+        primitives = kernel_name(timed.node.name).primitives
+        call = call_metadata(timed.labels, graph.header, primitives)
+        if isinstance(call, str):
+            found[timed.node.id] = PricedNode(None, None, call)
+        else:
+            found[timed.node.id] = PricedNode(call, *price(call))
     return found
 
 
 def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
     """A graph with the durations of its ``nodes``, and its nodes with their times then."""
 
-    def lasts_us(one: Timed) -> float:
-        priced = nodes.get(one.node.id)
-        return (
-            one.node.duration_us
-            if priced is None or priced.seconds is None
-            else priced.seconds * 1e6
-        )
+    def lasts_us(timed: Timed) -> float:
+        priced = nodes.get(timed.node.id)
+        if priced is None or priced.seconds is None:
+            return timed.node.duration_us
+        return priced.seconds * 1e6
 
     walked = graph.walked(lasts_us)
-    kept = Counter(one.reason for one in nodes.values() if one.seconds is None)
-    return (
-        Replayed(
-            file=graph.name,
-            rank=count(graph.header["distributedInfo"].get("rank")),
-            recorded_s=span_s(graph.walked(lambda one: one.node.duration_us)),
-            priced_s=span_s(walked),
-            priced=len(nodes) - kept.total(),
-            kept=tuple(kept.most_common()),
-        ),
-        walked,
+    kept = Counter(node.reason for node in nodes.values() if node.seconds is None)
+    replayed = Replayed(
+        file=graph.name,
+        rank=count(graph.header["distributedInfo"].get("rank")),
+        recorded_s=span_s(graph.walked(lambda timed: timed.node.duration_us)),
+        priced_s=span_s(walked),
+        priced=len(nodes) - kept.total(),
+        kept=tuple(kept.most_common()),
     )
+    return replayed, walked
 
 
 def span_s(walked: Iterable[Timed]) -> float:
-    """From the start of a walk to the end of its last node."""
-    return max((one.end_us for one in walked), default=0.0) * 1e-6
+    """Seconds from the start of a walk to the end of its last node."""
+    return max((timed.end_us for timed in walked), default=0.0) * 1e-6

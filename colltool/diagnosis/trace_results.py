@@ -1,6 +1,5 @@
 """What ``trace`` returns."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -98,6 +97,9 @@ class CallTotal(NamedTuple):
         return self.exposed_s / self.total_s
 
 
+LinkVerdict = Literal["slow", "fine", "unknown"]
+
+
 class LinkHealth(NamedTuple):
     """Priced calls whose outermost tier is this one, and whether it is slow.
 
@@ -121,7 +123,7 @@ class LinkHealth(NamedTuple):
     share: float
     exposed: float
     bar: float
-    verdict: Literal["slow", "fine", "unknown"]
+    verdict: LinkVerdict
     beside: tuple[str, ...]
     missing: tuple[int, ...]
     why: str
@@ -220,31 +222,33 @@ class TraceComparison(Result):
 
     @property
     def share(self) -> float:
-        """Of the steps' time, communication of any kind; kernels that run at once count once."""
-        return self._in_steps(lambda one: one.comm_in_steps_s)
+        """Share of the steps' time that is communication of any kind; kernels that run at once
+        count once."""
+        return self._in_steps(sum(activity.comm_in_steps_s for activity in self.activity))
 
     @property
     def exposed(self) -> float:
-        """Of the steps' time, communication that no compute covers, waiting included."""
-        return self._in_steps(lambda one: one.exposed_in_steps_s)
+        """Share of the steps' time that is communication that no compute covers, waiting
+        included."""
+        return self._in_steps(sum(activity.exposed_in_steps_s for activity in self.activity))
 
     @property
     def overlap(self) -> float | None:
-        """Of the communication time of all ranks, what compute covers."""
-        comm = sum(one.comm_s for one in self.activity)
-        return sum(one.both_s for one in self.activity) / comm if comm else None
+        """Share of the communication time of all ranks that compute covers."""
+        comm_s = sum(activity.comm_s for activity in self.activity)
+        return sum(activity.both_s for activity in self.activity) / comm_s if comm_s else None
 
-    def _in_steps(self, seconds: Callable[[RankActivity], float]) -> float:
-        window = sum(one.window_s for one in self.activity)
-        return sum(map(seconds, self.activity)) / window if window else 0.0
+    def _in_steps(self, seconds: float) -> float:
+        window_s = sum(activity.window_s for activity in self.activity)
+        return seconds / window_s if window_s else 0.0
 
     @property
     def of_expected(self) -> float | None:
         """Expected over measured time of all priced calls; None without any."""
-        priced = [total for total in self.totals if total.expected_s is not None]
-        measured = sum(total.total_s for total in priced)
-        return (
-            sum((total.expected_s or 0.0) * total.calls for total in priced) / measured
-            if measured
-            else None
-        )
+        measured_s = 0.0
+        expected_s = 0.0
+        for total in self.totals:
+            if total.expected_s is not None:
+                measured_s += total.total_s
+                expected_s += total.expected_s * total.calls
+        return expected_s / measured_s if measured_s else None

@@ -12,28 +12,32 @@ from colltool.logs.traced_calls import MergedCall, RankTrace
 
 
 def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits:
-    shared = [one for one in merged if len(one.seen) > 1 and one.call.primitive is not P2P]
-    made, last, waited = [0] * len(traces), [0] * len(traces), [0.0] * len(traces)
-    for one in shared:
-        times = [seen.seconds for seen in one.seen]
-        last[one.traces[times.index(min(times))]] += 1
-        for at, seconds in zip(one.traces, times, strict=True):
-            made[at] += 1
-            waited[at] += seconds - min(times)
-    by_rank = zip(traces, made, last, waited, strict=True)
-    ranks = tuple(
-        RankWait(trace.rank, trace.file, calls, late, wait)
-        for trace, calls, late, wait in by_rank
-        if calls
-    )
-    return Waits(ranks, tuple(_by_collective(shared)))
+    """Waiting by rank and by collective, of calls that several traced ranks made."""
+    shared = [call for call in merged if len(call.seen) > 1 and call.call.primitive is not P2P]
+    waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by trace
+    last = [0] * len(traces)
+    for call in shared:
+        wire_s = call.shortest.seconds
+        times = [seen.seconds for seen in call.seen]
+        last[call.traces[times.index(wire_s)]] += 1
+        for place, seconds in zip(call.traces, times, strict=True):
+            waits[place].append(seconds - wire_s)
+    ranks = []
+    for index, trace in enumerate(traces):
+        if index in waits:
+            calls = waits[index]
+            ranks.append(RankWait(trace.rank, trace.file, len(calls), last[index], sum(calls)))
+    return Waits(tuple(ranks), tuple(_by_collective(shared)))
 
 
 def _by_collective(shared: Sequence[MergedCall]) -> Iterator[CallWait]:
     alike: dict[tuple[Primitive, int], list[MergedCall]] = defaultdict(list)
-    for one in shared:
-        alike[one.call.primitive, one.call.size].append(one)
-    for (primitive, size), several in sorted(alike.items()):
-        wire = sum(one.shortest.seconds for one in several)
-        whole = sum(sum(seen.seconds for seen in one.seen) / len(one.seen) for one in several)
-        yield CallWait(primitive, size, len(several), wire, whole - wire)
+    for call in shared:
+        alike[call.call.primitive, call.call.size].append(call)
+    for (primitive, size), calls in sorted(alike.items()):
+        wire_s = 0.0
+        whole_s = 0.0
+        for call in calls:
+            wire_s += call.shortest.seconds
+            whole_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
+        yield CallWait(primitive, size, len(calls), wire_s, whole_s - wire_s)

@@ -12,8 +12,8 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
+from colltool.diagnosis.link_health import HEALTHY_SMALL_A2A, ranks_text
 from colltool.diagnosis.thresholds import HEALTHY_FEW, HEALTHY_PART, HEALTHY_SHARE, SLACK
-from colltool.diagnosis.trace import HEALTHY_SMALL_A2A, ranks_text
 from colltool.diagnosis.trace_results import TraceComparison
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four

@@ -15,8 +15,8 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.diagnosis.compared import ComparedCalls, compared_totals
+from colltool.diagnosis.link_health import ranks_text
 from colltool.diagnosis.replay import Replayed
-from colltool.diagnosis.trace import ranks_text
 from colltool.diagnosis.trace_results import LinkHealth, TraceComparison
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import (
