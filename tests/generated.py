@@ -18,7 +18,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.series import Measurements, Point, Series
 
 SIZES = by_steps(1024, 2**32)  # 4x a step: 12 sizes
 FINE = by_steps(1024, 2**33, 2)  # 24 sizes

@@ -9,7 +9,7 @@ from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.series import Measurements, Point, Series
 
 Time = Callable[[float], float]
 

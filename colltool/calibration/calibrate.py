@@ -32,8 +32,8 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.uneven import check_even
+from colltool.logs.series import Measurements, Series, Skipped
 from colltool.machines.factor import MeasuredMachine
-from colltool.measurements.series import Measurements, Series, Skipped
 
 _LONGEST_NAME = 64  # as the model has it
 _ABSURD = 1.0  # mean relative error beyond which a fit explains nothing

@@ -21,10 +21,10 @@ from colltool.estimate.price import price
 from colltool.fabric.ground import media_of, scope_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import on_machine
+from colltool.logs.nccl_debug import debug_lines
+from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
-from colltool.measurements.nccl_debug import debug_lines
-from colltool.measurements.series import Measurements, Point, Series
 from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS
 from colltool.nccl.nccl_choice import hardware_of, with_library_choice
 from colltool.nccl.rules import spec_of

@@ -22,7 +22,7 @@ from colltool.calibration.envelope import (
     relative_errors,
 )
 from colltool.calibration.series_prices import AlgorithmCosts, Authority
-from colltool.measurements.series import Series
+from colltool.logs.series import Series
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.rules import SEGMENT, SPOKEN, protocol_of
 

@@ -21,7 +21,7 @@ from colltool.calibration.envelope import Prior, certainty
 from colltool.calibration.select import SWITCH, ChosenFit, Member, components, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
-from colltool.measurements.series import Series
+from colltool.logs.series import Series
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
 from colltool.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of

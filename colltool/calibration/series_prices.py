@@ -22,7 +22,7 @@ from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
-from colltool.measurements.series import LogLibrary, Series, check_timing, log_library
+from colltool.logs.series import LogLibrary, Series, check_timing, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
 from colltool.nccl.nccl_choice import hardware_of

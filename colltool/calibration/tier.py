@@ -49,7 +49,7 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
-from colltool.measurements.series import Series, log_library
+from colltool.logs.series import Series, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.rules import SEGMENT
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
     from colltool.diagnosis.results import Diagnosis
-    from colltool.measurements.series import Measurements
+    from colltool.logs.series import Measurements
 
 
 @remembering()
@@ -68,9 +68,9 @@ def doctor(
     from colltool.commands.requests import fabric_of
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
+    from colltool.diagnosis.read_evidence import evidence_of
     from colltool.fabric.load import load_fabric
-    from colltool.measurements.series import Measurements
-    from colltool.traces.evidence import evidence_of
+    from colltool.logs.series import Measurements
 
     bar, reading = fraction_if(expect, "expect"), checked(readings, **parts)
     only = None if primitive is None else primitive_of(primitive)

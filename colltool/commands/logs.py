@@ -9,7 +9,7 @@ from colltool.base.primitives import Primitive
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyPath
-    from colltool.measurements.series import Measurements
+    from colltool.logs.series import Measurements
 
     Logs = Measurements | AnyPath | Sequence[AnyPath]
 
@@ -26,8 +26,8 @@ def measurements_of(
 ) -> Measurements:
     """Read logs into series; the other arguments are for logs that do not say."""
     from colltool.commands.reading import count_if, flag_of, paths_of, primitive_of
-    from colltool.measurements.read import read_logs
-    from colltool.measurements.series import Measurements
+    from colltool.logs.read import read_logs
+    from colltool.logs.series import Measurements
 
     wanted = None if primitive is None else primitive_of(primitive)
     count, machines = (

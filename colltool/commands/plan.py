@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
+    from colltool.diagnosis.plan_traces import TracePlan
     from colltool.fabric.own_machine import OwnMachine
-    from colltool.traces.planned import TracePlan
     from colltool.training.job import Job
     from colltool.training.layout_search import LayoutSearch, Watch
     from colltool.training.plan import Plan
@@ -258,15 +258,15 @@ def plan_traces(
         fabric, library, machine, readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
+        A :class:`colltool.diagnosis.plan_traces.TracePlan`; seconds, bytes.
 
     Raises:
         ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
     """
     from colltool.commands.reading import paths_of
     from colltool.commands.requests import fabric_of
+    from colltool.diagnosis.plan_traces import plan_traces as run
     from colltool.estimate.groups import as_read
-    from colltool.traces.planned import plan_traces as run
 
     paths = paths_of(files, "files", "traces", "workload.0.et")
     reading = checked(readings, **parts)

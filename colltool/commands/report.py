@@ -452,9 +452,9 @@ def _measured(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportS
     """What was measured beside what is expected, traces by themselves; ``hints`` are of logs that
     do not say it themselves."""
     from colltool.analysis.report import ReportEntry, ReportSection
-    from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
-    from colltool.measurements.read import read_logs
-    from colltool.traces.reader import is_trace
+    from colltool.logs.busbw_ratio import RANKS_N, SAY_RANKS
+    from colltool.logs.pytorch_trace import is_trace
+    from colltool.logs.read import read_logs
 
     traces = [log for log in logs if is_trace(log)]
     others = [log for log in logs if log not in traces]

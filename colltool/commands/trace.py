@@ -17,8 +17,8 @@ from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.diagnosis.trace_results import TraceComparison
     from colltool.fabric.own_machine import OwnMachine
-    from colltool.traces.results import TraceComparison
 
 
 @remembering()
@@ -48,7 +48,7 @@ def trace(
         machine, readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job
+        A :class:`colltool.diagnosis.trace_results.TraceComparison`; seconds, bytes. Its ``job`` is a job
         file for :func:`plan`.
 
     Raises:
@@ -57,8 +57,8 @@ def trace(
     """
     from colltool.commands.reading import count_of, is_nothing, paths_of, wrong
     from colltool.commands.requests import fabric_of
+    from colltool.diagnosis.trace import trace as run
     from colltool.estimate.groups import as_read
-    from colltool.traces.trace import trace as run
 
     paths = paths_of(files, "files", "traces", "rank0.json.gz")
     if placed is not None and not isinstance(placed, str | os.PathLike):

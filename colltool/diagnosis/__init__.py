@@ -1,2 +1,1 @@
-"""A diagnosis from logs alone: the hardware, what is off, which causes the prices support, and what
-to run next."""
+"""What is wrong with a machine or a run, from its logs and traces."""

@@ -10,24 +10,20 @@ from statistics import fmean
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.base.formatting import size_text, whole_percent
+from colltool.base.formatting import whole_percent
 from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
-from colltool.diagnosis.causes import (
-    ExperimentMachine,
-    Scoring,
-    SupportedCause,
-    explained,
-    next_experiments,
-    upper_bounds,
-)
+from colltool.diagnosis.causes import Scoring, SupportedCause, explained
+from colltool.diagnosis.cliffs import Collapse, collapse_in
+from colltool.diagnosis.declared_causes import declared_causes, weighed
 from colltool.diagnosis.evidence import Evidence
+from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
 from colltool.diagnosis.fleet import fleet_of
 from colltool.diagnosis.hypotheses import (
-    CHECKS,
+    CauseName,
     HostFacts,
     Hypothesis,
-    Scenario,
+    check_of,
     hypotheses,
     maker_of,
 )
@@ -38,26 +34,26 @@ from colltool.diagnosis.results import (
     Diagnosis,
     DiagnosisFinding,
     SeriesHealth,
+    ValidatedPoint,
     ValidatedSeries,
 )
+from colltool.diagnosis.scenario import Scenario
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.size_classes import SizeClass, size_classes
 from colltool.diagnosis.thresholds import (
-    EXPECT,
     FASTER,
-    Collapse,
-    SizeClass,
+    HEALTHY_SHARE,
     across_hosts,
-    collapse_in,
     of_few,
-    size_classes,
     threshold_of,
 )
-from colltool.diagnosis.told import told, weighed
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.ground import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.series import Measurements
 
 
 def diagnose(
@@ -68,23 +64,23 @@ def diagnose(
     expect: float | None = None,
     readings: Readings | None = None,
 ) -> Diagnosis:
+    """What ails the machine that logs and traces are of; of the nearest bundled fabric by
+    default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
-        raise ColltoolError(
-            f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix
-        )
+        what = f"must be a share up to 100%, got {expect:g}"
+        raise ColltoolError(what, argument="expect", fix=fix)
     if fabric is not None:
         check_even(fabric)
-    asked = _HowAsked(fabric, overrides, expect, readings or Readings())
-    parts = [_diagnosed(part, asked) for part in _by_shape(seen)]
-    whole = _together(parts)
-    unread = [f"{file} is empty: skipped" for file in seen.empty] + [
-        f"{one.file}: {one.reason}: skipped" for one in seen.failed
-    ]
+    request = _Request(fabric, overrides, expect, readings or Readings())
+    whole = _together([_diagnosed(part, request) for part in _by_shape(seen)])
+    unread = [sentence("empty-file", file=file) for file in seen.empty]
+    for failed in seen.failed:
+        unread.append(sentence("failed-file", file=failed.file, reason=failed.reason))
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
 
 
-class _HowAsked(NamedTuple):
+class _Request(NamedTuple):
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
@@ -94,70 +90,76 @@ class _HowAsked(NamedTuple):
 def _by_shape(seen: Evidence) -> list[Evidence]:
     """Runs across hosts apart by their ranks a host, for each is a machine of its own; most
     first."""
-    shapes: dict[int, list[Series]] = {}
-    for one in seen.logs.series:
-        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0:
-            shapes.setdefault(one.ranks // one.nodes, []).append(one)
+    shapes = sorted(seen.ranks_per_host, reverse=True)
     if len(shapes) < 2:
         return [seen]
-    most = max(shapes)
-    others = {id(one) for shape, series in shapes.items() if shape != most for one in series}
-    first = tuple(one for one in seen.logs.series if id(one) not in others)
-    bare = Evidence(seen.logs, seen.named, debug=seen.debug)
-    return [
-        seen._replace(logs=seen.logs._replace(series=first)),
-        *(
-            bare._replace(logs=Measurements(tuple(shapes[shape]), ()))
-            for shape in sorted(shapes, reverse=True)
-            if shape != most
-        ),
-    ]
+    most, *fewer = shapes
+    # runs inside one host go with the whole hosts
+    series = tuple(run for run in seen.logs.series if run.ranks_per_host in (most, None))
+    parts = [seen._replace(logs=seen.logs._replace(series=series))]
+    for shape in fewer:
+        series = tuple(run for run in seen.logs.series if run.ranks_per_host == shape)
+        parts.append(Evidence(Measurements(series, ()), seen.named, debug=seen.debug))
+    return parts
 
 
 def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     """One diagnosis of several shapes: what the whole hosts are held against stands for all."""
-    first = parts[0]
-    if len(parts) == 1:
+    first, *others = parts
+    if not others:
         return first
-    said = [
-        f"runs of {one.series[0].judged.series.ranks // (one.series[0].judged.series.nodes or 1)}"
-        f" ranks a host: {one.assumed.fabric}, with"
-        f" {' '.join(f'{key}={value}' for key, value in one.assumed.overrides)}"
-        for one in parts[1:]
-        if one.series
-    ]
+    said = list(first.assumed.said)
+    series = list(first.series)
+    findings = list(first.findings)
+    notes = dict.fromkeys(first.notes)
+    for part in others:
+        if part.series:
+            ranks = part.series[0].judged.series.ranks_per_host
+            values = " ".join(f"{key}={value}" for key, value in part.assumed.overrides)
+            fabric = part.assumed.fabric
+            said.append(sentence("other-shape", ranks=ranks, fabric=fabric, values=values))
+        series += part.series
+        findings += part.findings
+        notes |= dict.fromkeys(part.notes)
     return replace(
         first,
-        assumed=first.assumed._replace(said=(*first.assumed.said, *said)),
-        series=tuple(one for part in parts for one in part.series),
-        findings=tuple(one for part in parts for one in part.findings),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        assumed=first.assumed._replace(said=tuple(said)),
+        series=tuple(series),
+        findings=tuple(findings),
+        notes=tuple(notes),
     )
 
 
-def _diagnosed(seen: Evidence, asked: _HowAsked) -> Diagnosis:
-    held, assumed = (
-        given_fabric(asked.fabric, seen) if asked.fabric else nearest_fabric(seen, asked.overrides)
-    )
-    base = Scenario(held, readings=asked.readings)
+def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
+    if request.fabric:
+        fabric, assumed = given_fabric(request.fabric, seen)
+    else:
+        fabric, assumed = nearest_fabric(seen, request.overrides)
+    base = Scenario(fabric, readings=request.readings)
+    measured = seen.on(fabric)
     # PyTorch calls RCCL nccl, too
-    measured, library = seen.on(held), next((one.library for one in seen.series), "NCCL")
-    judge = measured.series or not (seen.bounds or told(seen.debug))
-    judged = validate(held, measured, readings=base.readings).series if judge else ()
-    wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
-    bars = _bars(held, judged, asked.expect)
-    bench = Scoring(
-        judged, size_classes(judged, bars, launch_of(held), assumed=not asked.fabric), base
-    )
+    library = seen.series[0].library if seen.series else "NCCL"
+    judged: tuple[ValidatedSeries, ...] = ()
+    if measured.series or not (seen.bounds or declared_causes(seen.debug)):
+        judged = validate(fabric, measured, readings=base.readings).series
+    placed = [check_fits(fabric, health.series) for health in judged]
+    wires = [group.spans[-1].tier.name for group in placed]
+    bars = [_bar(fabric, health, request.expect) for health in judged]
+    units = size_classes(judged, bars, launch_of(fabric), assumed=not request.fabric)
+    scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
-    found, said = _explained(bench, seen, library) if judged else (_told_alone(seen), ())
-    collapsed = tuple(_collapsed(bench, found)) if judged else ()
+    findings = _declared_alone(seen)
+    notes: tuple[str, ...] = ()
+    if judged:
+        causes = _causes(scoring, placed, seen, library)
+        findings = _findings(scoring, placed, causes)
+        notes = tuple(_notes(scoring, causes))
     return Diagnosis(
         assumed=assumed,
-        expect=EXPECT if asked.expect is None else asked.expect,
-        series=tuple(_health(bench, wires, bars)),
-        findings=collapsed or found,
-        notes=said,
+        expect=HEALTHY_SHARE if request.expect is None else request.expect,
+        series=tuple(_health(scoring, wires, bars)),
+        findings=findings,
+        notes=notes,
         skipped=measured.skipped,
         bounds=bounds,
         measure=measure,
@@ -165,157 +167,163 @@ def _diagnosed(seen: Evidence, asked: _HowAsked) -> Diagnosis:
     )
 
 
-def _bars(held: Fabric, judged: Sequence[ValidatedSeries], expect: float | None) -> list[float]:
-    """The share of the expected rate that large messages of each series must reach."""
+def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float:
+    """The share of the expected rate that large messages of a series must reach."""
     if expect is not None:
-        return [expect] * len(judged)
-    whole = held.tiers[0].endpoints
-    far = [across_hosts(one.series) for one in judged]
-    of = [
-        threshold_of(one.series.primitive, one.series.ranks, whole, across=out)
-        for one, out in zip(judged, far, strict=True)
-    ]
-    of = [EXPECT if is_stream(one.series) else bar for bar, one in zip(of, judged, strict=True)]
-    return [bar * trees_share(held, one) for bar, one in zip(of, judged, strict=True)]
+        return expect
+    series = judged.series
+    bar = HEALTHY_SHARE
+    if not is_stream(series):
+        whole = fabric.tiers[0].endpoints
+        across = across_hosts(series)
+        bar = threshold_of(series.primitive, series.ranks, whole, across=across)
+    return bar * trees_share(fabric, judged)
 
 
-def _health(bench: Scoring, wires: Sequence[str], bars: Sequence[float]) -> Iterator[SeriesHealth]:
-    for at, one in enumerate(bench.series):
-        mine = {unit.size: unit for unit in bench.units if unit.at == at}
-        large, small, low = (
-            mine.get("large"),
-            mine.get("small"),
-            any(unit.low for unit in mine.values()),
-        )
-        low = low or collapse_in(one.series.points) is not None
+def _health(
+    scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
+) -> Iterator[SeriesHealth]:
+    for index, judged in enumerate(scoring.series):
+        mine = [unit for unit in scoring.units if unit.at == index]
+        shares = {unit.size: unit.share for unit in mine}
+        low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
         yield SeriesHealth(
-            one, wires[at], large and large.share, small and small.share, low, bars[at]
+            judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
         )
 
 
-def _told_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
+def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
     on = f" on {' and '.join(seen.named.hosts)}" if seen.named.hosts else ""
-    causes = [
-        Cause(one.cause, f"the log says '{one.quoted}'{on}", CHECKS[one.cause][0], None, None)
-        for one in told(seen.debug)
-    ]
+    causes = []
+    for cause, quoted in declared_causes(seen.debug):
+        causes.append(_unpriced(cause, sentence("log-says", quoted=quoted, on=on)))
     if not causes:
         return ()
-    return (_finding_of("the log", "", None, None, None, tuple(causes)),)
-
-
-def _finding_of(
-    series: str,
-    size: str,
-    low: float | None,
-    high: float | None,
-    error: float | None,
-    causes: tuple[Cause, ...],
-) -> DiagnosisFinding:
-    return DiagnosisFinding(
-        series=(series,),
-        size=size,
-        low=low,
-        high=high,
-        error=error,
-        causes=causes,
+    finding = DiagnosisFinding(
+        series=("the log",),
+        size="",
+        low=None,
+        high=None,
+        error=None,
+        causes=tuple(causes),
         experiments=(),
         hints=(),
     )
+    return (finding,)
 
 
-def _collapsed(bench: Scoring, found: Sequence[DiagnosisFinding]) -> Iterator[DiagnosisFinding]:
-    """The findings, with a rate that falls at a size and stays low as the first cause of its
-    series; empty where none does."""
-    fell = {
-        one.series.title: fall for one in bench.series if (fall := collapse_in(one.series.points))
-    }
-    if not fell:
-        return
-    by_title = {one.series.title: one for one in bench.series}
-    for one in found:
-        mine = (
-            next((fell.pop(title) for title in one.series if title in fell), None)
-            if "large" in one.size
-            else None
-        )
-        yield one._replace(causes=(_collapse(mine), *one.causes)) if mine else one
-    for title, fall in fell.items():
-        at = [point for point in by_title[title].points if point.bytes >= fall.after.bytes]
-        shares = [point.of_expected for point in at]
-        error = fmean(abs(log(point.of_expected)) for point in at)
-        yield _finding_of(title, "large", min(shares), max(shares), error, (_collapse(fall),))
+def _unpriced(cause: CauseName, said: str) -> Cause:
+    """A cause that no price is needed to see."""
+    return Cause(cause, said, check_of(cause), None, None)
 
 
-def _collapse(fall: Collapse) -> Cause:
-    return Cause("collapse", fall.said, CHECKS["collapse"][0], None, None)
+def _causes(
+    scoring: Scoring, placed: Sequence[PlacedGroup], seen: Evidence, library: str
+) -> tuple[Hypothesis, ...]:
+    """All causes that the machine may have, with what the logs say of each."""
+    spans = max(len(group.spans) for group in placed)
+    if any(across_hosts(judged.series) for judged in scoring.series):
+        spans = max(spans, 2)
+    maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
+    small = any(unit.size == "small" for unit in scoring.units)
+    host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
+    return weighed(hypotheses(scoring.base, host), seen.debug)
 
 
-def _explained(
-    bench: Scoring, seen: Evidence, library: str
-) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
-    widest = max(
-        (check_fits(bench.base.fabric, one.series) for one in bench.series),
-        key=lambda one: len(one.spans),
-    )
-    inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
-    maker = maker_of(seen.named.devices, library, bench.base.fabric.tiers[0].name)
-    small = any(unit.size == "small" for unit in bench.units)
-    spans = max(
-        len(widest.spans), 2 if any(across_hosts(one.series) for one in bench.series) else 1
-    )
-    causes = weighed(
-        hypotheses(bench.base, HostFacts(spans, inside, library, maker, small)), seen.debug
-    )
-    largest = max((one.series for one in bench.series), key=lambda one: one.ranks)
+def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:
+    """Ranks in each innermost domain of the widest group."""
+    widest = max(placed, key=lambda group: len(group.spans))
+    return widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
+
+
+def _findings(
+    scoring: Scoring, placed: Sequence[PlacedGroup], causes: Sequence[Hypothesis]
+) -> tuple[DiagnosisFinding, ...]:
+    largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
+    inside = _ranks_inside(placed)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
-    on = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-    findings = tuple(
-        _finding(bench, sorted(found), why, on) for found, why in explained(bench, causes)
-    )
-    return findings, tuple(notes(bench, causes))
+    machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
+    found = []
+    for units, supported in explained(scoring, causes):
+        found.append(_finding(scoring, sorted(units), supported, machine))
+    return tuple(_with_collapses(scoring, found))
 
 
 def _finding(
-    bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause], on: ExperimentMachine
+    scoring: Scoring,
+    found: Sequence[int],
+    supported: Sequence[SupportedCause],
+    machine: ExperimentMachine,
 ) -> DiagnosisFinding:
-    units = [bench.units[at] for at in found]
-    series = [bench.series[at] for at in sorted({unit.at for unit in units})]
-    errors = [bench.error(unit, bench.base) or 0.0 for unit in units]
-    causes = tuple(
-        Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all)
-        for one in why
-    )
-    if not why and all(across_hosts(one.series) for one in series):
-        causes = (_uneven(units, bench.base.fabric.tiers[-1].name),)
-    hints = (
-        ()
-        if why
-        else tuple(f"{one.series.title}: {said}" for one in series for said in one.findings)
-    )
+    units = [scoring.units[index] for index in found]
+    series = [scoring.series[index] for index in sorted({unit.at for unit in units})]
+    errors = [scoring.plain_error(unit) for unit in units]
+    causes = []
+    for fitted in supported:
+        cause = fitted.cause
+        said = cause.said(fitted.value)
+        causes.append(Cause(cause.name, said, cause.look, fitted.error, fitted.error_all))
+    hints: list[str] = []
+    if not supported:
+        if all(across_hosts(judged.series) for judged in series):
+            causes.append(_congested(units, scoring.base.fabric.tiers[-1].name))
+        for judged in series:
+            hints += [f"{judged.series.title}: {said}" for said in judged.findings]
     return DiagnosisFinding(
-        series=tuple(one.series.title for one in series),
+        series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({unit.size for unit in units})),
         low=min(unit.share for unit in units),
         high=max(unit.share for unit in units),
         error=sum(errors) / len(errors),
-        causes=causes,
-        experiments=next_experiments(why, bench.base, on) if why else (),
-        hints=hints,
+        causes=tuple(causes),
+        experiments=next_experiments(supported, scoring.base, machine) if supported else (),
+        hints=tuple(hints),
     )
 
 
-def _uneven(units: Sequence[SizeClass], network: str) -> Cause:
-    """Between hosts, where no single rate, number of NICs or setting fits all sizes."""
-    reach = " to ".join(
-        dict.fromkeys(whole_percent(share) for share in sorted({units[0].share, units[-1].share}))
-    )
-    said = (
-        f"{network} at {reach} of its bandwidth, differently at each size: congestion, drops or a"
-        " link that flaps"
-    )
-    return Cause("network", said, CHECKS["network"][0], None, None)
+def _congested(units: Sequence[SizeClass], network: str) -> Cause:
+    """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
+    shares = sorted({units[0].share, units[-1].share})
+    reach = " to ".join(dict.fromkeys(map(whole_percent, shares)))
+    return _unpriced("network", sentence("congested", network=network, reach=reach))
+
+
+def _with_collapses(
+    scoring: Scoring, findings: Sequence[DiagnosisFinding]
+) -> Iterator[DiagnosisFinding]:
+    """The findings, with a rate that falls at a size and stays low as the first cause of its
+    series."""
+    fell: dict[str, tuple[ValidatedSeries, Collapse]] = {}
+    for judged in scoring.series:
+        fall = collapse_in(judged.series.points)
+        if fall:
+            fell[judged.series.title] = (judged, fall)
+    for finding in findings:
+        mine = [title for title in finding.series if title in fell]
+        if mine and "large" in finding.size:
+            _, fall = fell.pop(mine[0])
+            finding = finding._replace(causes=(_collapse(fall), *finding.causes))
+        yield finding
+    for title, (judged, fall) in fell.items():
+        slow = [point for point in judged.points if point.bytes >= fall.after.bytes]
+        shares = [point.of_expected for point in slow]
+        yield DiagnosisFinding(
+            series=(title,),
+            size="large",
+            low=min(shares),
+            high=max(shares),
+            error=fmean(abs(log(share)) for share in shares),
+            causes=(_collapse(fall),),
+            experiments=(),
+            hints=(),
+        )
+
+
+def _collapse(fall: Collapse) -> Cause:
+    before, after = fall.before.bytes, fall.after.bytes
+    said = sentence("collapse", after=after, factor=fall.factor, before=before)
+    return _unpriced("collapse", said)
 
 
 # a size below this share of what larger ones reach is reported, up to sizes that come near them
@@ -325,34 +333,54 @@ DIP, NEAR = 0.6, 0.9
 SHORT, EXACT = 0.9, 0.06
 
 
-def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
-    yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
+def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
+    """What is no finding, but worth a look."""
+    for ranks in sorted({judged.series.ranks for judged in scoring.series}):
+        if of_few(ranks):
+            yield of_few(ranks)
     settings = [cause for cause in causes if cause.fits == "setting"]
-    for unit in bench.units:
-        one, share = bench.series[unit.at], whole_percent(unit.share)
+    for unit in scoring.units:
+        judged = scoring.series[unit.at]
+        title = judged.series.title
         if unit.share > FASTER:
-            what = "another algorithm ran, or this is another machine than the fabric"
-            yield f"{one.series.title}: {unit.size} messages at {share} of expected: {what}"
+            yield sentence("too-fast", title=title, size=unit.size, share=unit.share)
         if unit.low or unit.size == "small":
             continue
-        plain = bench.error(unit, bench.base) or 0.0
-        # one that explains what passes but falls short
-        for cause in settings if unit.share < SHORT else ():
-            error = bench.error(unit, cause.scenario(0.0))
-            if error is not None and error <= min(EXACT, plain / 2):
-                yield (
-                    f"{one.series.title}: {share} of expected, as if {cause.said(0.0)}; check"
-                    f" {cause.look}"
-                )
-                break
-        below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
-        short = [point for point in below if point.of_expected < NEAR * unit.share]
-        if short and min(point.of_expected for point in short) < DIP * unit.share:
-            first = next(point for point in one.points if point.bytes > short[-1].bytes)
-            reached = (
-                f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
+        cause = _setting_of(scoring, unit, settings)
+        if cause:
+            said = cause.said(0.0)
+            yield sentence(
+                "passes-short", title=title, share=unit.share, cause=said, look=cause.look
             )
-            yield (
-                f"{one.series.title}: {reached}, as expected from {size_text(first.bytes)} on: the"
-                " link is fine"
+        dip = _dip(judged.points, unit)
+        if dip:
+            first, last = dip
+            after = next(point for point in judged.points if point.bytes > last.bytes)
+            yield sentence(
+                "dip", title=title, share=first.of_expected, size=first.bytes, after=after.bytes
             )
+
+
+def _setting_of(
+    scoring: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]
+) -> Hypothesis | None:
+    """A setting that explains large messages that pass but fall short."""
+    if unit.share >= SHORT:
+        return None
+    most = min(EXACT, scoring.plain_error(unit) / 2)
+    for cause in settings:
+        error = scoring.error(unit, cause.scenario(0.0))
+        if error is not None and error <= most:
+            return cause
+    return None
+
+
+def _dip(
+    points: Sequence[ValidatedPoint], unit: SizeClass
+) -> tuple[ValidatedPoint, ValidatedPoint] | None:
+    """First and last of the smaller sizes that fall short of what the largest reach."""
+    below = [point for point in points[: min(unit.focus)] if point.bound == "bandwidth"]
+    short = [point for point in below if point.of_expected < NEAR * unit.share]
+    if not short or min(point.of_expected for point in short) >= DIP * unit.share:
+        return None
+    return short[0], short[-1]

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.fabric.model import Fabric
-from colltool.measurements.nccl_debug import DebugLines
-from colltool.measurements.nccl_tests import LoggedHardware
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.hardware_in_log import LoggedHardware
+from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.series import Measurements, Series
+from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
 class FailedLog(NamedTuple):
@@ -25,11 +25,13 @@ class FailedLog(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls
-    known only as upper bounds.
-    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them, ``debug``
-    what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those of each
-    file."""
+    """What was measured.
+
+    ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper
+    bounds. ``world`` is the traced job's rank count, ``empty`` the files with nothing in them,
+    ``debug`` what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those
+    of each file.
+    """
 
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
@@ -47,36 +49,42 @@ class Evidence(NamedTuple):
         return (*self.logs.series, *self.traced)
 
     @property
+    def _groups(self) -> tuple[Series | UpperBound, ...]:
+        """Everything that was seen on a number of ranks."""
+        return (*self.series, *self.bounds)
+
+    @property
     def most_ranks(self) -> int:
-        return max(
-            [
-                self.world or 1,
-                *(one.ranks for one in self.series),
-                *(one.ranks for one in self.bounds),
-            ]
-        )
+        return max(self.world or 1, *(group.ranks for group in self._groups), 1)
+
+    @property
+    def ranks_per_host(self) -> set[int]:
+        """Ranks a host of the logs' runs across hosts."""
+        found = {series.ranks_per_host for series in self.logs.series}
+        return {ranks for ranks in found if ranks is not None}
 
     def only(self, primitive: Primitive | None) -> Evidence:
+        """What there is of one primitive; all of it for None."""
         if primitive is None:
             return self
-        there = dict.fromkeys(
-            map(
-                str,
-                [*(one.primitive for one in self.series), *(one.primitive for one in self.bounds)],
-            )
-        )
+        there = dict.fromkeys(str(group.primitive) for group in self._groups)
         if there and str(primitive) not in there:
             what = f"the logs hold no {primitive.spoken}"
             raise ColltoolError(what, argument="primitive", fix=f"they hold: {', '.join(there)}")
-        kept = tuple(one for one in self.logs.series if one.primitive is primitive)
-        traced = tuple(one for one in self.traced if one.primitive is primitive)
-        bounds = tuple(one for one in self.bounds if one.primitive is primitive)
-        return self._replace(logs=self.logs._replace(series=kept), traced=traced, bounds=bounds)
+        logs = tuple(series for series in self.logs.series if series.primitive is primitive)
+        return self._replace(
+            logs=self.logs._replace(series=logs),
+            traced=tuple(series for series in self.traced if series.primitive is primitive),
+            bounds=tuple(bound for bound in self.bounds if bound.primitive is primitive),
+        )
 
     def on(self, fabric: Fabric) -> Measurements:
         """All series; traced ones placed on the fewest hosts of this fabric that hold them."""
-        inside, found = fabric.tiers[0].endpoints, [*self.logs.series]
-        for one in self.traced:
-            whole = inside <= MOST_IN_A_HOST and (one.ranks < inside or one.ranks % inside == 0)
-            found.append(one._replace(nodes=max(one.ranks // inside, 1)) if whole else one)
+        inside = fabric.tiers[0].endpoints
+        found = list(self.logs.series)
+        for series in self.traced:
+            fills_hosts = series.ranks < inside or series.ranks % inside == 0
+            if inside <= MOST_IN_A_HOST and fills_hosts:
+                series = series._replace(nodes=max(series.ranks // inside, 1))
+            found.append(series)
         return self.logs._replace(series=tuple(found))

@@ -3,13 +3,15 @@ to what ran."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import log
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
+from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
     SENT,
@@ -22,72 +24,87 @@ from colltool.diagnosis.networks import (
     reached,
 )
 from colltool.diagnosis.results import AssumedFabric
-from colltool.diagnosis.thresholds import EXPECT
-from colltool.diagnosis.told import told
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.by_device import CLUSTERS, Known, known
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
-from colltool.measurements.nccl_tests import LoggedHardware
-from colltool.measurements.series import log_library
+from colltool.logs.series import Series, log_library
 
 
-def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]:
-    """As given, but for runs on fewer ranks of each host."""
-    machine = seen.named
-    said = [*_read(machine), f"fabric {fabric.name}, as given"]
-    shapes = {
-        one.ranks // one.nodes
-        for one in seen.logs.series
-        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0
-    }
+class MachineFabric(NamedTuple):
+    """The fabric that logs are held against, and how it was found."""
+
+    fabric: Fabric
+    assumed: AssumedFabric
+
+
+def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
+    """The user's fabric, but for runs on fewer ranks of each host."""
+    said = [*_devices_read(seen), sentence("fabric-given", fabric=fabric.name)]
     inner = fabric.tiers[0]
     hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
+    shapes = seen.ranks_per_host
     if hosts and len(shapes) == 1 and min(shapes) < inner.endpoints:
         (size,) = shapes
         fabric = with_tiers(fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST)
-        said.append(f"{counted(size, 'rank')} a host ran: {inner.name} taken as of {size}")
-    own, nearest = fabric.library_facts, dict.fromkeys(filter(None, map(_name_of, machine.devices)))
-    theirs = {name: load_fabric(name).library_facts for name in nearest} if own and own.gpu else {}
-    others = [
-        name for name, facts in theirs.items() if own and (facts.gpu if facts else None) != own.gpu
-    ]
-    said += [
-        f"the devices do not match {fabric.name}: the nearest bundled fabric is {name}"
-        for name in others
-    ]
-    return fabric, AssumedFabric(
-        fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said)
+        said.append(sentence("hosts-of", ranks=counted(size, "rank"), tier=inner.name, size=size))
+    for name in _other_devices(fabric, seen):
+        said.append(sentence("other-devices", fabric=fabric.name, nearest=name))
+    assumed = AssumedFabric(
+        fabric.name, fabric.overrides, seen.named.devices, seen.named.hosts, tuple(said)
     )
+    return MachineFabric(fabric, assumed)
 
 
-def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
+def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
+    """Bundled fabrics of devices that the logs name and the fabric does not have."""
+    own = fabric.library_facts
+    if own is None or not own.gpu:
+        return []
+    found: dict[str, None] = {}
+    for device in seen.named.devices:
+        nearest = known(device)
+        if nearest:
+            facts = load_fabric(nearest.fabric).library_facts
+            if (facts.gpu if facts else None) != own.gpu:
+                found[nearest.fabric] = None
+    return list(found)
+
+
+def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> MachineFabric:
     """The bundled fabric nearest to the devices that logs name, or to their times, resized to what
     they ran on.
 
     ColltoolError where they name one that is not known, or those of several machines.
     """
-    machine = seen.named
-    devices = machine.devices or ((seen.debug.mentioned,) if seen.debug.mentioned else ())
-    cure = f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
+    said = _devices_read(seen)
+    devices = seen.named.devices
+    mentioned = seen.debug.mentioned
+    if not devices and mentioned:
+        devices = (mentioned,)
+        said = [sentence("device-mentioned", device=mentioned)]
     if not devices:
-        return _by_times(seen, overrides, cure)
-    found = {device: known(device) for device in devices}
-    unknown = next((device for device, one in found.items() if one is None), None)
-    if unknown is not None:
-        raise ColltoolError(f"no bundled fabric has {unknown}", argument="fabric", fix=cure)
-    if len({one.fabric for one in found.values() if one}) > 1:
-        what = f"the logs come from different machines: {', '.join(found)}"
+        return _by_times(seen, overrides)
+    fabrics: dict[str, Known] = {}
+    for device in devices:
+        nearest = known(device)
+        if nearest is None:
+            what = f"no bundled fabric has {device}"
+            raise ColltoolError(what, argument="fabric", fix=_name_machine())
+        fabrics.setdefault(nearest.fabric, nearest)
+    if len(fabrics) > 1:
+        names = ", ".join(dict.fromkeys(devices))
+        what = f"the logs come from different machines: {names}"
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
-    one = found[devices[0]]
-    assert one is not None
-    said = (
-        [*_read(machine)]
-        if machine.devices
-        else [f"{devices[0]}: the text of the logs mentions it"]
-    )
-    said.append(f"fabric {one.fabric}, the nearest bundled one: assumed from the devices")
-    return _assumed(one, seen, overrides, said)
+    (nearest,) = fabrics.values()
+    said.append(sentence("fabric-nearest", fabric=nearest.fabric))
+    return _assumed(nearest, seen, overrides, said)
+
+
+def _name_machine() -> str:
+    return f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
 
 
 USUAL_MACHINES = (
@@ -99,106 +116,115 @@ USUAL_MACHINES = (
 SLOWEST = Known("", "dgx-a100")
 
 
-def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, AssumedFabric]:
-    """Where no device is named: the usual machine whose prices come nearest, else the slowest,
-    which is then too fast."""
-    fits: list[tuple[float, Known]] = []
-    long = [one for one in seen.logs.series if one.points[-1].bytes >= SENT]
-    kernels = [one for one in long if log_library(one.library).may_be_nccl or is_stream(one)]
-    for one in USUAL_MACHINES if kernels else ():
-        held, _ = _assumed(one, seen, overrides, [])
-        shares = [
-            share for each in seen.on(held).series if (share := reached(held, each)) is not None
-        ]
-        if shares and min(shares) >= EXPECT and max(shares) <= TWO_HOSTS:
-            fits.append((sum(abs(log(min(share, 1.25) / USUAL)) for share in shares), one))
-    if not kernels and (seen.logs.series or not told(seen.debug)):
-        raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
-    best = min(fits, key=lambda fit: fit[0])[1] if fits else SLOWEST
-    why = "the usual machine that fits best" if fits else "the slowest of the usual machines"
-    said = (
-        f"the logs name no device: held against {best.fabric}, {why}; {given('fabric', 'dgx-h100')}"
-        " names another"
+def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
+    """The machine where no device is named: the usual one whose prices come nearest, else the
+    slowest, which is then too fast."""
+    kernels = any(map(_shows_machine, seen.logs.series))
+    if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
+        what = "the logs do not name their devices"
+        raise ColltoolError(what, argument="fabric", fix=_name_machine())
+    fits: dict[Known, float] = {}
+    for machine in USUAL_MACHINES if kernels else ():
+        distance = _distance(machine, seen, overrides)
+        if distance is not None:
+            fits[machine] = distance
+    best = min(fits, key=fits.__getitem__, default=SLOWEST)
+    said = sentence(
+        "fits-best" if fits else "slowest-usual",
+        fabric=best.fabric,
+        argument=given("fabric", "dgx-h100"),
     )
     fabric, assumed = _assumed(best, seen, overrides, [said])
-    return fabric, assumed._replace(guessed=True)
+    return MachineFabric(fabric, assumed._replace(guessed=True))
+
+
+def _shows_machine(series: Series) -> bool:
+    """Whether large messages of a series were measured on devices, or on a NIC alone."""
+    on_machine = log_library(series.library).may_be_nccl or is_stream(series)
+    return on_machine and series.points[-1].bytes >= SENT
+
+
+def _distance(machine: Known, seen: Evidence, overrides: Overrides) -> float | None:
+    """How far a machine's prices are from the times; None where they cannot be its."""
+    fabric, _ = _assumed(machine, seen, overrides, [])
+    found = [reached(fabric, series) for series in seen.on(fabric).series]
+    shares = [share for share in found if share is not None]
+    if not shares or min(shares) < HEALTHY_SHARE or max(shares) > TWO_HOSTS:
+        return None
+    return sum(abs(log(min(share, 1.25) / USUAL)) for share in shares)
 
 
 def _assumed(
-    one: Known, seen: Evidence, overrides: Overrides, said: Sequence[str]
-) -> tuple[Fabric, AssumedFabric]:
-    fabric, sizes = _sized(one, seen, overrides)
-    told = [*said, *(f"{size}: the size of the measured group" for size in sizes)]
-    match, own = None, nics_of(fabric)
-    several = len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints
-    outer = fabric.tiers[-1]
-    if several and any(
-        key.startswith(f"{outer.name}.") and not key.endswith(".size")
-        for key, _ in fabric.overrides
-    ):
-        told.append(f"the network is as given ({outer.name})")
-    elif several and (rate := _logged_rate(seen, per_host(fabric))):
-        fabric = _with_rate(fabric, rate / outer.bandwidth)
-        told.append(
-            f"{len(seen.debug.nics)} NICs of {seen.debug.nic_GBps:g} GB/s a host: NCCL's own lines"
-        )
-    elif several:
-        match = matching_network(fabric, seen.on(fabric).series)
-        what = f"the network of {one.fabric} is assumed: the logs do not name NICs ({outer.name})"
-        if match:
-            fabric = _with_rate(fabric, match.fabric.tiers[-1].bandwidth / outer.bandwidth)
-            what = (
-                f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs"
-                f" name no NICs ({outer.name})"
-            )
-        told.append(what)
-    return fabric, AssumedFabric(
-        fabric=one.fabric,
+    machine: Known, seen: Evidence, overrides: Overrides, said: list[str]
+) -> MachineFabric:
+    """A bundled fabric with the sizes and the network of the logs."""
+    fabric, sizes = _sized(machine, seen, overrides)
+    words = [*said, *(sentence("measured-size", size=size) for size in sizes)]
+    network = ""
+    own = ""
+    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
+        own = nics_of(fabric)
+        fabric, network, found = _with_network(fabric, machine, seen)
+        words.append(found)
+    assumed = AssumedFabric(
+        fabric=machine.fabric,
         overrides=fabric.overrides,
         devices=seen.named.devices,
         hosts=seen.named.hosts,
-        said=tuple(told),
-        network=match.said if match else "",
-        own=own if several else "",
+        said=tuple(words),
+        network=network,
+        own=own,
     )
+    return MachineFabric(fabric, assumed)
 
 
-def _logged_rate(seen: Evidence, devices: int) -> float | None:
-    """Bytes/s a device of the NICs that NCCL lists."""
+def _with_network(fabric: Fabric, machine: Known, seen: Evidence) -> tuple[Fabric, str, str]:
+    """The fabric with the network that its user, NCCL or the times name; the usual NICs where the
+    times do; and how it is known."""
+    outer = fabric.tiers[-1]
+    for key, _ in fabric.overrides:
+        if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
+            return fabric, "", sentence("network-given", tier=outer.name)
     debug = seen.debug
-    return (
-        len(debug.nics) * debug.nic_GBps * 1e9 / devices if debug.nics and debug.nic_GBps else None
-    )
+    if debug.nics and debug.nic_GBps:
+        rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
+        said = sentence("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
+        return _with_rate(fabric, rate_Bps), "", said
+    match = matching_network(fabric, seen.on(fabric).series)
+    names = {"fabric": machine.fabric, "tier": outer.name}
+    if match is None:
+        return fabric, "", sentence("network-assumed", **names)
+    said = sentence("network-fits", network=match.said, own=nics_of(fabric), **names)
+    return _with_rate(fabric, match.fabric.tiers[-1].bandwidth), match.said, said
 
 
-def _with_rate(fabric: Fabric, share: float) -> Fabric:
-    rates = bandwidth_values(fabric.tiers[-1], share)
+def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
+    outer = fabric.tiers[-1]
+    rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
     return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
 
 
-def _sized(one: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
-    name = (
-        one.fabric
-        if seen.most_ranks <= load_fabric(one.fabric).ranks
-        else CLUSTERS.get(one.fabric, one.fabric)
-    )
-    sizes = _sizes(load_fabric(name, list(one.differs)), seen)
-    ours = [*one.differs, *sizes]
+def _sized(machine: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
+    """A bundled fabric of the sizes that ran, and those that differ from its own."""
+    name = machine.fabric
+    if seen.most_ranks > load_fabric(name).ranks:
+        name = CLUSTERS.get(name, name)
+    sizes = _sizes(load_fabric(name, list(machine.differs)), seen)
+    ours = [*machine.differs, *sizes]
     if isinstance(overrides, Mapping):
         return load_fabric(name, {**dict(load_fabric(name, ours).overrides), **overrides}), sizes
     return load_fabric(name, [*ours, *overrides]), sizes
 
 
-def _read(machine: LoggedHardware) -> list[str]:
+def _devices_read(seen: Evidence) -> list[str]:
+    """The devices and the number of hosts that logs name, as a sentence."""
+    machine = seen.named
     if not machine.devices:
         return []
-    on = f" on {counted(len(machine.hosts), 'host')}" if machine.hosts else ""
-    return [f"{', '.join(machine.devices)}{on}: read from the logs"]
-
-
-def _name_of(device: str) -> str:
-    one = known(device)
-    return one.fabric if one else ""
+    where = ", ".join(machine.devices)
+    if machine.hosts:
+        where += f" on {counted(len(machine.hosts), 'host')}"
+    return [sentence("devices-read", devices=where)]
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
@@ -207,19 +233,19 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
     if len(fabric.tiers) == 1:
         return []
+    ranks = seen.most_ranks
     if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
-        whole = seen.most_ranks <= inner.endpoints or seen.most_ranks % inner.endpoints == 0
-        return [] if whole or seen.most_ranks % 64 else [f"{inner.name}.size=64"]
-    series = seen.logs.series
-    shared = {
-        one.ranks // one.nodes
-        for one in series
-        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0
-    }
+        whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
+        return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
+    shared = seen.ranks_per_host
     if len(shared) > 1:
         return []
     most = max(inner.endpoints, inner.max_size or 0)
-    each = min(shared.pop() if shared else inner.endpoints, most)
-    hosts = max(-(-seen.most_ranks // each), *(one.nodes or 1 for one in series), 1)
-    out = [f"{inner.name}.size={each}"] if each != inner.endpoints else []
-    return [*out, f"{outer.name}.size={hosts}"] if hosts > outer.endpoints else out
+    size = min(shared.pop(), most) if shared else inner.endpoints
+    hosts = max(-(-ranks // size), *(series.nodes or 1 for series in seen.logs.series), 1)
+    found = []
+    if size != inner.endpoints:
+        found.append(f"{inner.name}.size={size}")
+    if hosts > outer.endpoints:
+        found.append(f"{outer.name}.size={hosts}")
+    return found

@@ -12,12 +12,12 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import whole_percent
 from colltool.base.primitives import AR
 from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
-from colltool.diagnosis.hypotheses import Scenario
 from colltool.diagnosis.results import ValidatedSeries
-from colltool.diagnosis.thresholds import EXPECT, LARGE, PLATEAU
+from colltool.diagnosis.scenario import Scenario, with_share
+from colltool.diagnosis.size_classes import LARGE, PLATEAU
+from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import scaled_bandwidth, with_tiers
-from colltool.measurements.series import Series
+from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
 COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)
@@ -42,23 +42,17 @@ class NetworkMatch(NamedTuple):
     @property
     def said(self) -> str:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
-        total, hosts = self.nics * self.gbit, per_host(self.fabric)
-        ways = [
-            f"{count} x {total // count}G"
-            for count in COUNTS
-            if count <= hosts and total / count in SPEEDS_GBIT
-        ]
-        return f"{' or '.join(reversed(ways[:2]))} a host at {whole_percent(self.share)}"
+        total = self.nics * self.gbit
+        ways = []
+        for count in reversed(COUNTS):
+            if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
+                ways.append(f"{count} x {total // count}G")
+        # of many the two with the most NICs, which are the likeliest
+        return f"{' or '.join(ways[-2:])} a host at {whole_percent(self.share)}"
 
 
 def per_host(fabric: Fabric) -> int:
     return fabric.tiers[0].endpoints
-
-
-def scaled_network(fabric: Fabric, share: float) -> Fabric:
-    return with_tiers(
-        fabric, lambda tier: scaled_bandwidth(tier, share), range(1, len(fabric.tiers))
-    )
 
 
 def nics_of(fabric: Fabric) -> str:
@@ -67,61 +61,82 @@ def nics_of(fabric: Fabric) -> str:
 
 
 def is_stream(series: Series) -> bool:
-    """Of a NIC alone, without GPUs: ib_write_bw."""
+    """Whether a series is of a NIC alone, without GPUs: ib_write_bw."""
     return series.version == "perftest"
 
 
 def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     """The series that show what the network carries."""
-    if len(fabric.tiers) < 2 or per_host(fabric) > MOST_IN_A_HOST:
+    inside = per_host(fabric)
+    if len(fabric.tiers) < 2 or inside > MOST_IN_A_HOST:
         return []
-    across = [one for one in series if one.ranks > per_host(fabric) or (one.nodes or 1) > 1]
-    return [one for one in across if one.points[-1].bytes >= SENT]
+    across = [run for run in series if run.ranks > inside or (run.nodes or 1) > 1]
+    return [run for run in across if run.points[-1].bytes >= SENT]
 
 
 def reached(fabric: Fabric, series: Series) -> float | None:
     """The share of a ring's rate, or of the fastest price, that large messages reach."""
-    scenario = Scenario(fabric, only=RINGS if series.primitive is AR else ())
     try:
         check_fits(fabric, series)
     except ColltoolError:
         return None
-    times = scenario.times(series)
+    times = Scenario(fabric, only=RINGS if series.primitive is AR else ()).times(series)
     if times is None:
         return None
-    plateau = [
-        at
-        for at, point in enumerate(series.points)
-        if point.bytes * PLATEAU >= series.points[-1].bytes
-    ][-LARGE:]
-    return median(times[at] / series.points[at].seconds for at in plateau)
+    shares = []
+    for time, point in zip(times, series.points, strict=True):
+        if point.bytes * PLATEAU >= series.points[-1].bytes:
+            shares.append(time / point.seconds)
+    return median(shares[-LARGE:])
 
 
 def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch | None:
     """The usual NICs that fit all series between hosts; None if none do, if the fabric's own do, or
     if no series shows them."""
     across = between_hosts(fabric, series)
-    if not across or _fits(fabric, across, EXPECT) is not None:
+    if not across or _least_share(fabric, across) is not None:
         return None
-    found = [match for match in _candidates(fabric, across) if match is not None]
-    return min(found, key=lambda one: abs(log(min(one.share, 1.0) / USUAL)), default=None)
+    return min(
+        _candidates(fabric, across),
+        key=lambda match: abs(log(min(match.share, 1.0) / USUAL)),
+        default=None,
+    )
 
 
-def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMatch | None]:
-    hosts, own = per_host(fabric), fabric.tiers[-1].bandwidth
+def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMatch]:
+    hosts = per_host(fabric)
+    outer = fabric.tiers[-1].bandwidth
+    network = frozenset(tier.name for tier in fabric.tiers[1:])
     tried: set[float] = set()
-    for count in (one for one in COUNTS if one <= hosts):
+    for count in COUNTS:
         for gbit in SPEEDS_GBIT:
-            total = count * gbit / 8 * 1e9 / hosts / own
-            if not LEAST <= total < 1 or total in tried:
+            total = count * gbit / 8 * 1e9 / hosts / outer
+            if count > hosts or not LEAST <= total < 1 or total in tried:
                 continue
             tried.add(total)
-            other = scaled_network(fabric, total)
-            share = _fits(other, across, EXPECT)
-            yield None if share is None else NetworkMatch(count, gbit, share, other)
+            other = with_share(fabric, total, network)
+            share = _least_share(other, across)
+            if share is not None:
+                yield NetworkMatch(count, gbit, share, other)
 
 
-def trees_share(fabric: Fabric, one: ValidatedSeries) -> float:
+def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
+    """The lowest share of all series, if every one is at a healthy share."""
+    shares: list[float] = []
+    for series in across:
+        share = reached(fabric, series)
+        most = TWO_HOSTS if _may_run_trees(fabric, series) else LINE
+        if share is None or not HEALTHY_SHARE <= share <= most:
+            return None
+        shares.append(share)
+    return min(shares)
+
+
+def _may_run_trees(fabric: Fabric, series: Series) -> bool:
+    return series.primitive is AR and series.ranks == 2 * per_host(fabric)
+
+
+def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
     """What a ring reaches of the price, for an all-reduce of two hosts whose NICs bind; 1 for any
     other series.
 
@@ -129,35 +144,16 @@ def trees_share(fabric: Fabric, one: ValidatedSeries) -> float:
     is healthy: 89 and 57 GB/s of busbw over 4 and 2 x 200G on A100 (nccl-tests 152, nccl 837), 158
     over 4 x 200G on GH200 (Alps).
     """
-    series = one.series
-    if (
-        series.primitive is not AR
-        or len(fabric.tiers) < 2
-        or series.ranks != 2 * per_host(fabric)
-        or not _own_nics(fabric)
-    ):
+    series = judged.series
+    if not _may_run_trees(fabric, series) or len(fabric.tiers) < 2 or not _own_nics(fabric):
         return 1.0
     rings = Scenario(fabric, only=RINGS).times(series)
-    share = one.points[-1].predicted_s / rings[-1] if rings else 1.0
+    share = judged.points[-1].predicted_s / rings[-1] if rings else 1.0
     return share if share < 1 / SURE else 1.0
 
 
 def _own_nics(fabric: Fabric) -> bool:
     """Whether the network is another than the bundled fabric's, for whose machine trees or rings
     are known."""
-    return any(
-        key.startswith(f"{fabric.tiers[-1].name}.") and key.endswith("bandwidth")
-        for key, _ in fabric.overrides
-    )
-
-
-def _fits(fabric: Fabric, across: Sequence[Series], least: float) -> float | None:
-    """The lowest share of all series, if every one is at a healthy share."""
-    shares: list[float] = []
-    for one in across:
-        share = reached(fabric, one)
-        trees = one.primitive is AR and one.ranks == 2 * per_host(fabric)
-        if share is None or not least <= share <= (TWO_HOSTS if trees else LINE):
-            return None
-        shares.append(share)
-    return min(shares)
+    outer = f"{fabric.tiers[-1].name}."
+    return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)

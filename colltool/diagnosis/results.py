@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.measurements.series import Series, Skipped
+from colltool.logs.series import Series, Skipped
+from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
 class ValidatedPoint(NamedTuple):
@@ -75,7 +75,7 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
-        return self.max_mape is None or all(one.mape <= self.max_mape for one in self.series)
+        return self.max_mape is None or all(series.mape <= self.max_mape for series in self.series)
 
 
 class AssumedFabric(NamedTuple):
@@ -136,26 +136,6 @@ class Experiment(NamedTuple):
     note: str = ""
 
 
-class LeftOutKernels(NamedTuple):
-    """Communication kernels that are in no row; ``file`` is the first with one."""
-
-    reason: str
-    kernels: int
-    file: str
-
-
-class UpperBound(NamedTuple):
-    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
-    traced. ``missing``: ranks without a trace; empty where unknown, or where all are there but
-    their calls do not pair off. ``wire``: the outermost tier that they cross on the fabric."""
-
-    primitive: Primitive
-    ranks: int
-    calls: int
-    missing: tuple[int, ...]
-    wire: str = ""
-
-
 class DiagnosisFinding(NamedTuple):
     """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or
     ``large and small``. ``low``, ``high``: range of the share of the expected rate, None where
@@ -173,6 +153,9 @@ class DiagnosisFinding(NamedTuple):
     hints: tuple[str, ...]
 
 
+HostState = Literal["slow", "in failed runs", "as the others"]
+
+
 class FleetHost(NamedTuple):
     """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative
     to runs of their kind."""
@@ -182,7 +165,7 @@ class FleetHost(NamedTuple):
     slow: int
     failed: int
     of_fleet: float | None
-    state: Literal["slow", "in failed runs", "as the others"]
+    state: HostState
 
     @property
     def bad(self) -> bool:
@@ -230,4 +213,4 @@ class Diagnosis(Result):
 
     @property
     def ok(self) -> bool:
-        return not self.findings and not (self.fleet and any(one.bad for one in self.fleet.hosts))
+        return not self.findings and not (self.fleet and any(host.bad for host in self.fleet.hosts))

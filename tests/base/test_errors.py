@@ -84,8 +84,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
 OF_OTHERS = (
     "analysis/benchmark_command.py",
-    "diagnosis/hypotheses.py",
-    "traces/trace.py",
+    "diagnosis/link_health.py",
+    "diagnosis/trace.py",
     "render/plot/__init__.py",
     "export/chakra.py",
     "export/goal.py",

@@ -24,8 +24,8 @@ from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, check_fabric
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
-from tests.traces.test_chakra_traces import STEP
-from tests.traces.test_chakra_traces import write as chakra_file
+from tests.logs.test_chakra_traces import STEP
+from tests.logs.test_chakra_traces import write as chakra_file
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

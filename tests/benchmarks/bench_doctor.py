@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from machine_logs import Time, log, time_on
 
 import colltool
-from colltool.diagnosis import hypotheses as worlds
+from colltool.diagnosis.scenario import forget_prices
 
 FIVE = ("ar", "ag", "rs", "a2a", "p2p")
 SIZES = [2.0**k for k in range(10, 33)]
@@ -49,7 +49,7 @@ def main() -> None:
                 log(path, shaken(time_on(ranks=ranks, set_=values)), FIVE, SIZES, ranks=ranks)
                 runs = []
                 for _ in range(ROUNDS):
-                    worlds._priced.cache_clear()
+                    forget_prices()
                     begun = perf_counter()
                     colltool.validate("dgx-h100", path)
                     between = perf_counter()

@@ -15,8 +15,8 @@ from itertools import pairwise
 from statistics import mean, median
 
 import colltool
-from colltool.measurements.read import read_logs
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.read import read_logs
+from colltool.logs.series import Measurements, Point, Series
 
 Half = tuple[Point, ...]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.measurements.read import read_logs
+from colltool.logs.read import read_logs
 
 # what a person's words mean in doctor's; the first that matches
 CAUSES = (

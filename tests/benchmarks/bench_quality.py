@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.measurements.read import read_logs
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.read import read_logs
+from colltool.logs.series import Measurements, Point, Series
 
 FEWEST = 6
 """Sizes that a series needs to be split in two."""

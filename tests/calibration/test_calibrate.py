@@ -24,7 +24,7 @@ from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.series import Measurements, Point, Series
 from colltool.render import dispatch as door
 from colltool.render.dispatch import to_json
 from colltool.render.text import PIPE, to_text

@@ -24,8 +24,8 @@ from colltool.calibration.machine_rows import own_rows, with_rows
 from colltool.calibration.next_row import next_row
 from colltool.estimate.interval import Interval
 from colltool.fabric.model import Fabric
+from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.own import machine_of, machine_text, read_machine_file
-from colltool.measurements.series import Measurements, Point, Series
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import fit_machines

@@ -17,7 +17,7 @@ from colltool.diagnosis.validate import validate
 from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Measurements, Series
+from colltool.logs.series import Measurements, Series
 from colltool.nccl.model import estimates, switch_points
 from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.rules import SPOKEN, protocol_of

@@ -22,8 +22,8 @@ from colltool.calibration.calibrate import Calibration, Wanted, calibrate
 from colltool.diagnosis.results import Validation
 from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
-from colltool.measurements.read import read_logs
-from colltool.measurements.series import Measurements
+from colltool.logs.read import read_logs
+from colltool.logs.series import Measurements
 from colltool.render.dispatch import document, to_json
 
 LOGS = sorted((Path(__file__).parent.parent / "measurements" / "logs").iterdir())

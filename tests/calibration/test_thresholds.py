@@ -21,10 +21,10 @@ from colltool.calibration import serialise as entries
 from colltool.calibration import series_prices as candidates
 from colltool.calibration.envelope import Certainty, Envelope
 from colltool.calibration.series_prices import check_fits, price_series
-from colltool.diagnosis.thresholds import cliff_in
+from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate
 from colltool.estimate.assumptions import Readings
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.logs.series import Measurements, Point, Series
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 SIZES = by_steps(1e3, 1e9, 2.0)

@@ -541,8 +541,8 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     from msccl_texts import all_reduce_ring
     from small import HF_LLAMA
 
-    from tests.traces.test_chakra_traces import STEP
-    from tests.traces.test_chakra_traces import write as chakra_file
+    from tests.logs.test_chakra_traces import STEP
+    from tests.logs.test_chakra_traces import write as chakra_file
 
     Path("step").mkdir()
     Path("config.json").write_text(json.dumps(HF_LLAMA))

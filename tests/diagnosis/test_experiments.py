@@ -11,14 +11,15 @@ from machine_logs import LARGE, log, time_on
 import colltool
 from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, command_line
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
-from colltool.diagnosis.causes import (
+from colltool.diagnosis.causes import SupportedCause
+from colltool.diagnosis.experiments import (
     AS_IS,
     TELLS,
     ExperimentMachine,
-    SupportedCause,
     next_experiments,
 )
-from colltool.diagnosis.hypotheses import HostFacts, Scenario, hypotheses
+from colltool.diagnosis.hypotheses import HostFacts, hypotheses
+from colltool.diagnosis.scenario import Scenario
 
 BASE = Scenario(colltool.load_fabric("dgx-h100"))
 NODE, PAIR = ExperimentMachine(8, 1, "NCCL"), ExperimentMachine(16, 2, "NCCL")

@@ -9,7 +9,7 @@ from small import clos, fabric, star, switch
 
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Point
+from colltool.logs.series import Point
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 NVLS = fabric(star(8, 1.0, 100.0, in_network=switch(0.2)), launch_overhead="5us")

@@ -10,7 +10,7 @@ from machine_logs import H100, LARGE, log, time_on
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.measurements.nccl_tests import LoggedHardware, logged_hardware
+from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
 
 DEVICES = {
     H100: "dgx-h100",

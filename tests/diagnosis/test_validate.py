@@ -13,7 +13,7 @@ from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
-from colltool.measurements.series import Measurements, Skipped
+from colltool.logs.series import Measurements, Skipped
 from colltool.render.dispatch import blocks
 from colltool.render.text import to_text
 

@@ -20,7 +20,7 @@ from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
 from colltool.calibration.select import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
-from colltool.measurements.series import Point, Series
+from colltool.logs.series import Point, Series
 from colltool.render.plot import chart_of, check_plot, drawn, page_svg, picture
 from colltool.render.plot.fits import What, calibration_panels, judged_panels
 

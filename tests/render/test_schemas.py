@@ -24,8 +24,8 @@ from colltool.commands.app import COMMANDS
 from colltool.render import schemas, views
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
 from tests.commands.conftest import run
-from tests.traces.test_chakra_traces import STEP
-from tests.traces.test_chakra_traces import write as chakra_file
+from tests.logs.test_chakra_traces import STEP
+from tests.logs.test_chakra_traces import write as chakra_file
 
 VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (

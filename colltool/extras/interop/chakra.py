@@ -20,7 +20,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.traces.chakra_format import (
+from colltool.logs.chakra_format import (
     COLLECTIVES,
     PROCESS_GROUPS,
     ChakraNode,

@@ -25,10 +25,10 @@ from colltool.base.errors import ColltoolError, clipped, either
 from colltool.base.extras import needs_extra
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
+from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown, Crossover
 from colltool.render.plot import choices, fits, times
 from colltool.render.plot.chart import GRID, INK, LINE, PAPER, SOFT, STYLE, Chart, draw_chart
-from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, ValidatedSeries, Validation
-from colltool.measurements.series import Point, Series
+from colltool.logs.series import Point, Series
 from colltool.render.dispatch import on_fabric
 from colltool.render.plot.chart import (
     INK,

@@ -19,6 +19,7 @@ from colltool.base.formatting import (
     size_text,
     title_size,
 )
+from colltool.diagnosis.trace_results import CallTotal, TraceComparison
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
 from colltool.render.dispatch import on_fabric
@@ -47,7 +48,6 @@ from colltool.render.views.explain import crossover_title, library_title
 from colltool.render.views.plan import plan_title
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import trace_verdict as judged
-from colltool.traces.results import CallTotal, TraceComparison
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart

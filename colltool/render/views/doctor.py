@@ -22,8 +22,8 @@ from colltool.diagnosis.results import (
     Experiment,
     Fleet,
     SeriesHealth,
-    UpperBound,
 )
+from colltool.logs.traced_calls import UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import (
     Document,

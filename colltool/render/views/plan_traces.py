@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from colltool.base.formatting import counted, format_time, percent, size_text
+from colltool.diagnosis.plan_traces import TracePlan
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
 from colltool.render.views.trace import REPLAYED, axes_text, graph_document, graph_name, kept_lines
-from colltool.traces.planned import TracePlan
 
 _MOST_ROWS = 8
 _COLLECTIVES = (

@@ -24,6 +24,7 @@ from colltool.base.formatting import (
     title_size,
 )
 from colltool.diagnosis.results import Diagnosis
+from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import Cost, FabricFacts, basis_of, bill_of
 from colltool.fabric.results import FabricShown
@@ -34,7 +35,6 @@ from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.plan_compare import verdict as planned_on
 from colltool.render.views.trace import traced
-from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
 _SMALL = 4096.0

@@ -14,6 +14,10 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
+from colltool.diagnosis.compared import ComparedCalls, compared_totals
+from colltool.diagnosis.link_health import ranks_text
+from colltool.diagnosis.replay import Replayed
+from colltool.diagnosis.trace_results import LinkHealth, TraceComparison
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import (
     Document,
@@ -25,10 +29,6 @@ from colltool.render.dispatch import (
     reached_percent,
     set_field,
 )
-from colltool.traces.chakra import Replayed
-from colltool.traces.compared import ComparedCalls, compared_totals
-from colltool.traces.results import LinkHealth, TraceComparison
-from colltool.traces.trace import ranks_text
 from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8

@@ -15,7 +15,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop import chakra as export
 from colltool.extras.interop.chakra import chakra, to_know
-from colltool.traces.chakra_format import COLLECTIVES, ChakraNode, decoded
+from colltool.logs.chakra_format import COLLECTIVES, ChakraNode, decoded
 from colltool.training.plan import Plan
 from tests.chakra_proto import read_all
 from tests.commands.conftest import run as command

@@ -8,8 +8,8 @@ from io import BytesIO
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.traces import chakra_format
-from colltool.traces.chakra_format import ChakraNode, decoded, encoded
+from colltool.logs import chakra_format
+from colltool.logs.chakra_format import ChakraNode, decoded, encoded
 from tests.chakra_proto import AttributeProto, Node, read_all, value_of, write_all
 
 NODES = [

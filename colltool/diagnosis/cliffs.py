@@ -1,0 +1,147 @@
+"""Steps in measured times that no price takes: a changed algorithm, a lone outlier, congestion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
+from math import log
+from typing import NamedTuple
+
+from colltool.base.formatting import format_time, size_text
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.thresholds import CLOSE, WITHIN
+from colltool.logs.series import Point
+
+SHAPE = 1.5  # factor by which times must differ to say anything
+TOO_STEEP = 1.3  # factor beyond the ratio of sizes that no price explains
+# sizes above the curve through their neighbours that make a series scattered; a fifth of a long one
+MANY = 4
+
+
+def cliff_in(points: Sequence[Point]) -> str | None:
+    """What breaks the curve of a series, in words; None where nothing does."""
+    steps = breaks(points)
+    if not steps:
+        return None
+    over = _over_neighbours(points)
+    above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
+    if len(above) >= max(MANY, len(points) / 5):
+        return sentence("scatter", share=max(above))
+    lone = _lone_points(points, steps, over)
+    found = []
+    if len(lone) > 1:
+        listed = ", ".join(_at(points[index]) for index in lone)
+        found.append(sentence("several-out-of-line", count=len(lone), listed=listed))
+    elif lone:
+        (index,) = lone
+        neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
+        beside = " and ".join(map(_at, neighbours))
+        found.append(sentence("out-of-line", point=_at(points[index]), beside=beside))
+    lasting = {index: steps[index] for index in steps if not {index - 1, index} & set(lone)}
+    if lasting:
+        found.append(_lasting_step(points, max(lasting, key=lasting.__getitem__)))
+    return "; ".join(found)
+
+
+def breaks(points: Sequence[Point]) -> dict[int, float]:
+    """Indices of points behind an unexplainable step, with its factor."""
+    found = {}
+    for index, (before, after) in enumerate(pairwise(points), start=1):
+        factor = _step_factor(before, after)
+        if factor:
+            found[index] = factor
+    return found
+
+
+def _step_factor(before: Point, after: Point) -> float:
+    """How far a step is off what any price does; 0 where one may."""
+    ratio = after.seconds / before.seconds
+    growth = after.bytes / before.bytes
+    if ratio < 1 - WITHIN:
+        return 1 / ratio
+    return ratio / growth if ratio > max(TOO_STEEP * growth, 2) else 0.0
+
+
+def _over_neighbours(points: Sequence[Point]) -> list[float]:
+    """Each time over the power law through its neighbours."""
+    over = [1.0] * len(points)
+    for index in range(1, len(points) - 1):
+        before, point, after = points[index - 1 : index + 2]
+        weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
+        curve = before.seconds ** (1 - weight) * after.seconds**weight
+        over[index] = float(point.seconds / curve)
+    return over
+
+
+def _lone_points(
+    points: Sequence[Point], steps: dict[int, float], over: Sequence[float]
+) -> list[int]:
+    """Lone points that break the curve: it closes without them, and they are further off than what
+    is beside the step. In logs a lone point is off by twice what its neighbours seem to be, the two
+    ends of a lasting step by the same."""
+    far = [abs(log(ratio)) for ratio in over]
+    further = set()
+    for step in steps:
+        for index, other in ((step - 1, step), (step, step - 1)):
+            if far[index] >= max(log(TOO_STEEP), SHAPE * far[other]):
+                further.add(index)
+    return sorted(
+        index for index in further if not _step_factor(points[index - 1], points[index + 1])
+    )
+
+
+def _at(point: Point) -> str:
+    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+
+
+def _lasting_step(points: Sequence[Point], index: int) -> str:
+    """A lasting step, and the neighbouring sizes that are too slow for what is on its other
+    side."""
+    before, after = points[index - 1], points[index]
+    if after.seconds > before.seconds:
+        # beyond the step a byte takes longer than before it
+        factors = [
+            point.seconds / before.seconds / (point.bytes / before.bytes)
+            for point in points[index:]
+        ]
+        slow = list(takewhile(lambda factor: factor > TOO_STEEP, factors))
+        first, last = after, points[index + len(slow) - 1]
+    else:
+        # before the step messages take longer than larger ones behind it
+        factors = [point.seconds / after.seconds for point in reversed(points[:index])]
+        slow = list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
+        first, last = points[index - len(slow)], before
+    code = "step-over"
+    if len(slow) <= 1:
+        code = "step-between"
+        first, last = before, after
+    said = sentence(code, first=first.bytes, last=last.bytes, before=_at(before), after=_at(after))
+    changed = sum(factor >= SHAPE for factor in slow) > 1
+    return f"{said}, {sentence('changed-algorithm')}" if changed else said
+
+
+class Collapse(NamedTuple):
+    """From ``after`` on messages take ``factor`` times as long a byte as at ``before``."""
+
+    before: Point
+    after: Point
+    factor: float
+
+
+COLLAPSE, LEAST_COLLAPSED = 1.5, 2.0**20
+STEADY = 0.7  # a rate that falls on beyond this is no step but congestion
+
+
+def collapse_in(points: Sequence[Point]) -> Collapse | None:
+    """The first size from which on a rate falls and stays lower."""
+    for index in sorted(breaks(points)):
+        before, after = points[index - 1], points[index]
+        factor = after.seconds / before.seconds * before.bytes / after.bytes
+        if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is points[-1]:
+            continue
+        following = points[index + 1]
+        lasts = following.seconds / following.bytes > before.seconds / before.bytes
+        falling = points[-1].bytes / points[-1].seconds < STEADY * after.bytes / after.seconds
+        if lasts and not falling:
+            return Collapse(before, after, factor)
+    return None

@@ -1,0 +1,43 @@
+"""Two traces of one job beside each other: what each kind of call takes of a step, before and
+now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from colltool.base.primitives import Primitive
+from colltool.diagnosis.trace_results import TraceComparison
+
+
+class ComparedCalls(NamedTuple):
+    """Calls of one primitive, size and group size: seconds of a step on a rank in the other trace
+    and in this one, 0 where it has none."""
+
+    primitive: Primitive
+    ranks: int
+    bytes: int
+    then_s: float
+    now_s: float
+
+    @property
+    def change_s(self) -> float:
+        return self.now_s - self.then_s
+
+
+def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
+    """What each kind of call took and takes; empty without another trace."""
+    if result.against is None:
+        return ()
+    then = _per_step(result.against)
+    now = _per_step(result)
+    kinds = dict.fromkeys((*now, *then))
+    return tuple(ComparedCalls(*kind, then[kind], now[kind]) for kind in kinds)
+
+
+def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:
+    step_s = result.window_s / max(1, result.steps or len(result.files))
+    found: dict[tuple[Primitive, int, int], float] = defaultdict(float)
+    for total in result.totals:
+        found[total.primitive, total.group_size, total.bytes] += total.share * step_s
+    return found

@@ -1,0 +1,193 @@
+"""The experiments that tell causes apart.
+
+The next experiment is the one for which the remaining causes predict the most different times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations
+from math import log
+from statistics import fmean
+from typing import NamedTuple
+
+from colltool.analysis.benchmark_command import (
+    LARGE_SIZES,
+    SMALL_SIZES,
+    BenchmarkSizes,
+    command_line,
+)
+from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
+from colltool.diagnosis.causes import SupportedCause
+from colltool.diagnosis.hypotheses import Unaffected
+from colltool.diagnosis.results import Experiment, Prediction
+from colltool.diagnosis.scenario import Scenario
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.thresholds import of_few
+from colltool.estimate.groups import place
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import INNERMOST, without_in_network
+from colltool.logs.series import LogLibrary, log_library
+from colltool.logs.traced_calls import UpperBound
+
+GIB = 2.0**30
+AS_IS = "as the fabric says"
+# relative difference of predicted times from which on a measurement tells causes apart
+TELLS = 0.10
+_LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
+_SMALL_BYTES = 8192.0
+
+
+class ExperimentMachine(NamedTuple):
+    ranks: int
+    hosts: int
+    library: str
+
+
+class _Trial(NamedTuple):
+    """An experiment before it is priced: ``spared`` runs that some causes leave unaffected,
+    ``ringed`` forces rings, ``apart`` puts each rank alone on its host."""
+
+    primitive: Primitive
+    ranks: int
+    hosts: int
+    settings: dict[str, str]
+    sizes: BenchmarkSizes = LARGE_SIZES
+    bytes: float = GIB
+    ringed: bool = False
+    apart: bool = False
+    spared: frozenset[Unaffected] = frozenset()
+    note: str = ""
+
+    def seconds(self, scenario: Scenario, library: str) -> float | None:
+        if self.apart:
+            outer = scenario.fabric.tiers[1:]
+            scenario = scenario._replace(fabric=scenario.fabric.model_copy(update={"tiers": outer}))
+        if self.ringed:
+            scenario = scenario.on(without_in_network, INNERMOST)
+            if self.hosts > 1:
+                scenario = scenario._replace(only=("multi-rail-ring", "ring"))
+        return scenario.time(self.primitive, self.bytes, self.ranks, library)
+
+    def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
+        mpi = log_library(library) is LogLibrary.MPI
+        command = command_line(
+            self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings
+        )
+        factor = busbw_factor(self.primitive, self.ranks)
+        foretold = []
+        for cause, seconds in outcomes:
+            foretold.append(Prediction(cause, self.bytes / seconds * factor, seconds))
+        return Experiment(command, self.bytes, tuple(foretold), self.note)
+
+
+Pairs = set[tuple[int, int]]
+
+
+class _PricedTrial(NamedTuple):
+    trial: _Trial
+    times: list[float]  # under each cause
+
+    def apart(self, pairs: Pairs) -> dict[tuple[int, int], float]:
+        """How far the times of each pair of causes are apart, by log ratio."""
+        return {(i, j): abs(log(self.times[i] / self.times[j])) for i, j in pairs}
+
+    def score(self, pairs: Pairs) -> tuple[int, float]:
+        apart = self.apart(pairs).values()
+        return sum(distance >= TELLS for distance in apart), round(fmean(apart), 2)
+
+
+def next_experiments(
+    causes: Sequence[SupportedCause], base: Scenario, machine: ExperimentMachine
+) -> tuple[Experiment, ...]:
+    """What to run next, each telling apart what those before do not; a single cause is told from
+    the healthy fabric."""
+    names: list[str] = [cause.cause.name for cause in causes]
+    if len(causes) == 1:
+        names.append(AS_IS)
+    trials = []
+    for trial in _trials(base, machine):
+        times = _times(trial, causes, base, machine.library)
+        if len(times) == len(names):
+            trials.append(_PricedTrial(trial, times))
+    pairs: Pairs = set(combinations(range(len(names)), 2))
+    found = []
+    while trials and pairs:
+        best = max(trials, key=lambda trial: trial.score(pairs))
+        told = {pair for pair, distance in best.apart(pairs).items() if distance >= TELLS}
+        if not told:
+            break
+        pairs -= told
+        outcomes = list(zip(names, best.times, strict=True))
+        found.append(best.trial.experiment(machine.library, outcomes))
+    return tuple(found)
+
+
+def _times(
+    trial: _Trial, causes: Sequence[SupportedCause], base: Scenario, library: str
+) -> list[float]:
+    """Seconds of a trial under each cause, and as the fabric is beside a single one; fewer where it
+    cannot run."""
+    scenarios = []
+    for cause in causes:
+        spared = trial.spared & cause.cause.unaffected
+        scenarios.append(base if spared else cause.scenario)
+    if len(causes) == 1:
+        scenarios.append(base)
+    times = (trial.seconds(scenario, library) for scenario in scenarios)
+    return [time for time in times if time is not None]
+
+
+def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
+    ran = log_library(machine.library)
+    ranks, hosts, _ = machine
+    per_host = ranks // hosts
+    loud = _LOUD if ran.launches_kernels else {}
+    multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
+    inside_host: frozenset[Unaffected] = frozenset()
+    yield _Trial(AR, ranks, hosts, loud)
+    if multicast or (ran.may_be_nccl and hosts > 1):
+        yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
+    yield _Trial(A2A, ranks, hosts, loud)
+    yield _Trial(AR, ranks, hosts, loud, SMALL_SIZES, _SMALL_BYTES)
+    if hosts > 1:
+        inside_host = frozenset({"host"})
+        if per_host > 1:
+            yield _Trial(AR, per_host, 1, loud, spared=inside_host)
+            each_nic = sentence("each-nic")
+            nic: frozenset[Unaffected] = frozenset({"nic"})
+            yield _Trial(P2P, 2, 2, loud, apart=True, spared=nic, note=each_nic)
+    if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
+        visible = "HIP_VISIBLE_DEVICES" if ran is LogLibrary.RCCL else "CUDA_VISIBLE_DEVICES"
+        half = {visible: ",".join(map(str, range(per_host // 2)))}
+        if multicast:
+            half["NCCL_NVLS_ENABLE"] = "0"
+        note = sentence("other-half")
+        if hosts > 1:
+            note = f"on every host; {note}"
+        spared: frozenset[Unaffected] = inside_host | frozenset({"half"})
+        yield _Trial(AR, per_host // 2, 1, half | loud, ringed=True, spared=spared, note=note)
+    yield _Trial(P2P, 2, 1, loud)
+
+
+def upper_bounds(
+    bounds: Sequence[UpperBound], base: Scenario, library: str, judged: Collection[str]
+) -> tuple[tuple[UpperBound, ...], tuple[Experiment, ...]]:
+    """What cannot be judged, and a benchmark for each link that no series is ``judged`` on."""
+    found: list[UpperBound] = []
+    seen = set(judged)
+    tests: list[Experiment] = []
+    for bound in bounds:
+        spans = place(base.fabric, bound.ranks).spans
+        link = spans[-1].tier.name
+        found.append(bound._replace(wire=link))
+        if link in seen:
+            continue
+        seen.add(link)
+        inside = spans[1].ranks_inside if len(spans) > 1 else bound.ranks
+        hosts = bound.ranks // inside
+        trial = _Trial(bound.primitive, bound.ranks, hosts, _LOUD, note=of_few(bound.ranks))
+        seconds = None if bound.primitive is P2P else trial.seconds(base, library)
+        if seconds is not None:
+            tests.append(trial.experiment("", [(AS_IS, seconds)]))
+    return tuple(found), tuple(tests)

@@ -1,0 +1,236 @@
+"""Which tier's links are slow, by the calls of traces that cross it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby, pairwise
+from math import ceil, floor, log2
+from statistics import median
+
+from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
+from colltool.base.errors import given, said
+from colltool.base.formatting import ordinal
+from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, threshold_of
+from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.logs.traced_calls import RankTrace, missing
+
+HEALTHY_SMALL_A2A = 0.40
+"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
+160%."""
+MOST_RUNS = 3  # runs of ranks that a sentence names
+Calls = Sequence[TracedCall]
+
+
+def links_of(
+    fabric: Fabric, calls: Calls, totals: Sequence[CallTotal], traces: Sequence[RankTrace]
+) -> tuple[LinkHealth, ...]:
+    """The health of each tier that priced calls cross, from the inside out."""
+    crossing: dict[str, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            crossing[call.tiers[-1]].append(call)
+    priced = [total for total in totals if total.expected_s is not None]
+    found: list[LinkHealth] = []
+    fine: set[str] = set()
+    for tier in fabric.tiers:
+        if tier.name not in crossing:
+            continue
+        rows = [total for total in priced if total.tiers[-1:] == (tier.name,)]
+        link = _link(fabric, crossing[tier.name], rows, traces, fine)
+        found.append(link)
+        if link.verdict == "fine":
+            fine.add(tier.name)
+    return tuple(found)
+
+
+def _link(
+    fabric: Fabric,
+    calls: Calls,
+    rows: Sequence[CallTotal],
+    traces: Sequence[RankTrace],
+    fine: Collection[str],
+) -> LinkHealth:
+    clear = [call for call in calls if not call.bound]
+    waiting = [call for call in calls if call.bound]
+    judged = clear or calls
+    reach = _reach(judged)
+    bar = _bar(fabric, judged)
+    verdict: LinkVerdict = "fine"
+    if reach < bar:
+        verdict = "slow" if clear else "unknown"
+    unseen = _unseen(waiting, traces)
+    return LinkHealth(
+        tier=calls[0].tiers[-1],
+        innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
+        calls=len(calls),
+        clear=len(clear),
+        measured_s=sum(call.measured_s for call in calls),
+        exposed_s=sum(call.exposed_s for call in calls),
+        expected_s=_expected_s(calls),
+        of_expected=reach,
+        share=sum(row.share for row in rows),
+        exposed=sum(row.share * row.exposed for row in rows),
+        bar=bar,
+        verdict=verdict,
+        beside=() if verdict == "fine" else _suspects(fabric, judged, fine),
+        missing=unseen,
+        why=_why(waiting, unseen),
+        measure=_measure(fabric, calls),
+        note=_note(fabric, judged),
+    )
+
+
+def _unseen(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
+    """Ranks without a trace; of several groups the fewest that complete one."""
+    groups = {call.ranks for call in waiting if call.primitive is not P2P}
+    lacking = {missing(group, traces) for group in groups} - {()}
+    return min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
+
+
+def _expected_s(calls: Iterable[TracedCall]) -> float:
+    return sum(call.expected_s or 0.0 for call in calls)
+
+
+def _reach(calls: Calls) -> float:
+    """Expected over measured time, with the median of like calls, since the first may set up
+    connections."""
+    alike: dict[object, list[float]] = defaultdict(list)
+    for call in calls:
+        alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call.measured_s)
+    return _expected_s(calls) / sum(len(times) * median(times) for times in alike.values())
+
+
+def _bar(fabric: Fabric, calls: Calls) -> float:
+    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where
+    most of it is latency."""
+    weighted = 0.0
+    for call in calls:
+        weighted += (call.expected_s or 0.0) * _bar_of(fabric, call)
+    return weighted / _expected_s(calls)
+
+
+def _bar_of(fabric: Fabric, call: TracedCall) -> float:
+    inner = fabric.tiers[0]
+    across = call.tiers[-1] != inner.name
+    bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=across)
+    if not _small(call):
+        return bar
+    return HEALTHY_SMALL_A2A if call.primitive is A2A else bar - SLACK
+
+
+def _small(call: TracedCall) -> bool:
+    """Whether most of a call's price is latency."""
+    return 2 * (call.latency_s or 0.0) > (call.expected_s or 0.0)
+
+
+def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str, ...]:
+    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier
+    alone are slow too."""
+    cleared = {calls[0].tiers[-1], *fine}
+    crossed: dict[tuple[int, ...], set[str]] = {}
+    for call in calls:
+        if call.places not in crossed:
+            crossed[call.places] = _crossed(fabric, call.places) - cleared
+    alone = [call for call in calls if not crossed[call.places]]
+    if alone and _reach(alone) < _bar(fabric, alone):
+        return ()
+    suspected = set().union(*crossed.values())
+    return tuple(tier.name for tier in fabric.tiers if tier.name in suspected)
+
+
+def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
+    """Tiers in which some domain has members in several parts, so that traffic may use its
+    links."""
+    found = set()
+    inside = 1
+    for tier in fabric.tiers:
+        parts = {place // inside for place in places}
+        domains = {part // tier.endpoints for part in parts}
+        if len(parts) > len(domains):
+            found.add(tier.name)
+        inside *= tier.endpoints
+    return found
+
+
+def _note(fabric: Fabric, calls: Calls) -> str:
+    """A reason to doubt the verdict."""
+    reach = _reach(calls)
+    ranks = max(len(call.ranks) for call in calls)
+    if _bar(fabric, calls) <= reach < HEALTHY_SHARE and ranks < FEW:
+        return sentence("few-ranks-of-trace", ranks=ranks)
+    if reach > FASTER and not any(map(_small, calls)):
+        names = {"tier": calls[0].tiers[-1], "fabric": fabric.name}
+        return said(sentence("tier-too-fast", argument=given("placed"), **names))
+    return ""
+
+
+def _why(waiting: Calls, unseen: Sequence[int]) -> str:
+    """Why calls are upper bounds."""
+    if not waiting:
+        return ""
+    if unseen:
+        return sentence("waits-for-untraced", ranks=ranks_text(unseen))
+    if all(call.primitive is P2P for call in waiting):
+        return sentence("message-ends")
+    if all(call.seen == call.group_size for call in waiting):
+        return sentence("uneven-parts")
+    return sentence("calls-do-not-pair")
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
+    ``ranks 1 to 3, 8, 10 and 3 more``."""
+    strides = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) > MOST_RUNS and len(strides) == 1 and strides != {1}:
+        return f"every {ordinal(strides.pop())} rank from {ranks[0]} to {ranks[-1]}"
+    named: list[str] = []
+    left = len(ranks)
+    # ranks that follow each other keep their distance from their place in the list
+    runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
+    for _, entries in runs:
+        run = [rank for _, rank in entries]
+        if len(named) < MOST_RUNS:
+            named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
+            left -= len(run)
+    word = "rank" if len(ranks) == 1 else "ranks"
+    more = f" and {left} more" if left else ""
+    return f"{word} {', '.join(named)}{more}"
+
+
+_BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
+
+
+def _measure(fabric: Fabric, calls: Calls) -> str:
+    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
+    of the run: inside a host the call's ranks, between hosts one rank on each."""
+    taken: dict[Primitive, float] = defaultdict(float)
+    for call in calls:
+        taken[call.primitive] += call.measured_s
+    primitive = max(taken, key=taken.__getitem__)
+    alike = [call for call in calls if call.primitive is primitive]
+    largest = max(alike, key=lambda call: (len(call.places), call.bytes))
+    inner = fabric.tiers[0]
+    within = largest.tiers[-1] == inner.name
+    ranks = len(largest.places)
+    if capabilities_of(inner).axes or (within and ranks > MOST_IN_A_HOST):
+        return ""
+    hosts = 1
+    if not within:
+        hosts = ranks = len({place // inner.endpoints for place in largest.places})
+    sizes = [call.bytes for call in alike]
+    first = 2 ** floor(log2(min(sizes)))
+    last = 2 ** ceil(log2(max(sizes)))
+    flags = f"-b {_binary(first)} -e {_binary(last)} -f 2"
+    return command_line(primitive, BenchmarkSizes(flags, f"{first}:{last}"), ranks, hosts)
+
+
+def _binary(size: int) -> str:
+    """A power of two as nccl-tests takes it: ``64K``."""
+    letter = next(letter for letter, unit in _BINARY_UNITS.items() if size >= unit)
+    return f"{size // _BINARY_UNITS[letter]}{letter}"

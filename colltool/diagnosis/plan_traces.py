@@ -1,0 +1,196 @@
+"""A step out of Chakra traces, as ``plan`` answers for a job: compute as recorded, collectives
+priced, the graph walked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.errors import ColltoolError, given, printable
+from colltool.base.files import AnyPath
+from colltool.base.primitives import Primitive
+from colltool.base.result import Result
+from colltool.diagnosis.rank_map import CallPrices, ExpectedTime, load_map
+from colltool.diagnosis.replay import PricedNode, Replayed, priced_nodes, replay, span_s
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.logs.activity import BusyIntervals
+from colltool.logs.call_metadata import CallMetadata
+from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.traced_calls import RankTrace, read_traces, world_of
+from colltool.training.parallel_config import Axes
+
+
+class PlannedTraceCall(NamedTuple):
+    """Calls of one kind in the graph of the slowest rank; ``exposed_s``: of ``total_s`` what no
+    compute of the rank covers."""
+
+    primitive: Primitive
+    bytes: int
+    group_size: int
+    axes: Axes
+    tiers: tuple[str, ...]
+    algorithm: str
+    calls: int
+    each_s: float
+    total_s: float
+    exposed_s: float
+
+
+class TierTime(NamedTuple):
+    """Calls whose outermost tier is this one, ``share`` of the step that they are exposed."""
+
+    tier: str
+    calls: int
+    total_s: float
+    exposed_s: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TracePlan(Result):
+    """A step as traces have it, on a fabric. ``slowest``: the rank whose graph takes longest;
+    ``control_step_s``: its graph where communication takes no time; ``compute_s``: of its nodes on
+    the GPU, as recorded; ``ranks``: all graphs."""
+
+    subject: ClassVar[str] = "plan_traces"
+    fabric: str
+    overrides: tuple[tuple[str, str], ...]
+    library: str
+    world: int | None
+    slowest: Replayed
+    control_step_s: float
+    compute_s: float
+    collectives: tuple[PlannedTraceCall, ...]
+    ranks: tuple[Replayed, ...]
+
+    @property
+    def step_s(self) -> float:
+        return self.slowest.priced_s
+
+    @property
+    def exposed_s(self) -> float:
+        """What a free network would save."""
+        return self.step_s - self.control_step_s
+
+    @property
+    def network_share(self) -> float:
+        return self.exposed_s / self.step_s if self.step_s else 0.0
+
+    @property
+    def tiers(self) -> tuple[TierTime, ...]:
+        """Calls by outermost tier, the most exposed first."""
+        crossing: dict[str, list[PlannedTraceCall]] = defaultdict(list)
+        for call in self.collectives:
+            crossing[call.tiers[-1]].append(call)
+        found = []
+        for tier, calls in crossing.items():
+            exposed_s = sum(call.exposed_s for call in calls)
+            row = TierTime(
+                tier,
+                sum(call.calls for call in calls),
+                sum(call.total_s for call in calls),
+                exposed_s,
+                exposed_s / (self.step_s or 1.0),
+            )
+            found.append(row)
+        return tuple(sorted(found, key=lambda row: -row.exposed_s))
+
+
+class _Walk(NamedTuple):
+    """A rank's graph with prices in place of its collectives."""
+
+    graph: ChakraTrace
+    nodes: dict[int, PricedNode]
+    replayed: Replayed
+    walked: list[Timed]
+
+
+def plan_traces(
+    fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None
+) -> TracePlan:
+    """The step of Chakra traces on a fabric. ColltoolError for a file that is no Chakra trace, and
+    as :func:`colltool.diagnosis.trace.trace`."""
+    rank_map = load_map(None, fabric)
+    traces = read_traces(files)
+    world = world_of(traces)
+    prices = CallPrices(fabric, readings or Readings(), rank_map.of(fabric, world))
+    ranks: list[Replayed] = []
+    slowest: _Walk | None = None  # of the others nothing but a row is kept
+    for trace in traces:
+        graph = _graph(trace)
+        nodes = priced_nodes(graph, prices.seconds)
+        replayed, walked = replay(graph, nodes)
+        ranks.append(replayed)
+        if slowest is None or replayed.priced_s > slowest.replayed.priced_s:
+            slowest = _Walk(graph, nodes, replayed, walked)
+    assert slowest is not None  # read_traces refuses no files
+    return TracePlan(
+        fabric=fabric.name,
+        overrides=fabric.overrides,
+        library=fabric.library_facts.name if fabric.library_facts else "",
+        world=world,
+        slowest=slowest.replayed,
+        control_step_s=span_s(slowest.graph.walked(_without_communication)),
+        compute_s=_compute_us(slowest.graph) * 1e-6,
+        collectives=_collectives(slowest, prices),
+        ranks=tuple(ranks),
+    )
+
+
+def _without_communication(timed: Timed) -> float:
+    return 0 if timed.labels else timed.node.duration_us
+
+
+def _compute_us(graph: ChakraTrace) -> float:
+    return sum(timed.node.duration_us for timed in graph.timed if timed.stream == "compute")
+
+
+def _graph(trace: RankTrace) -> ChakraTrace:
+    if trace.graph is not None:
+        return trace.graph
+    calls = given("calls", "calls.yaml")
+    fix = f"colltool trace writes its calls as a job, with {calls}, and plan prices that"
+    what = "is no Chakra trace: it does not say what waits for what"
+    raise ColltoolError(what, where=printable(trace.file), fix=fix)
+
+
+def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
+    """Calls with a price, by kind, what is exposed most first."""
+    computing = [timed for timed in walk.walked if timed.stream == "compute"]
+    computing = [timed for timed in computing if timed.end_us > timed.start_us]
+    busy = BusyIntervals(
+        [timed.start_us for timed in computing], [timed.end_us for timed in computing]
+    )
+    alike: dict[object, list[tuple[CallMetadata, ExpectedTime, Timed]]] = defaultdict(list)
+    for timed in walk.walked:
+        priced = walk.nodes.get(timed.node.id)
+        if priced is None or priced.call is None or priced.seconds is None:
+            continue
+        call = priced.call
+        expected = prices.of(call)
+        kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
+        alike[kind].append((call, expected, timed))
+    rows = []
+    for several in alike.values():
+        call, expected, _ = several[0]
+        hidden_s = busy.within((timed.start_us, timed.end_us) for _, _, timed in several) * 1e-6
+        each_s = expected.seconds or 0.0
+        total_s = each_s * len(several)
+        row = PlannedTraceCall(
+            primitive=call.primitive,
+            bytes=call.bytes,
+            group_size=call.size,
+            axes=expected.axes,
+            tiers=expected.tiers,
+            algorithm=expected.algorithm,
+            calls=len(several),
+            each_s=each_s,
+            total_s=total_s,
+            exposed_s=max(0.0, total_s - hidden_s),
+        )
+        rows.append(row)
+    rows.sort(key=lambda row: (-row.exposed_s, -row.total_s, row.primitive, row.bytes))
+    return tuple(rows)

@@ -1,0 +1,136 @@
+"""What files say of a machine: logs of benchmarks, lines of NCCL_DEBUG=INFO, traces; files that
+cannot be used are named."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from os import PathLike, fspath
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, ManyErrors, printable, problems_of
+from colltool.diagnosis.declared_causes import declared_causes
+from colltool.diagnosis.evidence import Evidence, FailedLog
+from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
+from colltool.logs.log_file import is_empty, is_text
+from colltool.logs.nccl_debug import debug_lines
+from colltool.logs.pytorch_trace import is_trace
+from colltool.logs.series import Measurements, Series
+from colltool.logs.traced_calls import measured_calls
+
+Path = str | PathLike[str]
+ReadLogs = Callable[[Sequence[Path]], Measurements]
+
+
+def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
+    """Evidence from traces and logs, which are recognised by content; empty and failed files among
+    others are named and skipped."""
+    paths = list(dict.fromkeys(paths))
+    traces = [path for path in paths if is_trace(path)]
+    logs = [path for path in paths if path not in traces]
+    empty = [path for path in logs if is_empty(fspath(path))]
+    if len(empty) == len(paths):
+        empty = []  # reading them raises the error that says so
+    read = _read([path for path in logs if path not in empty], logs_of)
+    debug = debug_lines(read.texts)
+    if not read.runs and not traces and not declared_causes(debug):
+        raise read.problem
+    hosts = {}
+    if len(read.runs) > 1:
+        hosts = {_name(path): logged_hardware([path]).hosts for path in read.runs}
+    found = Evidence(
+        logs=_run_by_run(read.runs, logs_of),
+        named=logged_hardware(read.texts),
+        empty=tuple(map(_name, empty)),
+        debug=debug,
+        failed=tuple(read.failed),
+        hosts=hosts,
+    )
+    return _with_traces(found, traces) if traces else found
+
+
+def _name(path: Path) -> str:
+    return printable(fspath(path))
+
+
+def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
+    traced = measured_calls(traces)
+    devices = dict.fromkeys((*found.named.devices, *traced.devices))
+    found = found._replace(
+        named=LoggedHardware(tuple(devices), found.named.hosts),
+        traced=traced.measurements.series,
+        bounds=traced.bounds,
+        left_out=traced.left_out,
+        world=traced.world,
+    )
+    if not found.series and not found.bounds:
+        what = "the traces hold no collective whose time can be told"
+        if found.left_out:
+            what += f": {found.left_out[0].reason}"
+        fix = "give the traces of all ranks, or a log of nccl-tests"
+        raise ColltoolError(what, where=str(traces[0]), fix=fix)
+    return found
+
+
+class _ReadFiles(NamedTuple):
+    """``texts``: files whose lines can be read, whether they hold measurements or not."""
+
+    runs: dict[Path, Measurements]
+    texts: list[Path]
+    failed: list[FailedLog]
+    problem: ColltoolError
+
+
+def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
+    """Each log by itself. What argues with an argument is an error; a file that cannot be used is
+    one only where no other can."""
+    runs: dict[Path, Measurements] = {}
+    texts: list[Path] = []
+    failed: list[FailedLog] = []
+    problems: list[ColltoolError] = []
+    for path in paths:
+        try:
+            runs[path] = logs_of([path])
+            texts.append(path)
+        except ColltoolError as error:
+            found = problems_of(error)
+            problems += found
+            hosts: tuple[str, ...] = ()
+            if is_text(fspath(path)):
+                texts.append(path)
+                hosts = logged_hardware([path]).hosts
+            failed.append(FailedLog(_name(path), found[0].what, hosts))
+    problem = problems[0] if len(problems) == 1 else ManyErrors(problems)
+    if any(error.argument for error in problems):
+        raise problem
+    return _ReadFiles(runs, texts, failed, problem)
+
+
+def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:
+    """The series of logs, kept apart by file where several measure the same sizes: those are mostly
+    of one host each, and a median of healthy hosts hides a bad one."""
+    if len(read) < 2:
+        return next(iter(read.values()), Measurements((), ()))
+    together = logs_of(list(read))
+    group = attrgetter("primitive", "ranks", "nodes")
+    runs: dict[object, list[Series]] = defaultdict(list)
+    for path, measured in read.items():
+        for series in measured.series:
+            runs[group(series)].append(series._replace(run=_name(path)))
+    found: list[Series] = []
+    for series in together.series:
+        several = runs[group(series)]
+        found += several if _share_sizes(several) else [series]
+    return together._replace(series=tuple(found))
+
+
+def _share_sizes(runs: Sequence[Series]) -> bool:
+    """Whether some size was measured in several runs; a series has each size once."""
+    seen: set[float] = set()
+    for run in runs:
+        sizes = {point.bytes for point in run.points}
+        if sizes & seen:
+            return True
+        seen |= sizes
+    return False

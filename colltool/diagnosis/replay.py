@@ -1,0 +1,81 @@
+"""A Chakra graph walked with a fabric's prices in place of its collectives' durations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from colltool.logs.call_metadata import CallMetadata, call_metadata, count, kernel_name
+from colltool.logs.chakra import ChakraTrace, Timed
+
+
+class Replayed(NamedTuple):
+    """A file's graph walked with the durations as recorded, and with a fabric's prices in place of
+    its collectives'."""
+
+    file: str
+    rank: int | None
+    recorded_s: float
+    priced_s: float
+    priced: int  # collectives and messages
+    kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
+
+    @property
+    def unpriced(self) -> int:
+        return sum(calls for _, calls in self.kept)
+
+
+class PricedNode(NamedTuple):
+    """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``:
+    None if it cannot be told."""
+
+    call: CallMetadata | None
+    seconds: float | None
+    reason: str = ""
+
+
+Price = Callable[[CallMetadata], tuple[float | None, str]]
+"""Seconds of a call, or None and why there are none."""
+
+
+def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
+    """The collectives and messages of a graph by number."""
+    found = {}
+    for timed in graph.timed:
+        if not timed.labels:
+            continue
+        primitives = kernel_name(timed.node.name).primitives
+        call = call_metadata(timed.labels, graph.header, primitives)
+        if isinstance(call, str):
+            found[timed.node.id] = PricedNode(None, None, call)
+        else:
+            found[timed.node.id] = PricedNode(call, *price(call))
+    return found
+
+
+def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
+    """A graph with the durations of its ``nodes``, and its nodes with their times then."""
+
+    def lasts_us(timed: Timed) -> float:
+        priced = nodes.get(timed.node.id)
+        if priced is None or priced.seconds is None:
+            return timed.node.duration_us
+        return priced.seconds * 1e6
+
+    walked = graph.walked(lasts_us)
+    kept = Counter(node.reason for node in nodes.values() if node.seconds is None)
+    replayed = Replayed(
+        file=graph.name,
+        rank=count(graph.header["distributedInfo"].get("rank")),
+        recorded_s=span_s(graph.walked(lambda timed: timed.node.duration_us)),
+        priced_s=span_s(walked),
+        priced=len(nodes) - kept.total(),
+        kept=tuple(kept.most_common()),
+    )
+    return replayed, walked
+
+
+def span_s(walked: Iterable[Timed]) -> float:
+    """Seconds from the start of a walk to the end of its last node."""
+    return max((timed.end_us for timed in walked), default=0.0) * 1e-6

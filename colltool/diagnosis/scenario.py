@@ -1,0 +1,102 @@
+"""A fabric as it would be if something were wrong, and what series take on it.
+
+A diagnosis asks for the same prices again and again, for hundreds of series of the same sizes: each
+is worked out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from functools import lru_cache
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.calibration.series_prices import Priced, price_series
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import SameFabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.variants import scaled_bandwidth, with_tiers
+from colltool.logs.series import Point, Series
+
+
+class Scenario(NamedTuple):
+    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or the
+    ``only`` algorithms that run (any, for a primitive that has none of them)."""
+
+    fabric: Fabric
+    factor: float = 1.0
+    extra_s: float = 0.0
+    only: tuple[str, ...] = ()
+    readings: Readings = Readings()
+
+    def on(self, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> Scenario:
+        """The scenario with changed tiers; as :func:`with_tiers`."""
+        return self._replace(fabric=with_tiers(self.fabric, change, only))
+
+    def times(self, series: Series) -> tuple[float, ...] | None:
+        """Seconds at each size of a series; None where nothing runs."""
+        # an algorithm may not be one of this primitive, or of this group
+        for algorithms in (*((name,) for name in self.only), ()):
+            priced = prices_of(self.fabric, series, self.readings, algorithms)
+            if priced is not None:
+                return tuple(quote.seconds * self.factor + self.extra_s for quote in priced.best)
+        return None
+
+    def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
+        times = self.times(Series(primitive, ranks, None, (_unmeasured(size),), library))
+        return None if times is None else times[0]
+
+
+def _unmeasured(size: float) -> Point:
+    return Point(size, 1.0, 1.0, 1.0, 1, "")
+
+
+def prices_of(
+    fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...] = ()
+) -> Priced | None:
+    """Prices of a series; None where nothing runs."""
+    # they depend on none of the measured times
+    points = tuple(_unmeasured(point.bytes) for point in series.points)
+    bare = Series(series.primitive, series.ranks, None, points, series.library)
+    return _prices(SameFabric(fabric), bare, readings, algorithms)
+
+
+@lru_cache(maxsize=4096)
+def _prices(
+    same: SameFabric, series: Series, readings: Readings, algorithms: tuple[str, ...]
+) -> Priced | None:
+    try:
+        return price_series(same.fabric, series, readings, algorithms)
+    except ColltoolError:
+        return None
+
+
+def with_share(fabric: Fabric, share: float, tiers: frozenset[str]) -> Fabric:
+    """The fabric with a share of the bandwidth of these tiers; the same object for the same
+    share, since prices are remembered by object."""
+    return _with_share(SameFabric(fabric), share, tiers)
+
+
+@lru_cache(maxsize=1024)
+def _with_share(same: SameFabric, share: float, tiers: frozenset[str]) -> Fabric:
+    def change(tier: Tier) -> Tier:
+        return scaled_bandwidth(tier, share) if tier.name in tiers else tier
+
+    return with_tiers(same.fabric, change)
+
+
+@lru_cache(maxsize=64)
+def _changed(same: SameFabric, change: Callable[[Tier], Tier]) -> Fabric:
+    return with_tiers(same.fabric, change)
+
+
+def with_change(fabric: Fabric, change: Callable[[Tier], Tier]) -> Fabric:
+    """The fabric with one of the module-level changes of its tiers, made once."""
+    return _changed(SameFabric(fabric), change)
+
+
+def forget_prices() -> None:
+    """Forget all prices and fabrics, for benchmarks."""
+    for remembered in (_prices, _with_share, _changed):
+        remembered.cache_clear()

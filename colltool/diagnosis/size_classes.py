@@ -1,0 +1,99 @@
+"""Large and small messages of measured series: which sizes stand for each, and whether they reach
+the bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import log
+from statistics import fmean, median
+from typing import Literal, NamedTuple
+
+from colltool.base.primitives import A2A
+from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries
+from colltool.diagnosis.thresholds import WITHIN, WITHIN_ACROSS, across_hosts, small_bar
+from colltool.logs.series import log_library
+
+LARGE = 3  # largest sizes that represent the bandwidth-bound ones
+PLATEAU = 16  # sizes down to 1/16 of the largest represent the rate
+SMALL = 5  # smallest sizes that represent the time of a call
+FEWEST_SMALL = 3  # fewer say nothing
+
+
+class SizeClass(NamedTuple):
+    """Large or small messages of series ``at``: the indices ``focus`` represent them, ``trusted``
+    are all whose prices a healthy machine meets. ``share``: median of the expected rate;
+    ``within``: error up to which prices explain them; ``low``: below the bar."""
+
+    at: int
+    size: Literal["large", "small"]
+    focus: tuple[int, ...]
+    trusted: tuple[int, ...]
+    share: float
+    within: float
+    low: bool
+
+
+def size_classes(
+    series: Sequence[ValidatedSeries],
+    bars: Sequence[float],
+    launch_s: float,
+    *,
+    assumed: bool = False,
+) -> tuple[SizeClass, ...]:
+    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch
+    overhead; ``assumed``: nobody says that the fabric is this machine.
+
+    No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts
+    messages, healthy machines reach 40 to 160%. Nor MPI's small messages, which launch no kernels,
+    nor any without a launch overhead.
+    """
+    large: list[SizeClass] = []
+    small: list[SizeClass] = []
+    for index, (judged, bar) in enumerate(zip(series, bars, strict=True)):
+        points = judged.points
+        measured = judged.series
+        bandwidth_bound = [i for i, point in enumerate(points) if point.bound == "bandwidth"]
+        small_priced = (
+            measured.primitive is not A2A
+            and log_library(measured.library).launches_kernels
+            and launch_s > 0
+        )
+        trusted = tuple(range(len(points)) if small_priced else bandwidth_bound)
+        slow = False
+        focus = plateau(points)
+        if focus:
+            share = _median_share(points, focus)
+            slow = share < bar
+            large.append(SizeClass(index, "large", focus, trusted, share, WITHIN, low=slow))
+        first_large = min(bandwidth_bound, default=len(points))
+        if small_priced and first_large >= FEWEST_SMALL:
+            focus = tuple(range(min(first_large, SMALL)))
+            share = _median_share(points, focus)
+            least = small_bar(measured, bar, alone=assumed and not slow)
+            within = WITHIN_ACROSS if across_hosts(measured) else WITHIN
+            low = share < least
+            small.append(SizeClass(index, "small", focus, trusted, share, within, low=low))
+    return (*large, *small)
+
+
+def wide(points: Sequence[ValidatedPoint]) -> range:
+    """The sizes from which on bandwidth takes most of every price."""
+    first = len(points)
+    while first and points[first - 1].bound == "bandwidth":
+        first -= 1
+    return range(first, len(points))
+
+
+def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
+    """The largest of the bandwidth-bound sizes, as far as they are of one kind."""
+    alike = [i for i in wide(points) if points[i].bytes * PLATEAU >= points[-1].bytes]
+    return tuple(alike[-LARGE:])
+
+
+def _median_share(points: Sequence[ValidatedPoint], focus: Iterable[int]) -> float:
+    return median(points[index].of_expected for index in focus)
+
+
+def off(measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]) -> float:
+    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way."""
+    return fmean(abs(log(priced[index] / measured[index])) for index in focus)

@@ -1,0 +1,210 @@
+"""``trace``: what ran, call by call, against what a fabric predicts, and which tier's links are
+slow by the bar of ``doctor``."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from statistics import median
+
+from colltool.base.errors import ColltoolError
+from colltool.base.files import AnyPath
+from colltool.base.primitives import P2P
+from colltool.diagnosis.link_health import links_of
+from colltool.diagnosis.rank_map import AnyMap, CallPrices, load_map
+from colltool.diagnosis.replay import Replayed, priced_nodes, replay
+from colltool.diagnosis.trace_results import (
+    CallTotal,
+    TraceComparison,
+    TracedCall,
+    TraceFile,
+    TraceFinding,
+    UnpricedKernels,
+)
+from colltool.diagnosis.traced_job import job_text
+from colltool.diagnosis.validate import validate
+from colltool.diagnosis.waits import waits_of
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.logs.series import Measurements
+from colltool.logs.traced_calls import (
+    MeasuredCall,
+    MergedCall,
+    RankTrace,
+    left_out,
+    merged_calls,
+    read_traces,
+    series_of,
+    world_of,
+)
+
+
+def trace(
+    fabric: Fabric,
+    files: Sequence[AnyPath],
+    readings: Readings | None = None,
+    placed: AnyMap | None = None,
+) -> TraceComparison:
+    """The collectives of traces against a fabric's prices; ``placed`` says where ranks sit."""
+    rank_map = load_map(placed, fabric)
+    traces = read_traces(files)
+    reading = readings or Readings()
+    world = world_of(traces)
+    rank_map = rank_map.of(fabric, world)
+    prices = CallPrices(fabric, reading, rank_map)
+    merged = merged_calls(traces)
+    calls = tuple(_call(call, prices) for call in merged)
+    window_s = sum(trace.window_s for trace in traces)
+    totals = _totals(calls, traces, window_s)
+    return TraceComparison(
+        fabric=fabric.name,
+        overrides=fabric.overrides,
+        library=fabric.library_facts.name if fabric.library_facts else "",
+        rank_map=rank_map,
+        files=tuple(map(_file, traces)),
+        world=world,
+        device=next(filter(None, (trace.device for trace in traces)), ""),
+        nccl=next(filter(None, (trace.nccl for trace in traces)), ""),
+        window_s=window_s,
+        totals=totals,
+        calls=calls,
+        wires=links_of(fabric, calls, totals, traces),
+        left_out=left_out(traces),
+        findings=tuple(_findings(fabric, calls, traces, reading)),
+        job=job_text(totals, calls, world),
+        activity=tuple(trace.activity for trace in traces),
+        waits=waits_of(merged, traces),
+        unpriced=_unpriced(traces),
+        replayed=tuple(_replayed(traces, prices)),
+    )
+
+
+def _file(trace: RankTrace) -> TraceFile:
+    return TraceFile(
+        trace.file, trace.rank, trace.steps, trace.window_s, len(trace.calls), trace.broken
+    )
+
+
+def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
+    for trace in traces:
+        if trace.graph:
+            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices.seconds))
+            yield replayed
+
+
+def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
+    """Kernels of which no bytes are known by name, what takes longest first."""
+    rows: dict[str, UnpricedKernels] = {}
+    for trace in traces:
+        for name, lasts_us, hidden_us in trace.others:
+            row = rows.get(name) or UnpricedKernels(name, 0, 0.0, 0.0)
+            rows[name] = row._replace(
+                calls=row.calls + 1,
+                total_s=row.total_s + lasts_us * 1e-6,
+                exposed_s=row.exposed_s + (lasts_us - hidden_us) * 1e-6,
+            )
+    return tuple(sorted(rows.values(), key=lambda row: -row.total_s))
+
+
+def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
+    call = merged.call
+    least = merged.shortest
+    expected = prices.of(call)
+    inside = []
+    for trace, seen in zip(merged.traces, merged.seen, strict=True):
+        if seen.inside:
+            inside.append(trace)
+    return TracedCall(
+        primitive=call.primitive,
+        bytes=call.bytes,
+        dtype=call.dtype,
+        group=call.group,
+        group_size=call.size,
+        ranks=call.ranks,
+        places=expected.places,
+        axes=expected.axes,
+        kernel=least.kernel.says,
+        algorithm=least.kernel.algorithm,
+        protocol=least.kernel.protocol,
+        coalesced=call.coalesced,
+        measured_s=least.seconds,
+        bound=merged.bound,
+        longest_s=max(seen.seconds for seen in merged.seen),
+        exposed_s=least.exposed_s,
+        seen=len(merged.seen),
+        inside=tuple(inside),
+        expected_s=expected.seconds,
+        latency_s=expected.latency_s,
+        runs=expected.algorithm,
+        tiers=expected.tiers,
+        reason=expected.reason,
+    )
+
+
+# calls of one row have all of these alike
+_KIND = attrgetter(
+    "group", "group_size", "axes", "primitive", "bytes", "dtype", "coalesced", "reason"
+)
+
+
+def _totals(
+    calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
+) -> tuple[CallTotal, ...]:
+    alike: dict[object, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        alike[_KIND(call)].append(call)
+    totals = [_total(several, traces, window_s) for several in alike.values()]
+    totals.sort(key=lambda total: (-total.share, -total.total_s, total.primitive, total.bytes))
+    return tuple(totals)
+
+
+def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
+    first = calls[0]
+    made: Counter[int] = Counter()  # calls in steps, by trace
+    in_steps_s = 0.0
+    for call in calls:
+        made.update(call.inside)
+        in_steps_s += call.measured_s * len(call.inside)
+    a_step = 0.0
+    for trace, number in made.items():
+        a_step = max(a_step, number / max(1, traces[trace].steps))
+    return CallTotal(
+        group=first.group,
+        group_size=first.group_size,
+        axes=first.axes,
+        primitive=first.primitive,
+        bytes=first.bytes,
+        dtype=first.dtype,
+        coalesced=first.coalesced,
+        kernel=", ".join(sorted({call.kernel for call in calls if call.kernel})),
+        calls=len(calls),
+        each_s=median(call.measured_s for call in calls),
+        bound=any(call.bound for call in calls),
+        total_s=sum(call.measured_s for call in calls),
+        exposed_s=sum(call.exposed_s for call in calls),
+        expected_s=first.expected_s,
+        runs=first.runs,
+        tiers=first.tiers,
+        reason=first.reason,
+        share=in_steps_s / window_s if window_s else 0.0,
+        a_step=a_step,
+    )
+
+
+def _findings(
+    fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: Readings
+) -> Iterator[TraceFinding]:
+    """What ``validate`` says of calls that a benchmark could have made."""
+    measured: list[MeasuredCall] = []
+    for call in calls:
+        packed = call.axes == ((call.group_size, 1),)
+        if packed and not call.bound and not call.reason and call.primitive is not P2P:
+            measured.append((call.primitive, call.group_size, call.bytes, call.measured_s))
+    for series in series_of(measured, traces):
+        try:
+            (judged,) = validate(fabric, Measurements((series,), ()), readings=readings).series
+        except ColltoolError:  # impossible times, or nothing shipped runs here
+            continue
+        if judged.findings:
+            yield TraceFinding(series.title, judged.findings)

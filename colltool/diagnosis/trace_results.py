@@ -1,0 +1,254 @@
+"""What ``trace`` returns."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.result import Result
+from colltool.diagnosis.rank_map import RankMap
+from colltool.diagnosis.replay import Replayed
+from colltool.logs.activity import RankActivity
+from colltool.logs.traced_calls import LeftOutKernels
+from colltool.training.parallel_config import Axes
+
+
+class TracedCall(NamedTuple):
+    """One collective call; ``bytes`` is M as nccl-tests counts it.
+
+    ``ranks`` are the two ends for a point-to-point, empty where the trace lists none; ``places``
+    are their fabric ranks, ascending, and ``axes`` the (size, stride) of each axis along which
+    those lie, innermost first. ``kernel`` is the kernel name's algorithm and protocol,
+    ``algorithm`` and ``protocol`` what of it is reliable. ``coalesced``: several tensors at once,
+    priced as one.
+
+    ``measured_s`` is of the rank that waited least; it is an upper bound (``bound``) if ranks are
+    untraced or an all-to-all is uneven. ``longest_s`` is of the rank that waited most,
+    ``exposed_s`` the part that no compute kernel covers. ``seen``: traced ranks; ``inside``:
+    indices of the files in which the call began in a step. ``expected_s`` is None where ``reason``
+    says why, ``latency_s`` its part that does not grow with size.
+    """
+
+    primitive: Primitive
+    bytes: int
+    dtype: str
+    group: str
+    group_size: int
+    ranks: tuple[int, ...]
+    places: tuple[int, ...]
+    axes: Axes
+    kernel: str
+    algorithm: str
+    protocol: str
+    coalesced: bool
+    measured_s: float
+    bound: bool
+    longest_s: float
+    exposed_s: float
+    seen: int
+    inside: tuple[int, ...]
+    expected_s: float | None
+    latency_s: float | None
+    runs: str
+    tiers: tuple[str, ...]
+    reason: str
+
+
+class CallTotal(NamedTuple):
+    """Calls of one kind of group, primitive and size.
+
+    ``each_s``: median time, an upper bound for some if ``bound``. ``total_s``, ``exposed_s``: over
+    all; ``expected_s``: of each.
+    ``share``: of the steps' time on a rank. ``a_step``: calls per step (or per trace without steps)
+    of the rank that makes most.
+    """
+
+    group: str
+    group_size: int
+    axes: Axes
+    primitive: Primitive
+    bytes: int
+    dtype: str
+    coalesced: bool
+    kernel: str
+    calls: int
+    each_s: float
+    bound: bool
+    total_s: float
+    exposed_s: float
+    expected_s: float | None
+    runs: str
+    tiers: tuple[str, ...]
+    reason: str
+    share: float
+    a_step: float
+
+    @property
+    def of_expected(self) -> float | None:
+        """Expected over measured time: 0.5 where it takes twice as long."""
+        return None if self.expected_s is None else self.expected_s * self.calls / self.total_s
+
+    @property
+    def busbw_Bps(self) -> float:
+        """Bus bandwidth at the median time, bytes/s as nccl-tests counts it."""
+        return self.bytes / self.each_s * busbw_factor(self.primitive, self.group_size)
+
+    @property
+    def exposed(self) -> float:
+        return self.exposed_s / self.total_s
+
+
+LinkVerdict = Literal["slow", "fine", "unknown"]
+
+
+class LinkHealth(NamedTuple):
+    """Priced calls whose outermost tier is this one, and whether it is slow.
+
+    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the
+    clear ones; of all where none is, a lower bound. ``share``: of the steps' time on a rank,
+    ``exposed`` the exposed part. ``bar``: share of expected below which it is slow; ``unknown``:
+    below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the
+    same calls cross them and no others clear them. ``missing``: ranks without a trace (of several
+    groups the fewest that complete one). ``why``: calls are upper bounds. ``measure``: a benchmark
+    for this tier alone. ``note``: a reason to doubt the verdict.
+    """
+
+    tier: str
+    innermost: bool
+    calls: int
+    clear: int
+    measured_s: float
+    exposed_s: float
+    expected_s: float
+    of_expected: float
+    share: float
+    exposed: float
+    bar: float
+    verdict: LinkVerdict
+    beside: tuple[str, ...]
+    missing: tuple[int, ...]
+    why: str
+    measure: str
+    note: str
+
+
+class RankWait(NamedTuple):
+    """A traced rank: ``calls`` that other traced ranks made too, how often it came ``last``, and
+    the seconds it waited."""
+
+    rank: int | None
+    file: str
+    calls: int
+    last: int
+    wait_s: float
+
+
+class CallWait(NamedTuple):
+    """Calls of one primitive and group size on several traced ranks: seconds on the wire and of
+    waiting, mean per rank."""
+
+    primitive: Primitive
+    group_size: int
+    calls: int
+    wire_s: float
+    wait_s: float
+
+
+class Waits(NamedTuple):
+    """By rank, and by collective; both empty where no call was seen by two ranks."""
+
+    ranks: tuple[RankWait, ...]
+    collectives: tuple[CallWait, ...]
+
+
+class UnpricedKernels(NamedTuple):
+    """Communication kernels of one name of which no bytes are known: ``calls``, seconds in all, and
+    those no compute covers."""
+
+    kernel: str
+    calls: int
+    total_s: float
+    exposed_s: float
+
+
+class TraceFile(NamedTuple):
+    """One trace file; ``broken`` if truncated or damaged."""
+
+    file: str
+    rank: int | None
+    steps: int
+    window_s: float
+    calls: int
+    broken: bool
+
+
+class TraceFinding(NamedTuple):
+    """Findings of ``validate`` on the calls of one primitive and rank count."""
+
+    series: str
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TraceComparison(Result):
+    """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of
+    all steps of all ranks (of whole traces without steps). ``world``: ranks of the job as the
+    traces say. ``job``: text of a job file with one step's calls."""
+
+    subject: ClassVar[str] = "trace"
+    fabric: str
+    overrides: tuple[tuple[str, str], ...]
+    library: str
+    rank_map: RankMap
+    files: tuple[TraceFile, ...]
+    world: int | None
+    device: str
+    nccl: str
+    window_s: float
+    totals: tuple[CallTotal, ...]
+    calls: tuple[TracedCall, ...]
+    wires: tuple[LinkHealth, ...]
+    left_out: tuple[LeftOutKernels, ...]
+    findings: tuple[TraceFinding, ...]
+    job: str
+    activity: tuple[RankActivity, ...]
+    waits: Waits
+    unpriced: tuple[UnpricedKernels, ...] = ()
+    replayed: tuple[Replayed, ...] = ()  # of Chakra traces
+    against: "TraceComparison | None" = None
+
+    @property
+    def steps(self) -> int:
+        return sum(file.steps for file in self.files)
+
+    @property
+    def share(self) -> float:
+        """Share of the steps' time that is communication of any kind; kernels that run at once
+        count once."""
+        return self._in_steps(sum(activity.comm_in_steps_s for activity in self.activity))
+
+    @property
+    def exposed(self) -> float:
+        """Share of the steps' time that is communication that no compute covers, waiting
+        included."""
+        return self._in_steps(sum(activity.exposed_in_steps_s for activity in self.activity))
+
+    @property
+    def overlap(self) -> float | None:
+        """Share of the communication time of all ranks that compute covers."""
+        comm_s = sum(activity.comm_s for activity in self.activity)
+        return sum(activity.both_s for activity in self.activity) / comm_s if comm_s else None
+
+    def _in_steps(self, seconds: float) -> float:
+        window_s = sum(activity.window_s for activity in self.activity)
+        return seconds / window_s if window_s else 0.0
+
+    @property
+    def of_expected(self) -> float | None:
+        """Expected over measured time of all priced calls; None without any."""
+        measured_s = 0.0
+        expected_s = 0.0
+        for total in self.totals:
+            if total.expected_s is not None:
+                measured_s += total.total_s
+                expected_s += total.expected_s * total.calls
+        return expected_s / measured_s if measured_s else None

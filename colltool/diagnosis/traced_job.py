@@ -1,0 +1,65 @@
+"""The job file of one step's calls that ``trace`` writes for ``plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.base.errors import printable
+from colltool.base.formatting import counted
+from colltool.base.primitives import SHORT
+from colltool.definitions.field_types import MAX_LISTED
+from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.trace_results import CallTotal, TracedCall
+
+
+def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
+    """A job file of one step's ``calls``; what a job file cannot express stands in comments."""
+    last = max((call.places[-1] for call in calls if call.places), default=1)
+    ranks = max(world or 0, last + 1)
+    listed: list[str] = []
+    too_many: list[str] = []
+    inexpressible: list[str] = []
+    for total in totals:
+        reason = _why_not(total)
+        if reason:
+            inexpressible.append(_left_out(total, reason))
+        elif len(listed) == MAX_LISTED:
+            too_many.append(_left_out(total, sentence("too-many-calls", most=MAX_LISTED)))
+        else:
+            listed.append(_call_line(total))
+    lines = [
+        "# the collectives of a step, from traces, for colltool plan",
+        "schema: colltool.job/1",
+        "name: traced",
+        f"layout: {{dp: {ranks}}}",
+        "calls:" if listed else "calls: []",
+        *listed,
+        *inexpressible,
+        *too_many,
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _call_line(total: CallTotal) -> str:
+    count = max(1, round(total.a_step))
+    ((size, stride),) = total.axes
+    line = (
+        f"  - {{primitive: {SHORT[total.primitive]}, group: {{ranks: {size}, stride: {stride}}},"
+        f" size: {total.bytes}B, count: {count}}}"
+    )
+    return line if count == total.a_step else f"{line}  # {total.a_step:.4g} in a step"
+
+
+def _left_out(total: CallTotal, reason: str) -> str:
+    calls = counted(total.calls, "call")
+    kind = f"{total.primitive.spoken} of {total.bytes} B"
+    return f"# left out: {calls}, {kind}: {printable(reason)}"
+
+
+def _why_not(total: CallTotal) -> str:
+    """Why a job file cannot express these calls; empty where it can."""
+    if total.reason:
+        return total.reason
+    if len(total.axes) > 1:
+        return sentence("several-strides")
+    return "" if total.a_step > 0 else sentence("outside-steps")

@@ -1,0 +1,43 @@
+"""Who arrives last: a call's time on the wire is its shortest kernel, and what the others take
+longer they wait."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from colltool.base.primitives import P2P, Primitive
+from colltool.diagnosis.trace_results import CallWait, RankWait, Waits
+from colltool.logs.traced_calls import MergedCall, RankTrace
+
+
+def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits:
+    """Waiting by rank and by collective, of calls that several traced ranks made."""
+    shared = [call for call in merged if len(call.seen) > 1 and call.call.primitive is not P2P]
+    waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by trace
+    last = [0] * len(traces)
+    for call in shared:
+        wire_s = call.shortest.seconds
+        times = [seen.seconds for seen in call.seen]
+        last[call.traces[times.index(wire_s)]] += 1
+        for place, seconds in zip(call.traces, times, strict=True):
+            waits[place].append(seconds - wire_s)
+    ranks = []
+    for index, trace in enumerate(traces):
+        if index in waits:
+            calls = waits[index]
+            ranks.append(RankWait(trace.rank, trace.file, len(calls), last[index], sum(calls)))
+    return Waits(tuple(ranks), tuple(_by_collective(shared)))
+
+
+def _by_collective(shared: Sequence[MergedCall]) -> Iterator[CallWait]:
+    alike: dict[tuple[Primitive, int], list[MergedCall]] = defaultdict(list)
+    for call in shared:
+        alike[call.call.primitive, call.call.size].append(call)
+    for (primitive, size), calls in sorted(alike.items()):
+        wire_s = 0.0
+        whole_s = 0.0
+        for call in calls:
+            wire_s += call.shortest.seconds
+            whole_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
+        yield CallWait(primitive, size, len(calls), wire_s, whole_s - wire_s)

@@ -1,0 +1,1 @@
+"""Every log and trace format to records, a file a format."""

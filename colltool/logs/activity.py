@@ -1,0 +1,148 @@
+"""What the devices of a rank did: intervals of communication and compute, exact whatever the bytes
+were.
+
+Overlap is the share of communication time that compute covers, of all kernels of a trace, as
+Holistic Trace Analysis counts it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
+
+BELIEVED = 0.8  # of the kernels' time that step annotations must hold to be steps
+
+
+class BusyIntervals:
+    """The union of intervals, to ask how much of another interval it covers."""
+
+    def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
+        begin = np.asarray(starts, dtype=np.float64)
+        order = np.argsort(begin, kind="stable")
+        begin = begin[order]
+        reached = np.maximum.accumulate(np.asarray(ends, dtype=np.float64)[order])
+        # an interval begins where all before it have ended
+        opens = np.append(True, begin[1:] > reached[:-1])[: len(begin)]
+        closes = np.append(opens[1:], True)[: len(begin)]
+        self._starts = begin[opens]
+        self._ends = reached[closes]
+        self._before = np.concatenate(([0.0], np.cumsum(self._ends - self._starts)))
+
+    @property
+    def total(self) -> float:
+        return float(self._before[-1])
+
+    def of(self, start: float, end: float) -> float:
+        """How much of an interval is covered."""
+        return max(0.0, self._until(end) - self._until(start))
+
+    def within(self, windows: Iterable[Window]) -> float:
+        return sum(self.of(start, end) for start, end in windows)
+
+    def _until(self, time: float) -> float:
+        index = int(np.searchsorted(self._starts, time, side="right"))
+        if index == 0:
+            return 0.0
+        return float(self._before[index] - max(0.0, self._ends[index - 1] - time))
+
+
+Busy = dict[int, BusyIntervals]  # by device
+
+
+class RankActivity(NamedTuple):
+    """Seconds of one trace: communication, compute, both at once, of all its kernels; ``window_s``
+    of its steps, and in these communication and what of it no compute covers. ``doubt``: why step
+    annotations are not believed."""
+
+    file: str
+    rank: int | None
+    comm_s: float
+    compute_s: float
+    both_s: float
+    window_s: float
+    comm_in_steps_s: float
+    exposed_in_steps_s: float
+    doubt: str = ""
+
+    @property
+    def overlap(self) -> float | None:
+        """The share of communication that compute hides; None without any."""
+        return self.both_s / self.comm_s if self.comm_s else None
+
+
+class Steps(NamedTuple):
+    windows: list[Window]
+    steps: int
+    doubt: str = ""
+
+    @property
+    def window_us(self) -> float:
+        return sum(end - start for start, end in self.windows)
+
+
+def believed_steps(found: TraceEvents) -> Steps:
+    """The annotated steps that hold the kernels; the whole trace where none do."""
+    kernels = _busy(found.launched, found.busy)
+    annotated = found.step_windows()
+    most = 0.0
+    for windows in annotated:
+        held_us = sum(busy.within(windows) for busy in kernels.values())
+        held = held_us / (sum(busy.total for busy in kernels.values()) or 1.0)
+        if held >= BELIEVED or not kernels:
+            return Steps(windows, len(windows))
+        most = max(most, held)
+    doubt = ""
+    if annotated:
+        doubt = f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
+    whole = [(found.first_us, found.last_us)] if found.kernels else []
+    return Steps(whole, 0, doubt)
+
+
+def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
+    compute = _busy((), found.busy)
+    communication = _busy(found.launched, {})
+    everything = _busy(found.launched, found.busy)
+    comm_s = _total_s(communication)
+    compute_s = _total_s(compute)
+    comm_in_steps_s = _within_s(communication, steps)
+    exposed_s = max(0.0, _within_s(everything, steps) - _within_s(compute, steps))
+    return RankActivity(
+        file=found.name,
+        rank=rank,
+        comm_s=comm_s,
+        compute_s=compute_s,
+        both_s=max(0.0, comm_s + compute_s - _total_s(everything)),
+        window_s=steps.window_us * 1e-6 * max(1, len(communication)),
+        comm_in_steps_s=comm_in_steps_s,
+        exposed_in_steps_s=min(exposed_s, comm_in_steps_s),
+        doubt=steps.doubt,
+    )
+
+
+def _total_s(devices: Busy) -> float:
+    return sum(busy.total for busy in devices.values()) * 1e-6
+
+
+def _within_s(devices: Busy, steps: Steps) -> float:
+    return sum(busy.within(steps.windows) for busy in devices.values()) * 1e-6
+
+
+def _busy(
+    launched: Iterable[LaunchedKernel], compute: dict[int, tuple[array[float], array[float]]]
+) -> Busy:
+    """When each device ran one of these kernels."""
+    starts: dict[int, array[float]] = defaultdict(lambda: array("d"))
+    ends: dict[int, array[float]] = defaultdict(lambda: array("d"))
+    for device, (begun, ended) in compute.items():
+        starts[device].extend(begun)
+        ends[device].extend(ended)
+    for kernel in launched:
+        starts[kernel.device].append(kernel.start_us)
+        ends[kernel.device].append(kernel.end_us)
+    return {device: BusyIntervals(starts[device], ends[device]) for device in starts}

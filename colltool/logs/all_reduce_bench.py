@@ -1,0 +1,43 @@
+"""all_reduce_bench of stas00/ml-engineering: a Markdown table of payload, busbw and algbw."""
+
+from __future__ import annotations
+
+import re
+
+from colltool.base.formatting import parse_size
+from colltool.base.primitives import AR
+from colltool.logs.busbw_ratio import ranks_of, ratio, rounding_interval
+from colltool.logs.log_file import Log
+from colltool.logs.records import Format, ParsedLog, UserHints
+from colltool.logs.tables import LogTable, has, records_of
+
+_SIGN = re.compile(rb"\| *payload *\| *busbw *\| *algbw *\|")
+_RATE = re.compile(r"([\d.]{1,20}) *GBps")
+
+
+def read(log: Log, stated: UserHints) -> ParsedLog:
+    table = LogTable(AR, stated.ranks, "NCCL", "all_reduce_bench", 1)
+    ratios = []
+    for number, text in log.clean_lines():
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if cells[0] == "payload":
+            table.line = number
+        if len(cells) != 3:
+            continue
+        busbw = _RATE.fullmatch(cells[1])
+        algbw = _RATE.fullmatch(cells[2])
+        if not busbw or not algbw or float(algbw[1]) <= 0:
+            continue
+        table.add_rate(number, parse_size(cells[0]), float(algbw[1]) * 1e9)
+        where = f"{log.file}:{number}"
+        shown = ratio(rounding_interval(algbw[1]), rounding_interval(busbw[1]), where)
+        if shown:
+            ratios.append(shown)
+    if not table.ranks:
+        table.ranks, _ = ranks_of(AR, ratios, None, "", f"{log.file}:{table.line}", named=True)
+    return records_of(log, [table], stated)
+
+
+FORMAT = Format(
+    "all_reduce_bench", "all_reduce_bench ('| payload | busbw | algbw |')", has(_SIGN), read
+)

@@ -1,0 +1,269 @@
+"""Printed numbers of benchmarks: rank count and collective from busbw/algbw, as far as the digits
+allow."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import MAX_SIZE
+from colltool.base.primitives import Primitive, busbw_factor
+
+_SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
+_MOST_RANKS = 10**7
+FEW_RANKS = 128  # above them the digits allow too many counts
+# ranks: of several counts that digits allow, the only one of whole hosts is taken, else the only
+# power of two
+WHOLE_HOST = 8
+RANKS_N = either(shell="--ranks N", python="ranks=N")
+SAY_RANKS = f"say how many: {RANKS_N}"
+
+
+class Ratio(NamedTuple):
+    """The range of a row's busbw/algbw that its printed digits allow, or of the rank counts that
+    this allows."""
+
+    low: float
+    high: float
+    where: str
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    @property
+    def ranks(self) -> str:
+        """``8``, ``120 to 140`` or ``more than 5000``."""
+        low = round(self.low)
+        high = round(self.high)
+        if high >= _MOST_RANKS:
+            return f"more than {low}"
+        return f"{low}" if low == high else f"{low} to {high}"
+
+    def within(self, low: float, high: float, slack: float) -> bool:
+        """Whether the range, widened by a share of itself, meets another one."""
+        return self.low * (1 - slack) <= high and self.high * (1 + slack) >= low
+
+
+def ratio(
+    algbw: RoundingInterval | None, busbw: RoundingInterval | None, where: str
+) -> Ratio | None:
+    """busbw/algbw of a row; None where one is missing or prints as 0."""
+    if algbw is None or busbw is None or algbw.low <= 0:
+        return None
+    return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
+
+
+def ranks_of(
+    primitive: Primitive,
+    ratios: Sequence[Ratio],
+    agreed: int | None,
+    source: str,
+    where: str,
+    *,
+    named: bool,
+) -> tuple[int, set[str]]:
+    """The rank count, as agreed or as all rows allow, and the place of at most one garbled row that
+    does not fit it."""
+    if not named and agreed != 1:
+        _check_collective(primitive, ratios, agreed)
+    evidence = _rank_ranges(primitive, ratios)
+    if agreed is None:
+        source = "the other rows say"
+        agreed = _ranks_in_all(evidence, where)
+    fits: list[Ratio] = []
+    misfits: list[Ratio] = []
+    for row in evidence:
+        if row.within(agreed, agreed, _SLACK):
+            fits.append(row)
+        else:
+            misfits.append(row)
+    # one row may be garbled, if another one confirms the count
+    confirmed = any(row.high < _MOST_RANKS for row in fits)
+    if not misfits or (len(misfits) == 1 and confirmed):
+        return agreed, {row.where for row in misfits}
+    sharpest = min(misfits, key=lambda row: row.width)
+    raise ColltoolError(
+        f"busbw/algbw says {sharpest.ranks} ranks, {source} {agreed}",
+        where=sharpest.where,
+        fix="correct the one that is wrong; split logs that ran together",
+    )
+
+
+def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> list[Ratio]:
+    """The rank counts that each row allows; nothing for collectives whose busbw is algbw."""
+    if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
+        return []
+    # what the factor tends to: 2 for all-reduce, 1 for the others
+    limit = 2 * busbw_factor(primitive, 2)
+    found = []
+    for row in ratios:
+        low = _ranks_at(row.low / limit)
+        found.append(Ratio(low, _ranks_at(row.high / limit), row.where))
+    return found
+
+
+def _ranks_at(share: float) -> float:
+    """The n of which (n-1)/n is ``share``."""
+    return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
+
+
+def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
+    """The rank count that the sharpest rows allow together."""
+    low, high = 1.0, float(_MOST_RANKS)
+    for row in sorted(evidence, key=lambda row: row.width):
+        if row.low <= high and row.high >= low:
+            low = max(low, row.low)
+            high = min(high, row.high)
+    counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
+    if len(counts) == 1 and counts[0] < _MOST_RANKS:
+        return counts[0]
+    if not counts:
+        what = f"busbw/algbw fits no whole number of ranks: {low:.4g}"
+    elif counts[-1] >= _MOST_RANKS:
+        what = "the log does not say on how many ranks it ran"
+    else:
+        likely = _likely(counts)
+        if likely is not None:
+            return likely
+        what = f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks"
+    raise ColltoolError(what, where=where, fix=SAY_RANKS)
+
+
+def _likely(counts: range) -> int | None:
+    """The only count of whole hosts, else the only power of two."""
+    if counts[0] < WHOLE_HOST or counts[-1] > FEW_RANKS:
+        return None
+    whole = [count for count in counts if count % WHOLE_HOST == 0]
+    if len(whole) == 1:
+        return whole[0]
+    doubled = [count for count in counts if count.bit_count() == 1]
+    return doubled[0] if len(doubled) == 1 else None
+
+
+def _integers(low: float, high: float) -> range:
+    return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
+
+
+# digits are enough to tell one collective from another: busbw/algbw is known within this share
+_SHARP = 0.02
+_RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
+
+
+def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
+    """Refuse a collective whose busbw/algbw cannot be the table's where another one's is."""
+    sharp = [row for row in ratios if row.width <= _SHARP * row.high]
+    for count in dict.fromkeys((ranks, None)):  # --ranks may be as wrong as --collective
+        if not sharp or _fitting(stated, sharp, count):
+            return
+        for other in Primitive:
+            fitting = _fitting(other, sharp, count)
+            if 2 * len(fitting) > len(sharp):
+                row = min(fitting, key=lambda row: row.width)
+                raise _other_collective(stated, row, count)
+
+
+def _other_collective(stated: Primitive, row: Ratio, ranks: int | None) -> ColltoolError:
+    others = [other for other in Primitive if _fitting(other, [row], ranks)]
+    if not ranks:
+        counts: set[str] = set()
+        for other in others:
+            counts.update(found.ranks for found in _rank_ranges(other, [row]))
+        on = f" on {counts.pop()} ranks" if len(counts) == 1 else ""
+    else:
+        on = f" on {ranks} ranks"
+    spoken = " or ".join(other.spoken for other in others)
+    names = " or ".join(f'"{other}"' for other in others)
+    return ColltoolError(
+        f"busbw/algbw is {(row.low + row.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}",
+        where=row.where,
+        fix=either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}"),
+    )
+
+
+def _fitting(primitive: Primitive, rows: Iterable[Ratio], ranks: int | None) -> list[Ratio]:
+    """Rows whose busbw/algbw a primitive may have, on so many ranks or on any number."""
+    least = busbw_factor(primitive, ranks or 2)
+    most = busbw_factor(primitive, ranks or _MOST_RANKS)
+    return [row for row in rows if row.within(least, most, _RATIO_SLACK)]
+
+
+_DIGITS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
+_LONGEST = 40  # characters of a number that a program prints
+_MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
+_PLAIN = 20
+_HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
+
+
+class UnusableRow(Exception):
+    """A row that says nothing about speed; the text is the reason, the same for rows with the same
+    trouble."""
+
+
+class RoundingInterval(NamedTuple):
+    """A printed number, and half a unit of its last digit."""
+
+    value: float
+    half: float
+
+    @property
+    def low(self) -> float:
+        return self.value - self.half
+
+    @property
+    def high(self) -> float:
+        return self.value + self.half
+
+
+def rounding_interval(text: str) -> RoundingInterval | None:
+    """``195.22`` as 195.22 ± 0.005; None for what is no finite number."""
+    whole, _, decimals = text.partition(".")
+    # nearly all numbers are plain, and far cheaper to read so
+    if (whole + decimals).isdigit() and text.isascii() and len(text) <= _PLAIN:
+        return RoundingInterval(float(text), _HALVES[len(decimals)])
+    match = _DIGITS.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None or not (match[1] or match[2]):
+        return None
+    decimals = match[2] or ""
+    try:
+        value = float(text)
+        half = 0.5 * 10.0 ** (int(match[3] or 0) - len(decimals))
+    except OverflowError:
+        return None
+    return RoundingInterval(value, half) if math.isfinite(value) else None
+
+
+def positive_time(text: str) -> RoundingInterval:
+    time = rounding_interval(text)
+    if time is None:
+        raise UnusableRow("the time is not a finite number")
+    if time.value <= 0:
+        raise UnusableRow("the time is zero or negative")
+    return time
+
+
+def message_size(text: str) -> float:
+    size = rounding_interval(text)
+    if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
+        raise UnusableRow("the size is not a number of bytes")
+    if size.value == 0:
+        raise UnusableRow("size 0: nothing is sent")
+    return size.value
+
+
+def looks_like_a_row(text: str) -> bool:
+    """Whether a line was a row of numbers, or part of one, before something garbled it."""
+    if "#" in text or "<" in text:
+        return False
+    words = text.split(None, _MOST_VALUES)
+    if not 4 <= len(words) <= _MOST_VALUES:
+        return False
+    numbers = 0
+    for word in words:
+        # most words are no numbers, and the first character tells that cheaply
+        likely = word[0] in "+-.0123456789" and rounding_interval(word) is not None
+        numbers += likely or word == "N/A"
+    return numbers >= max(4, len(words) // 2)

@@ -1,0 +1,336 @@
+"""CSV written by people: a row per measurement and columns by header name; any bad row is an
+error."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from itertools import islice
+from math import inf, nan
+
+from colltool.base.errors import ColltoolError, ManyErrors, given
+from colltool.base.formatting import counted, parse_size
+from colltool.base.primitives import Primitive, parse_primitive
+from colltool.logs.busbw_ratio import RANKS_N
+from colltool.logs.log_file import MAX_LINE, Log
+from colltool.logs.records import (
+    Format,
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    agree,
+    agreed_primitive,
+)
+
+_MOST_ERRORS, _MOST_KINDS = 20, 1000
+_MOST_ABOVE = 1000  # lines among which the header is looked for
+_COLUMNS = {
+    "collective": ("collective", "primitive", "operation", "coll"),
+    "ranks": ("ranks", "n", "nranks", "n_ranks", "num_ranks", "world_size", "gpus"),
+    "size": ("bytes", "size", "size_bytes", "message_size", "size(b)", "bytes(b)"),
+    "nodes": ("nodes", "nnodes", "n_nodes", "num_nodes", "hosts"),
+    "dtype": ("dtype", "datatype", "type"),
+    "library": ("library",),
+}
+_KNOWN = frozenset().union(*_COLUMNS.values())
+_MACHINES = ("source_id", "source", "hardware", "machine", "cluster", "system")
+_TIME = re.compile(
+    r"(?:(?:time|latency|avg_latency|mean|median|duration|t)[_"
+    r" ]?)?\(?(s|sec|seconds|ms|us|µs|μs|ns)\)?(?:_(?:avg|mean|median))?"
+)
+_PER_SECOND = {
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+    "ms": 1e3,
+    "us": 1e6,
+    "µs": 1e6,
+    "μs": 1e6,
+    "ns": 1e9,
+}
+_WORD = re.compile(r"[\w.+-]{0,32}")
+_NUMBER = re.compile(r"\d[\d.,]*")
+_COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
+_ZERO = re.compile(r"0+(\.0*)?")
+_WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
+_SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_LONGEST = 60  # characters of a cell that is a number, or that an error names
+_LIBRARIES = ("NCCL", "RCCL", "MPI")
+_SEPARATORS = ",;\t"
+_EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
+
+
+def is_csv(log: Log) -> bool:
+    _, header = _header(log)
+    understood = [name for name in _names(header) if name in _KNOWN or _like_time(name)]
+    return len(understood) > 1
+
+
+def read_csv(log: Log, stated: UserHints) -> ParsedLog:
+    header_line, header = _header(log)
+    table = _CsvTable(header, f"{log.file}:{header_line}", log.file, stated)
+    records: list[Record] = []
+    mistakes = _Mistakes(log.file)
+    for number, cells in _rows(log, header_line, table.separator):
+        table.check_machine(cells, number)
+        try:
+            record = table.record(cells, number)
+        except ColltoolError as error:
+            mistakes.add(error, number)
+            continue
+        if record:
+            records.append(record)
+    mistakes.refuse()
+    if not records:
+        raise ColltoolError(
+            "no rows below the header", where=f"{log.file}:{header_line}", fix=_EXAMPLE
+        )
+    return ParsedLog(tuple(records), tuple(table.notes))
+
+
+class _Mistakes:
+    """The first row of each kind of mistake, and how many rows have it."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.first: dict[str, ColltoolError] = {}
+        self.rows: dict[str, int] = {}
+
+    def add(self, error: ColltoolError, line: int) -> None:
+        kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
+        if kind not in self.first and len(self.first) > _MOST_KINDS:
+            kind = next(reversed(self.first))
+        if kind not in self.first:
+            where = f"{self.file}:{line}"
+            self.first[kind] = ColltoolError(error.what, where=where, fix=error.fix)
+        self.rows[kind] = self.rows.get(kind, 0) + 1
+
+    def refuse(self) -> None:
+        """Raise all mistakes at once."""
+        found = []
+        for kind, first in self.first.items():
+            more = self.rows[kind] - 1
+            what = f"{first.what} (and {counted(more, 'more row')})" if more else first.what
+            found.append(ColltoolError(what, where=first.where, fix=first.fix))
+        beyond = len(found) - _MOST_ERRORS
+        if beyond > 0:
+            last = ColltoolError(f"and {beyond} more mistakes", fix="correct these first")
+            found = [*found[:_MOST_ERRORS], last]
+        if len(found) == 1:
+            raise found[0]
+        if found:
+            raise ManyErrors(found)
+
+
+def _header(log: Log) -> tuple[int, str]:
+    """The first line that is no comment, by number."""
+    for number, line in islice(enumerate(log.lines(), 1), _MOST_ABOVE):
+        if not _is_comment(line):
+            return number, line
+    return 1, ""
+
+
+def _is_comment(line: str) -> bool:
+    text = line.lstrip()
+    return not text or text.startswith("#")
+
+
+def _separator(header: str) -> str:
+    return max(_SEPARATORS, key=header.count)
+
+
+def _names(header: str) -> list[str]:
+    header = header[:MAX_LINE].lstrip("\ufeff").rstrip("\r")
+    try:
+        cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])
+    except csv.Error:
+        return []
+    return [cell.strip().lower() for cell in cells]
+
+
+def _like_time(name: str) -> bool:
+    return _TIME.fullmatch(name) is not None or name.startswith(("time", "latency"))
+
+
+def _rows(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each row below the header."""
+    for number, line in islice(enumerate(log.lines(), 1), header, None):
+        if _is_comment(line):
+            continue
+        where = f"{log.file}:{number}"
+        if len(line) > MAX_LINE:
+            what = f"a line of more than {MAX_LINE} characters is not a row"
+            raise ColltoolError(what, where=where, fix=_EXAMPLE)
+        line = line.rstrip("\r")
+        reader = csv.reader([line], delimiter=separator, skipinitialspace=True, strict=True)
+        try:
+            cells = next(reader)
+        except (csv.Error, StopIteration) as error:
+            fix = "a cell with quotes ends on its line"
+            raise ColltoolError(f"is not valid CSV: {error}", where=where, fix=fix) from error
+        yield number, [cell.strip() for cell in cells]
+
+
+class _CsvTable:
+    """What the header line says, and the cells of rows by it."""
+
+    def __init__(self, header: str, where: str, file: str, stated: UserHints) -> None:
+        self.separator = _separator(header)
+        self.names = _names(header)
+        self.where = where
+        self.file = file
+        self.stated = stated
+        self.columns: dict[str, int] = {}
+        for column, names in _COLUMNS.items():
+            self._find(column, names)
+        self.time_column, self.per_second = self._time()
+        self._require("size", "bytes", None, "")
+        self._require("collective", "collective", stated.primitive, "primitive")
+        self._require("ranks", "ranks", stated.ranks, "ranks")
+        # columns that name the machine, and their first cells
+        self.machines = {place: name for place, name in enumerate(self.names) if name in _MACHINES}
+        self.machine: dict[int, str] = {}
+        self.notes: list[Note] = []
+        self.primitives: dict[str, Primitive] = {}  # parsed once per spelling
+
+    def _find(self, column: str, names: tuple[str, ...]) -> None:
+        found = [place for place, name in enumerate(self.names) if name in names]
+        if len(found) > 1:
+            listed = ", ".join(self.names[place] for place in found)
+            what = f"{len(found)} columns could be the {column}: {listed}"
+            raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
+        if found:
+            self.columns[column] = found[0]
+
+    def _time(self) -> tuple[int, float]:
+        """The column of times, and its unit."""
+        times = {}
+        for place, name in enumerate(self.names):
+            match = _TIME.fullmatch(name)
+            if match:
+                times[place] = _PER_SECOND[match[1]]
+        if len(times) == 1:
+            return times.popitem()
+        found = ", ".join(filter(_like_time, self.names))
+        if times:
+            what = f"several times: {found}"
+        elif found:
+            what = f"'{found}' has no unit"
+        else:
+            what = "no column of times"
+        fix = "one column, with the unit in its name: time_us, time_ms, time_s or time_ns"
+        raise ColltoolError(what, where=self.where, fix=fix)
+
+    def _require(self, column: str, name: str, stated: object, argument: str) -> None:
+        """Refuse a table without a column that the caller does not make up for."""
+        if column in self.columns or stated is not None:
+            return
+        fix = _EXAMPLE
+        if argument:
+            fix = f"add it, or say it for the whole file: {given(argument)}; {_EXAMPLE}"
+        raise ColltoolError(f"no column '{name}'", where=self.where, fix=fix)
+
+    def record(self, cells: list[str], number: int) -> Record | None:
+        """The record of a row; None for a size of 0. Errors name no place yet."""
+        if len(cells) != len(self.names):
+            fix = "give every column a cell, quote cells with separators"
+            raise ColltoolError(f"{len(cells)} cells under {len(self.names)} columns", fix=fix)
+        self._check_commas(cells)
+        primitive = self._primitive(cells)
+        ranks = self._ranks(cells)
+        nodes = self._count(cells, "nodes", self.stated.nodes, 1)
+        if nodes is not None and nodes > ranks:
+            raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
+        seconds = self._seconds(cells)
+        if _ZERO.fullmatch(self._cell(cells, "size")):
+            self.notes.append(Note("size 0: nothing is sent", self.file, number))
+            return None
+        size = parse_size(self._cell(cells, "size"))
+        dtype = self._cell(cells, "dtype")
+        if not _WORD.fullmatch(dtype):
+            what = "used without its dtype, which is a sentence, not a type"
+            self.notes.append(Note(what, self.file, number, used=True))
+            dtype = ""
+        return Record(
+            primitive,
+            ranks,
+            nodes,
+            size,
+            seconds,
+            dtype,
+            library=self._library(cells),
+            version="",
+            file=self.file,
+            line=number,
+        )
+
+    def _cell(self, cells: list[str], column: str) -> str:
+        return cells[self.columns[column]] if column in self.columns else ""
+
+    def check_machine(self, cells: list[str], number: int) -> None:
+        """Refuse a file of several machines."""
+        for place, name in self.machines.items():
+            cell = cells[place] if place < len(cells) else ""
+            first = self.machine.setdefault(place, cell)
+            if cell != first:
+                what = f"{name} changes from {first!r} to {cell!r}"
+                fix = "a median across machines means nothing: split the file, one machine each"
+                raise ColltoolError(what, where=f"{self.file}:{number}", fix=fix)
+
+    def _check_commas(self, cells: list[str]) -> None:
+        columns = [self.columns.get(column) for column in ("size", "ranks", "nodes")]
+        for place in (self.time_column, *columns):
+            match = None if place is None else _COMMA.fullmatch(cells[place][:_LONGEST])
+            if match:
+                fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
+                if len(match[2]) == 3:
+                    fix += f", or {match[1]}{match[2]}{match[3]} if the comma separates thousands"
+                raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
+
+    def _seconds(self, cells: list[str]) -> float:
+        text = cells[self.time_column]
+        seconds = nan
+        if len(text) <= _LONGEST and _SECONDS.fullmatch(text):
+            seconds = float(text) / self.per_second
+        if not 0 < seconds < inf:
+            fix = f"a number above 0, in the unit of '{self.names[self.time_column]}'"
+            raise ColltoolError(f"'{text[:_LONGEST]}' is not a time", fix=fix)
+        return seconds
+
+    def _library(self, cells: list[str]) -> str:
+        library = self._cell(cells, "library")
+        if library and library.upper() not in _LIBRARIES:
+            fix = f"known: {', '.join(_LIBRARIES)}"
+            raise ColltoolError(f"'{library[:_LONGEST]}' is not a known library", fix=fix)
+        return library.upper()
+
+    def _primitive(self, cells: list[str]) -> Primitive:
+        word = self._cell(cells, "collective")
+        if word not in self.primitives:
+            found = parse_primitive(word) if "collective" in self.columns else None
+            agreed = agreed_primitive(found, self.stated, "")
+            assert agreed is not None  # a table without the column needs the caller's
+            self.primitives[word] = agreed
+        return self.primitives[word]
+
+    def _ranks(self, cells: list[str]) -> int:
+        ranks = self._count(cells, "ranks", self.stated.ranks, 2)
+        if ranks is None:
+            fix = f"fill the cell, or say it for the whole file: {RANKS_N}"
+            raise ColltoolError("no number of ranks", fix=fix)
+        return ranks
+
+    def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
+        text = self._cell(cells, column)
+        if not text:
+            return stated
+        match = _WHOLE.fullmatch(text)
+        if match is None or int(match[1]) < least:
+            fix = f"a whole number, {least} or more"
+            raise ColltoolError(f"'{text}' is not a number of {column}", fix=fix)
+        return agree(int(match[1]), stated, f"{column}:", column, "")
+
+
+FORMAT = Format("CSV", "CSV ('collective,ranks,bytes,time_us')", is_csv, read_csv)

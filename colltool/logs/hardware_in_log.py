@@ -1,0 +1,55 @@
+"""Devices and hosts that logs of nccl-tests name, as text or in the JSON report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from colltool.base.errors import printable
+from colltool.logs.log_file import Log, clean, open_log
+from colltool.logs.nccl_tests_json import is_report, listed_devices
+
+_DEVICE = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
+_LONGEST = 100
+
+
+class LoggedHardware(NamedTuple):
+    """Device and host names, each once, in the order met."""
+
+    devices: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
+    """Devices and hosts of logs; formats such as OSU's name none."""
+    devices: dict[str, None] = {}
+    hosts: dict[str, None] = {}
+    for path in paths:
+        for host, device in _named(open_log(os.fspath(path))):
+            hosts[_short(host)] = None
+            devices[_short(device)] = None
+    return LoggedHardware(tuple(filter(None, devices)), tuple(filter(None, hosts)))
+
+
+def _named(log: Log) -> Iterator[tuple[object, object]]:
+    """Host and device of each rank."""
+    if not is_report(log):
+        for line in log.lines():
+            if "device" in line and "Rank" in line:
+                match = _DEVICE.search(clean(line))
+                if match:
+                    yield match[1], match[2]
+        return
+    try:
+        report = json.loads(log.json_text())
+    except (ValueError, RecursionError):
+        return  # the reader of timings says what is wrong
+    for device in listed_devices(report):
+        yield device.get("hostname", ""), device.get("device_info", "")
+
+
+def _short(value: object) -> str:
+    return printable(str(value)).strip()[:_LONGEST]

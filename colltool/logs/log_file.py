@@ -1,0 +1,125 @@
+"""A log as bounded lines of UTF-8, without what launchers and NCCL's own messages add to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.files import not_utf8, read_bytes
+
+MAX_LINE = 4096  # characters of a line that are looked at
+# PowerShell writes UTF-16
+_ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_GZIP = b"\x1f\x8b"
+
+
+class Log(NamedTuple):
+    """A file that may hold measurements; ``content`` is UTF-8 bytes, a quarter of the memory that
+    text can take."""
+
+    file: str
+    content: bytes
+
+    def lines(self) -> Iterator[str]:
+        """Every line without its end, cut one character beyond :data:`MAX_LINE`."""
+        start = 0
+        content = self.content
+        while start <= len(content):
+            end = content.find(b"\n", start)
+            if end < 0:
+                end = len(content)
+            # a character has at most 4 bytes
+            line = content[start : min(end, start + 4 * MAX_LINE)]
+            yield line.removesuffix(b"\r").decode("utf-8", "replace")[: MAX_LINE + 1]
+            start = end + 1
+
+    def clean_lines(self) -> Iterator[tuple[int, str]]:
+        """Every line by number, as :func:`clean` leaves it and without blanks at its ends."""
+        for number, line in enumerate(self.lines(), 1):
+            yield number, clean(line).strip()
+
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+    def json_text(self) -> str:
+        return self.text().lstrip("\ufeff")
+
+    def contains(self, *words: bytes) -> bool:
+        return all(word in self.content for word in words)
+
+
+def open_log(path: str) -> Log:
+    content = _content(path)
+    if not content or content.isspace():
+        raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")
+    return Log(path, content)
+
+
+def is_empty(path: str) -> bool:
+    """Whether a readable file holds nothing, as that of a killed run."""
+    try:
+        content = _content(path)
+    except ColltoolError:
+        return False
+    return not content or content.isspace()
+
+
+def is_text(path: str) -> bool:
+    """Whether a file can be opened as a log."""
+    try:
+        open_log(path)
+    except ColltoolError:
+        return False
+    return True
+
+
+def _content(path: str) -> bytes:
+    content = read_bytes(path, "log")
+    if content.startswith(_GZIP):
+        raise not_utf8(content, path, path)
+    encoding = "utf-8"
+    for mark, marked in _ENCODINGS.items():
+        if content.startswith(mark):
+            encoding = marked
+    # text in UTF-16 has zeros, any other text none
+    if encoding != "utf-16" and b"\0" in content:
+        raise not_utf8(content, path, path)
+    if encoding == "utf-8":
+        return content
+    return content.decode(encoding, errors="replace").encode()
+
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,40}[A-Za-z]|\][^\x07]{0,200}\x07)")
+_MPIRUN_TAG = re.compile(r"\[[^\[\]\s]*\d,\d+\]<std\w+>:?")
+_NCCL_PLACE = re.compile(r":\d+:\d+ \[-?\d+\]")  # process, thread and device, behind a host's name
+_HOST = re.compile(r"(?:\[[^\[\]]{1,40}\]\s*)?[A-Za-z][\w.-]*\Z")
+_LABEL = re.compile(r"\s*[\w.-]{1,80}:\s+(?=[#\d.]|N/A)")  # "0: " of srun -l, "node03: " of pdsh
+_LONGEST_HOST = 300
+
+
+def clean(line: str) -> str:
+    """A line without ANSI colours, mpirun tags, launcher labels and NCCL messages."""
+    line = line[:MAX_LINE]
+    # looking for a word is far cheaper than a pattern, and few lines have any of these
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "<std" in line:
+        line = _MPIRUN_TAG.sub(" ", line)
+    if "NCCL" in line:
+        line = line[: _start_of_message(line)]
+    label = _LABEL.match(line) if ":" in line else None
+    return line[label.end() :] if label else line
+
+
+def _start_of_message(line: str) -> int:
+    """Where a message of NCCL begins, which reaches to the end of the line."""
+    version = line.find("NCCL version ")
+    start = version if version >= 0 else len(line)
+    place = _NCCL_PLACE.search(line)
+    if place is None or line.rfind("NCCL") < place.end():
+        return start
+    first = max(0, place.start() - _LONGEST_HOST)
+    host = _HOST.search(line[first : place.start()])
+    return min(start, first + host.start()) if host else start

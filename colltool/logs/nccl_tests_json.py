@@ -1,0 +1,177 @@
+"""The JSON report of nccl-tests (-J): what the text says, with numbers at full precision."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, either
+from colltool.logs.log_file import Log
+from colltool.logs.nccl_runs import IN, OUT, Cells, Device, Half, TestRun, records_of
+from colltool.logs.nccl_tests_text import version_text
+from colltool.logs.records import Format, Note, ParsedLog, UserHints
+
+_HALVES = {"out_of_place": OUT, "in_place": IN}
+_CELLS = {
+    "time": "time",
+    "cpu_time": "cputime",
+    "alg_bw": "algbw",
+    "bus_bw": "busbw",
+    "nwrong": "wrong",
+}
+_SIZE_KEY = re.compile(r'"size"\s*:')
+_FIRST = 10_000  # bytes among which the first brace stands
+_OURS = "colltool."  # how schemas of our own output begin
+Json = Mapping[str, object]
+
+
+def is_report(log: Log) -> bool:
+    return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+
+
+def read_report(log: Log, stated: UserHints) -> ParsedLog:
+    text = log.json_text()
+    results, report = _results_of(text, log.file)
+    run = _run_of(report, log.file)
+    lines = _lines_of(text, len(results))
+    for index, result in enumerate(results):
+        halves = _halves(result)
+        item = f"results[{index}]"
+        if halves:
+            run.rows.append(JsonRow(lines[index], result, item))
+        else:
+            run.bad.append(Note("no time", log.file, lines[index], item))
+        if any("cputime" in half for half in halves.values()):
+            run.time = "cputime"
+    records, notes = records_of(run, stated)
+    return ParsedLog(tuple(records), tuple(notes))
+
+
+def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
+    """The measured sizes of a report, and the whole of it."""
+    try:
+        # the digits say how exact numbers are
+        report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except (ValueError, RecursionError) as error:
+        raise ColltoolError(
+            f"is not a complete JSON document: {getattr(error, 'msg', 'nested too deeply')}",
+            where=f"{file}:{getattr(error, 'lineno', 1)}",
+            fix="nccl-tests completes the file when it exits: run it again with -J",
+        ) from error
+    about = _mapping(report)
+    schema = str(about.get("schema", ""))
+    if schema.startswith(_OURS):
+        command = schema.removeprefix(_OURS).partition("/")[0]
+        compare = either(shell="; colltool diff OLD NEW compares two outputs", python="")
+        raise ColltoolError(
+            f"is what colltool {command} prints: computed, not measured",
+            where=f"{file}:1",
+            fix=f"give the benchmark's log{compare}",
+        )
+    results = about.get("results")
+    if not isinstance(results, list) or not results:
+        raise ColltoolError(
+            "JSON without 'results': not an nccl-tests report",
+            where=f"{file}:1",
+            fix="give what nccl-tests -J wrote, its text output, or a CSV",
+        )
+    return results, about
+
+
+def listed_devices(report: Json) -> list[Json]:
+    """Devices of a report, whose place moved between versions."""
+    listed = report.get("devices") or _mapping(report.get("config")).get("devices")
+    if not isinstance(listed, list):
+        return []
+    return [device for device in listed if isinstance(device, dict)]
+
+
+def _run_of(report: Json, file: str) -> TestRun:
+    run = TestRun(file, table=1, library="NCCL")
+    args = report.get("args")
+    if isinstance(args, list) and args and isinstance(args[0], str):
+        run.started = _ascii(args[0])
+    config = _mapping(report.get("config"))
+    run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
+    code = _count(report.get("nccl_version"))
+    if code > 1000:
+        run.library_version = version_text(code)
+    devices = listed_devices(report)
+    # a device per rank: nccl-tests writes only the first of each process, whatever nthreads and
+    # ngpus are
+    driven = run.per_process or 1
+    if any(_count(device.get("rank")) % driven for device in devices):
+        driven = 1
+    for device in devices:
+        group = _ascii(device.get("group", "0"))
+        pid = _ascii(device.get("pid"))
+        host = _ascii(device.get("hostname"))
+        first = _count(device.get("rank"))
+        for rank in range(first, first + driven):
+            run.devices.append(Device(rank, group, pid, host, 1))
+    return run
+
+
+class JsonRow(NamedTuple):
+    """A result of a report."""
+
+    number: int
+    result: Json
+    item: str
+    joined: bool = False
+
+    def cells(self) -> Cells:
+        result = self.result
+        before = {key: _ascii(result.get(key, "")) for key in ("count", "redop", "root")}
+        size = _ascii(result.get("size"))
+        return Cells(size, _ascii(result.get("type", "")), _halves(result), before)
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _ascii(value: object) -> str:
+    """ASCII text of a value: JSON may escape lone surrogates, which no terminal can show."""
+    return str(value)[:200].encode("ascii", "replace").decode()
+
+
+def _count(value: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7:
+        return int(value)
+    return 0
+
+
+def _halves(result: object) -> dict[str, Half]:
+    found: dict[str, Half] = {}
+    for key, label in _HALVES.items():
+        half = _mapping(result).get(key)
+        if not isinstance(half, dict):
+            continue
+        cells = {}
+        for theirs, name in _CELLS.items():
+            if half.get(theirs) is not None:
+                cells[name] = str(half[theirs])
+        found[label] = cells
+    return found
+
+
+def _lines_of(text: str, results: int) -> list[int]:
+    """The line of each result by its size key; all 1 where these do not match (nccl-tests writes a
+    single line)."""
+    keys = [match.start() for match in _SIZE_KEY.finditer(text)]
+    if len(keys) != results:
+        return [1] * results
+    lines = []
+    line = 1
+    seen = 0
+    for key in keys:
+        line += text.count("\n", seen, key)
+        seen = key
+        lines.append(line)
+    return lines
+
+
+FORMAT = Format("-J", "nccl-tests -J ('{')", is_report, read_report)

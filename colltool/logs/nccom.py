@@ -1,0 +1,35 @@
+"""nccom-test of AWS Neuron: nccl-tests' columns under names of its own."""
+
+from __future__ import annotations
+
+import re
+
+from colltool.base.primitives import A2A, AG, AR, P2P, RS
+from colltool.logs import nccl_tests_text
+from colltool.logs.log_file import Log
+from colltool.logs.records import Format, ParsedLog, UserHints
+from colltool.logs.tables import has
+
+_SIGN = re.compile(rb"size\(B\) +count\(elems\) +type")
+_NAMES = "#  size  count  type  time  algbw  busbw"
+_COMMAND = re.compile(rb"nccom-test +(?:-\S+ +(?:\d\S* +)?)*([a-z_]{4,20})")
+_SHORT = {
+    b"allr": AR,
+    b"allg": AG,
+    b"redsct": RS,
+    b"alltoall": A2A,
+    b"sendrecv": P2P,
+    b"all_reduce": AR,
+}
+
+
+def read(log: Log, stated: UserHints) -> ParsedLog:
+    lines = [_NAMES if "count(elems)" in line else line for line in log.lines()]
+    if stated.primitive is None and not re.search(r"_perf\b", log.text()):
+        command = _COMMAND.search(log.content)
+        named = command[1] if command else b""
+        stated = stated._replace(primitive=_SHORT.get(named, AR))  # the default of nccom-test
+    return nccl_tests_text.read(Log(log.file, "\n".join(lines).encode()), stated)
+
+
+FORMAT = Format("nccom-test", "nccom-test ('size(B) count(elems) type')", has(_SIGN), read)

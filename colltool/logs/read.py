@@ -1,0 +1,118 @@
+"""Read benchmark logs of any known format and merge them into series."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.primitives import Primitive
+from colltool.logs import (
+    all_reduce_bench,
+    csv_log,
+    flight_recorder,
+    intel_mpi,
+    nccl_inspector,
+    nccl_profiler,
+    nccl_tests_json,
+    nccl_tests_text,
+    nccom,
+    osu,
+    perftest,
+    torchcomms,
+)
+from colltool.logs.log_file import Log, open_log
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agree
+from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
+
+# The first that recognises a log reads it, along with any others that share logs with it.
+# tests/logs/test_formats.py asks for an example of each, and for a line of the guide and the help.
+FORMATS: tuple[Format, ...] = (
+    nccl_inspector.FORMAT,
+    nccl_profiler.FORMAT,
+    flight_recorder.FORMAT,
+    nccl_tests_json.FORMAT,
+    osu.RATES,
+    osu.LATENCY,
+    intel_mpi.FORMAT,
+    perftest.FORMAT,
+    nccom.FORMAT,
+    nccl_tests_text.FORMAT,
+    all_reduce_bench.FORMAT,
+    torchcomms.FORMAT,
+    csv_log.FORMAT,
+)
+
+
+def read_logs(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    ranks: int | None = None,
+    primitive: Primitive | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+) -> Measurements:
+    """All measurements of all files, as series of points.
+
+    ``ranks``, ``primitive`` and ``nodes`` supply what logs do not say. ``in_place`` takes
+    nccl-tests' in-place times instead of out-of-place ones. Raises ColltoolError, naming
+    ``file:line``, for a file that cannot be read or holds no usable table, for times that no
+    hardware takes, and where a log contradicts the arguments.
+    """
+    if ranks is not None and ranks < 2:
+        what = f"{ranks} ranks communicate with nobody"
+        raise ColltoolError(what, argument="ranks", fix="2 or more")
+    if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
+        what = f"{nodes} nodes cannot hold the ranks"
+        raise ColltoolError(what, argument="nodes", fix="1 to the number of ranks")
+    if not paths:
+        raise ColltoolError("no log given", fix=f"give one or more of: {_known()}")
+    stated = UserHints(ranks, primitive, nodes, in_place)
+    records: list[Record] = []
+    notes: list[Note] = []
+    problems: list[ColltoolError] = []
+    for path in paths:
+        try:
+            log = _read(os.fspath(path), stated)
+        except ManyErrors as error:
+            problems += error.problems
+        except ColltoolError as error:
+            problems.append(error)
+        else:
+            records += log.timings
+            notes += log.notes
+    if problems:
+        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
+    return Measurements(series_of(records), skipped_of(notes))
+
+
+def _known() -> str:
+    return ", ".join(format_.known_by for format_ in FORMATS)
+
+
+def _read(path: str, stated: UserHints) -> ParsedLog:
+    log = open_log(path)
+    records: list[Record] = []
+    notes: list[Note] = []
+    for format_ in _formats_of(log):
+        found = format_.read(log, stated)
+        records += found.timings
+        notes += found.notes
+    for record in records:
+        check_timing(record.bytes, record.seconds, record.where)
+        # whatever the reader already checked
+        for argument in ("ranks", "primitive", "nodes"):
+            found_value = getattr(record, argument)
+            agree(found_value, getattr(stated, argument), f"{argument}:", argument, record.where)
+    return ParsedLog(tuple(records), tuple(notes))
+
+
+def _formats_of(log: Log) -> list[Format]:
+    first = next((format_ for format_ in FORMATS if format_.recognises(log)), None)
+    if first is None:
+        what = "no table of measurements found"
+        raise ColltoolError(what, where=f"{log.file}:1", fix=f"known: {_known()}")
+    if not first.shares:
+        return [first]
+    sharing = [format_ for format_ in FORMATS if format_.shares]
+    return [format_ for format_ in sharing if format_.recognises(log)]

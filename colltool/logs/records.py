@@ -1,0 +1,102 @@
+"""What the reader of a format gives: records of measured times, and notes on rows that it left
+out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.logs.log_file import Log
+
+_T = TypeVar("_T")
+
+
+class Format(NamedTuple):
+    """A log format.
+
+    ``mention``: the word by which the guide and the help name it. ``known_by``: name and sign, for
+    error messages. ``read`` raises ColltoolError where no row is usable. ``shares``: a log may also
+    hold tables of other such formats.
+    """
+
+    mention: str
+    known_by: str
+    recognises: Callable[[Log], bool]
+    read: Callable[[Log, UserHints], ParsedLog]
+    shares: bool = False
+
+
+class UserHints(NamedTuple):
+    """What the caller says about the logs; None leaves it to the logs."""
+
+    ranks: int | None = None
+    primitive: Primitive | None = None
+    nodes: int | None = None
+    in_place: bool = False
+
+
+def place(file: str, line: int, item: str) -> str:
+    return f"{file}:{line}: {item}" if item else f"{file}:{line}"
+
+
+class Record(NamedTuple):
+    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them."""
+
+    primitive: Primitive
+    ranks: int
+    nodes: int | None
+    bytes: float
+    seconds: float
+    dtype: str
+    library: str
+    version: str
+    file: str
+    line: int
+    item: str = ""
+
+    @property
+    def where(self) -> str:
+        return place(self.file, self.line, self.item)
+
+
+class Note(NamedTuple):
+    """A row that was left out, or ``used`` with a reservation."""
+
+    reason: str
+    file: str
+    line: int
+    item: str = ""
+    used: bool = False
+
+    @property
+    def where(self) -> str:
+        return place(self.file, self.line, self.item)
+
+
+class ParsedLog(NamedTuple):
+    timings: tuple[Record, ...]
+    notes: tuple[Note, ...]
+
+
+def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
+    """Whichever of log and caller says something; an error where they differ."""
+    if found is None:
+        return stated
+    if stated is not None and found != stated:
+        what = f"the log says {what} {found}, {given(argument)} says {stated}"
+        raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
+    return found
+
+
+def agreed_primitive(found: Primitive | None, hints: UserHints, where: str) -> Primitive | None:
+    return agree(found, hints.primitive, "the collective is", "primitive", where)
+
+
+def agreed_ranks(found: int | None, hints: UserHints, where: str) -> int | None:
+    return agree(found, hints.ranks, "ranks:", "ranks", where)
+
+
+def agreed_nodes(found: int | None, hints: UserHints, where: str) -> int | None:
+    return agree(found, hints.nodes, "nodes:", "nodes", where)

@@ -1,0 +1,193 @@
+"""Measured series in SI units, with sizes as nccl-tests counts them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from statistics import median
+from typing import Literal, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import counted, format_bytes, format_rate, format_time
+from colltool.base.primitives import Primitive, busbw_factor
+from colltool.logs.records import Note, Record
+
+
+class LogLibrary(Enum):
+    """The library that ran, as a log calls it."""
+
+    NCCL, RCCL, MPI, OTHER, UNKNOWN = "NCCL", "RCCL", "MPI", "other", ""
+
+    @property
+    def may_be_nccl(self) -> bool:
+        return self in (LogLibrary.NCCL, LogLibrary.UNKNOWN)
+
+    @property
+    def launches_kernels(self) -> bool:
+        """MPI calls are host messages; all others run on devices."""
+        return self is not LogLibrary.MPI
+
+    @property
+    def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
+        return _IN_FABRICS.get(self)
+
+
+_IN_FABRICS: Mapping[LogLibrary, Literal["nccl", "rccl", "mpi"]] = {
+    LogLibrary.NCCL: "nccl",
+    LogLibrary.RCCL: "rccl",
+    LogLibrary.MPI: "mpi",
+}
+# a word of a library's name; the first that is in it
+_BY_WORD = {
+    "NCCL": LogLibrary.NCCL,
+    "RCCL": LogLibrary.RCCL,
+    "MPI": LogLibrary.MPI,
+    "MVAPICH": LogLibrary.MPI,
+}
+
+
+def log_library(name: str) -> LogLibrary:
+    """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` OTHER, no name UNKNOWN."""
+    for word, library in _BY_WORD.items():
+        if word in name.upper():
+            return library
+    return LogLibrary.OTHER if name else LogLibrary.UNKNOWN
+
+
+class Point(NamedTuple):
+    """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the
+    first."""
+
+    bytes: float
+    seconds: float
+    low_s: float
+    high_s: float
+    repeats: int
+    where: str
+
+
+def point_of(size: float, times: Sequence[float], where: str) -> Point:
+    """The point of repeats of one size."""
+    return Point(size, median(times), min(times), max(times), len(times), where)
+
+
+class Series(NamedTuple):
+    """Points of one collective on one group, ascending in size, each size once.
+
+    ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark)
+    and ``dtype`` are as the log gives them, empty where it does not. ``run`` tells apart runs that
+    are kept separate.
+    """
+
+    primitive: Primitive
+    ranks: int
+    nodes: int | None
+    points: tuple[Point, ...]
+    library: str = ""
+    version: str = ""
+    dtype: str = ""
+    files: tuple[str, ...] = ()
+    run: str = ""
+
+    @property
+    def title(self) -> str:
+        """``all-reduce, 16 ranks on 2 nodes``, and the run if there are several."""
+        return f"{self.primitive.spoken}, {self.who}"
+
+    @property
+    def who(self) -> str:
+        who = f"{self.ranks} ranks"
+        if self.nodes:
+            who += f" on {counted(self.nodes, 'node')}"
+        return f"{who}, {self.run}" if self.run else who
+
+    @property
+    def ranks_per_host(self) -> int | None:
+        """Ranks on each of several hosts; None on one, or where they are not spread evenly."""
+        if not self.nodes or self.nodes == 1 or self.ranks % self.nodes:
+            return None
+        return self.ranks // self.nodes
+
+    def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
+        """Bus bandwidth in bytes/s, at the measured time or at ``seconds``."""
+        return point.bytes / (seconds or point.seconds) * busbw_factor(self.primitive, self.ranks)
+
+
+class Skipped(NamedTuple):
+    """Rows left out, or ``used`` with a reservation; ``where`` is ``file:line`` of the first."""
+
+    reason: str
+    rows: int
+    where: str
+    used: bool = False
+
+
+class Measurements(NamedTuple):
+    """All series of all logs, and the rows that were skipped or doubted."""
+
+    series: tuple[Series, ...]
+    skipped: tuple[Skipped, ...]
+
+
+LEAST_S = 1e-8  # light takes as long for three metres
+MOST_S = 1e5  # more than a day
+MOST_BPS = 1e14  # a hundred times the ports of 2026
+
+
+def check_timing(size: float, seconds: float, where: str) -> None:
+    """Raise ColltoolError for a time that no hardware takes."""
+    possible = LEAST_S <= seconds <= MOST_S
+    if possible and size <= MOST_BPS * seconds:
+        return
+    what = f"implausible times: {format_bytes(size)} in {format_time(seconds, 3)}"
+    if possible:
+        what += f", {format_rate(size / seconds, 3)}"
+    raise ColltoolError(what, where=where, fix="check the unit of the times in the logs")
+
+
+_ORDER = {primitive: place for place, primitive in enumerate(Primitive)}
+
+
+def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
+    """A series per primitive, rank count, nodes, dtype and library, in that order."""
+    groups: dict[tuple[int, int, int, str, str], list[Record]] = defaultdict(list)
+    for record in timings:
+        order = _ORDER[record.primitive]
+        key = (order, record.ranks, record.nodes or 0, record.dtype, record.library)
+        groups[key].append(record)
+    return tuple(_series(groups[key]) for key in sorted(groups))
+
+
+def _series(records: Sequence[Record]) -> Series:
+    by_size: dict[float, list[Record]] = defaultdict(list)
+    for record in records:
+        by_size[record.bytes].append(record)
+    points = []
+    for size, repeats in sorted(by_size.items()):
+        first = min(repeats, key=lambda record: (record.file, record.line, record.seconds))
+        points.append(point_of(size, [record.seconds for record in repeats], first.where))
+    versions = {record.version for record in records if record.version}
+    files = {record.file for record in records}
+    any_record = records[0]  # the library, dtype and group are the same in all of them
+    return Series(
+        any_record.primitive,
+        any_record.ranks,
+        any_record.nodes,
+        tuple(points),
+        any_record.library,
+        ", ".join(sorted(versions)),
+        dtype=any_record.dtype,
+        files=tuple(sorted(files)),
+    )
+
+
+def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
+    """Rows by reason, in the order of the first row of each."""
+    by_reason: dict[str, list[Note]] = defaultdict(list)
+    for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
+        by_reason[note.reason].append(note)
+    found = []
+    for reason, rows in by_reason.items():
+        found.append(Skipped(reason, len(rows), rows[0].where, rows[0].used))
+    return tuple(found)

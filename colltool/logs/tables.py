@@ -1,0 +1,146 @@
+"""Tables of benchmarks that are one header and rows of numbers, as records.
+
+Each row becomes a time. A bandwidth is of a stream of messages: it counts as one transfer of all of
+them, from messages on that are long enough to fill the link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Primitive
+from colltool.logs.busbw_ratio import (
+    SAY_RANKS,
+    UnusableRow,
+    message_size,
+    positive_time,
+    rounding_interval,
+)
+from colltool.logs.log_file import Log
+from colltool.logs.records import (
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    agreed_nodes,
+    agreed_primitive,
+    agreed_ranks,
+)
+
+STREAM = "used as one transfer of the whole stream: a rate, no latency"
+FILLS = 2.0**16  # bytes of a message that fills a link
+_MOST_WORDS = 20  # of a row
+
+
+class MeasuredRow(NamedTuple):
+    """A row: its size in bytes as text, its time in us as text or in seconds."""
+
+    line: int
+    size: str
+    time: str | float
+
+
+@dataclass
+class LogTable:
+    """What a program measured.
+
+    ``library``: as :func:`colltool.logs.series.log_library` reads it. ``per_peer``: sizes are what
+    a rank has for one other. ``note``: a reservation about every row.
+    """
+
+    primitive: Primitive | None
+    ranks: int | None
+    library: str
+    version: str
+    line: int
+    nodes: int | None = None
+    per_peer: bool = False
+    note: str = ""
+    rows: list[MeasuredRow] = field(default_factory=list)
+
+    def add_rate(self, line: int, size: float, rate_Bps: float) -> None:
+        """A message of ``size`` bytes at a rate."""
+        self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps))
+
+    def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
+        """A stream of ``count`` messages; none where they are too short to fill a link."""
+        if float(size) >= FILLS and rate_Bps > 0:
+            self.add_rate(line, float(size) * count, rate_Bps)
+
+
+def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> ParsedLog:
+    records: list[Record] = []
+    notes: list[Note] = []
+    for table in tables:
+        if table.rows:
+            _add_records(table, log.file, stated, records, notes)
+    if not records:
+        why = f": {notes[0].reason}" if notes else ""
+        raise ColltoolError(
+            f"a table without usable rows{why}",
+            where=f"{log.file}:1",
+            fix="the run was cut short; run it again",
+        )
+    return ParsedLog(tuple(records), tuple(notes))
+
+
+def _add_records(
+    table: LogTable, file: str, stated: UserHints, records: list[Record], notes: list[Note]
+) -> None:
+    where = f"{file}:{table.line}"
+    primitive = agreed_primitive(table.primitive, stated, where)
+    if primitive is None:
+        what = "the table does not say which collective it is"
+        raise ColltoolError(what, where=where, fix=f"say it: {given('primitive')}")
+    ranks = agreed_ranks(table.ranks, stated, where)
+    if ranks is None:
+        what = f"{table.version} does not say on how many ranks it ran"
+        raise ColltoolError(what, where=where, fix=SAY_RANKS)
+    nodes = agreed_nodes(table.nodes, stated, where)
+    parts = ranks if table.per_peer else 1
+    for row in table.rows:
+        try:
+            size = message_size(row.size) * parts
+            seconds = row.time
+            if isinstance(seconds, str):
+                seconds = positive_time(seconds).value / 1e6
+        except UnusableRow as error:
+            notes.append(Note(str(error), file, row.line))
+            continue
+        if table.note:
+            notes.append(Note(table.note, file, row.line, used=True))
+        record = Record(
+            primitive,
+            ranks,
+            nodes,
+            size,
+            seconds,
+            dtype="",
+            library=table.library,
+            version=table.version,
+            file=file,
+            line=row.line,
+        )
+        records.append(record)
+
+
+def reader_of(tables: Callable[[Log], Iterator[LogTable]]) -> Callable[[Log, UserHints], ParsedLog]:
+    """The reader of a format whose tables need no hints."""
+    return lambda log, stated: records_of(log, list(tables(log)), stated)
+
+
+def has(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:
+    """Recognise a format by a pattern."""
+    return lambda log: sign.search(log.content) is not None
+
+
+def numbers(text: str, least: int) -> list[str]:
+    """The words of a row that begins with ``least`` numbers; empty for other lines."""
+    words = text.split(None, _MOST_WORDS)
+    if len(words) < least or not all(map(rounding_interval, words[:least])):
+        return []
+    return words

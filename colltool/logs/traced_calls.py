@@ -1,0 +1,402 @@
+"""The calls of a job: each communication kernel of a trace with its metadata, and how much of it
+compute hides.
+
+What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the
+shortest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from os import PathLike
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import AnyPath
+from colltool.base.formatting import counted, format_time
+from colltool.base.primitives import P2P, Primitive
+from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
+from colltool.logs.call_metadata import (
+    CallMetadata,
+    KernelName,
+    call_metadata,
+    count,
+    kernel_name,
+    short_name,
+    text,
+)
+from colltool.logs.chakra import ChakraTrace
+from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect
+from colltool.logs.series import Measurements, Series, point_of
+
+LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
+# the steps' time: several streams at once, and kernels that outlast the step that launched them
+MOST_TIMES = 1000
+MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name a million
+Path = str | PathLike[str]
+
+
+class LeftOutKernels(NamedTuple):
+    """Communication kernels that are in no row; ``file`` is the first with one."""
+
+    reason: str
+    kernels: int
+    file: str
+
+
+class UpperBound(NamedTuple):
+    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
+    traced. ``missing``: ranks without a trace; empty where unknown, or where all are there but
+    their calls do not pair off. ``wire``: the outermost tier that they cross on the fabric."""
+
+    primitive: Primitive
+    ranks: int
+    calls: int
+    missing: tuple[int, ...]
+    wire: str = ""
+
+
+class ObservedCall(NamedTuple):
+    """A call as one rank saw it; ``inside``: it began in a step."""
+
+    call: CallMetadata
+    kernel: KernelName
+    seconds: float
+    exposed_s: float
+    inside: bool
+
+
+class RankTrace(NamedTuple):
+    """One trace.
+
+    ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without
+    steps. ``nccl``: library version. ``left_out``: counts of communication kernels without a call,
+    by reason. ``broken``: truncated or damaged. ``others``: communication kernels of which no bytes
+    are known: name, us, and us that compute hides.
+    """
+
+    file: str
+    rank: int | None
+    world: int | None
+    calls: tuple[ObservedCall, ...]
+    steps: int
+    window_s: float
+    device: str
+    nccl: str
+    left_out: dict[str, int]
+    broken: bool
+    activity: RankActivity
+    others: tuple[tuple[str, float, float], ...] = ()
+    graph: ChakraTrace | None = None
+
+    @property
+    def communicates(self) -> bool:
+        return bool(self.calls or self.others or (self.graph and self.graph.communicates))
+
+
+def observe(found: TraceEvents) -> RankTrace:
+    steps = believed_steps(found)
+    compute = {device: BusyIntervals(*times) for device, times in found.busy.items()}
+    left_out = Counter(found.left_out)
+    described, undescribed = _described(found, left_out)
+    calls = []
+    for kernel, call in described:
+        exposed_us = kernel.lasts_us - _hidden_us(kernel, compute)
+        observed = ObservedCall(
+            call,
+            kernel_name(kernel.name),
+            kernel.lasts_us * 1e-6,
+            exposed_us * 1e-6,
+            _is_inside(kernel, steps),
+        )
+        calls.append(observed)
+    others = []
+    for kernel in undescribed:
+        others.append((short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute)))
+    window_s = steps.window_us * 1e-6
+    _check_times(found, calls, window_s)
+    about = found.about
+    rank = count(about.get("rank"))
+    return RankTrace(
+        found.name,
+        rank,
+        count(about.get("world_size")),
+        tuple(calls),
+        steps.steps,
+        window_s,
+        device=found.device,
+        nccl=text(about.get("nccl_version")),
+        left_out=dict(left_out),
+        broken=found.broken,
+        activity=activity_of(found, steps, rank),
+        others=tuple(others),
+        graph=found.graph,
+    )
+
+
+def _hidden_us(kernel: LaunchedKernel, compute: dict[int, BusyIntervals]) -> float:
+    """Time of a kernel that compute on its device covers."""
+    if kernel.device not in compute:
+        return 0.0
+    return min(kernel.lasts_us, compute[kernel.device].of(kernel.start_us, kernel.end_us))
+
+
+def _is_inside(kernel: LaunchedKernel, steps: Steps) -> bool:
+    """Whether a kernel began in a step."""
+    step = bisect_right(steps.windows, kernel.start_us, key=itemgetter(0)) - 1
+    return step >= 0 and kernel.start_us <= steps.windows[step][1]
+
+
+def _check_times(found: TraceEvents, calls: Sequence[ObservedCall], window_s: float) -> None:
+    """Refuse times that no job takes: their unit is another one."""
+    longest = max((call.seconds for call in calls), default=0.0)
+    busy = sum(call.seconds for call in calls if call.inside)
+    if longest > LONGEST_S:
+        what = f"a call lasts {longest:.3g} s, longer than any call can"
+    elif 0 < MOST_TIMES * window_s < busy:
+        steps = format_time(window_s)
+        what = f"calls take {format_time(busy)} of steps of {steps}, which is impossible"
+    else:
+        return
+    fix = "profile again: ts and dur of an event are microseconds"
+    raise ColltoolError(what, where=printable(found.name), fix=fix)
+
+
+def _described(
+    found: TraceEvents, left_out: Counter[str]
+) -> tuple[list[tuple[LaunchedKernel, CallMetadata]], list[LaunchedKernel]]:
+    """Calls with their kernels in order of start, and the other kernels, which are counted. A
+    coalesced call may be several kernels, each labelled with all its tensors: they are merged."""
+    calls: list[tuple[LaunchedKernel, CallMetadata]] = []
+    coalesced: dict[tuple[Any, int], int] = {}  # place of a call in ``calls``
+    groups: set[Any] = set()
+    listed = 0  # ranks in all groups
+    others: list[LaunchedKernel] = []
+    for kernel in sorted(found.launched, key=lambda kernel: kernel.start_us):
+        labels = found.labels.get(kernel.external, {}) | kernel.labels
+        call = call_metadata(labels, found.header, kernel_name(kernel.name).primitives)
+        if isinstance(call, str):
+            left_out[call] += 1
+            others.append(kernel)
+            continue
+        group = (len(call.ranks), call.ranks[:2], call.ranks[-1:])
+        if group not in groups:
+            groups.add(group)
+            listed += len(call.ranks)
+            _check_listed(found, listed)
+        place = len(calls)
+        if call.coalesced and kernel.external is not None:
+            place = coalesced.setdefault((kernel.external, kernel.device), place)
+        if place == len(calls):
+            calls.append((kernel, call))
+        else:
+            begun, _ = calls[place]
+            calls[place] = begun._replace(end_us=max(begun.end_us, kernel.end_us)), call
+    return calls, others
+
+
+def _check_listed(found: TraceEvents, ranks: int) -> None:
+    if ranks > MOST_LISTED:
+        what = f"names groups of more than {MOST_LISTED} ranks in all"
+        fix = "profile fewer ranks, or a rank of fewer groups"
+        raise ColltoolError(what, where=printable(found.name), fix=fix)
+
+
+class MergedCall(NamedTuple):
+    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
+
+    call: CallMetadata
+    seen: tuple[ObservedCall, ...]
+    traces: tuple[int, ...]
+
+    @property
+    def shortest(self) -> ObservedCall:
+        return min(self.seen, key=lambda seen: seen.seconds)
+
+    @property
+    def bound(self) -> bool:
+        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts
+        are uneven."""
+        return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
+
+
+def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
+    """The calls of all ranks, in the order of the first trace that has each.
+
+    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
+    are counted, if all ranks of a group made the same ones in the same order. Otherwise each kernel
+    is a call by itself, as are those of groups with unknown ranks (group names are private to a
+    process) and messages, whose two ends count apart.
+    """
+    agreeing = _groups_that_agree(traces)
+    found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
+    for index, trace in enumerate(traces):
+        times: Counter[Any] = Counter()  # how often the trace had a call
+        for observed in trace.calls:
+            call = observed.call
+            same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
+            times[same] += 1
+            listed = bool(call.ranks) and call.primitive is not P2P
+            alone = not listed or (call.seq is None and call.ranks not in agreeing)
+            key = (same, times[same], index if alone else None)
+            found[key].append((index, observed))
+    merged = []
+    for several in found.values():
+        files, seen = zip(*several, strict=True)
+        merged.append(MergedCall(seen[0].call, seen, files))
+    return merged
+
+
+def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
+    """Groups whose ranks all made the same calls without numbers in the same order."""
+    first: dict[tuple[int, ...], list[Any]] = {}
+    differing: set[tuple[int, ...]] = set()
+    for trace in traces:
+        orders: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+        for observed in trace.calls:
+            call = observed.call
+            if call.seq is None:
+                orders[call.ranks].append((call.primitive, call.bytes, call.dtype))
+        for group, order in orders.items():
+            if first.setdefault(group, order) != order:
+                differing.add(group)
+    return first.keys() - differing
+
+
+def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
+    """The traces of one job, a file a rank."""
+    traces = [observe(collect(file)) for file in files]
+    ranks: dict[int, str] = {}
+    first = next((trace for trace in traces if trace.world), traces[0])
+    for trace in traces:
+        if trace.rank in ranks:
+            what = f"is of rank {trace.rank}, and so is {ranks[trace.rank]}"
+            raise ColltoolError(what, where=trace.file, fix="give one file a rank")
+        if trace.rank is not None:
+            ranks[trace.rank] = trace.file
+        if trace.world and trace.world != first.world:
+            jobs = f"is of a job of {trace.world} ranks, and {first.file} of one of {first.world}"
+            raise ColltoolError(jobs, where=trace.file, fix="give the traces of one job")
+    if not any(trace.communicates for trace in traces):
+        raise _without_calls(traces)
+    return traces
+
+
+def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
+    what = "no collective call can be told"
+    where = traces[0].file
+    reasons = left_out(traces)
+    if reasons:
+        where = reasons[0].file
+        what += f": {counted(reasons[0].kernels, 'kernel')}: {reasons[0].reason}"
+    if any(trace.broken for trace in traces):
+        what += ", and the file ends too early or is damaged"
+    fix = (
+        "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process"
+        " group"
+    )
+    return ColltoolError(what, where=where, fix=fix)
+
+
+def world_of(traces: Sequence[RankTrace]) -> int | None:
+    """Ranks of the job."""
+    return next((trace.world for trace in traces if trace.world), None)
+
+
+def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
+    """Those of ``ranks`` without a trace; none if a trace does not say whose it is."""
+    there = {trace.rank for trace in traces}
+    return () if None in there else tuple(rank for rank in ranks if rank not in there)
+
+
+def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
+    """Why kernels are no calls, the commonest reason first."""
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for trace in traces:
+        counts.update(trace.left_out)
+        for reason in trace.left_out:
+            first.setdefault(reason, trace.file)
+    found = [LeftOutKernels(reason, kernels, first[reason]) for reason, kernels in counts.items()]
+    return tuple(sorted(found, key=lambda kernels: (-kernels.kernels, kernels.reason)))
+
+
+MESSAGE = "messages: their two ends are measured apart"
+SPREAD = (
+    "groups of other than consecutive ranks, or that do not begin at a multiple of their size: no"
+    " benchmark runs on them"
+)
+
+
+class TracedSeries(NamedTuple):
+    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those
+    with upper bounds only, most calls first, ``left_out`` for the rest."""
+
+    measurements: Measurements
+    devices: tuple[str, ...]
+    world: int | None
+    bounds: tuple[UpperBound, ...]
+    left_out: tuple[LeftOutKernels, ...]
+
+
+# number of ranks, which start at a multiple of it; bytes, seconds
+MeasuredCall = tuple[Primitive, int, int, float]
+
+
+def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
+    traces = read_traces(files)
+    calls: list[MeasuredCall] = []
+    bounds: Counter[UpperBound] = Counter()
+    unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
+    apart: dict[str, list[str]] = defaultdict(list)
+    for merged in merged_calls(traces):
+        call = merged.call
+        reason = _not_measured(call)
+        if reason:
+            apart[reason].append(traces[merged.traces[0]].file)
+        elif merged.bound:
+            bounds[UpperBound(call.primitive, call.size, 1, unseen(call.ranks))] += 1
+        else:
+            calls.append((call.primitive, call.size, call.bytes, merged.shortest.seconds))
+    others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
+    devices = dict.fromkeys(trace.device for trace in traces if trace.device)
+    return TracedSeries(
+        Measurements(series_of(calls, traces), ()),
+        tuple(devices),
+        world_of(traces),
+        bounds=tuple(bound._replace(calls=times) for bound, times in bounds.most_common()),
+        left_out=(*left_out(traces), *others),
+    )
+
+
+def _not_measured(call: CallMetadata) -> str:
+    """Why no benchmark measures a call; empty where one does."""
+    if call.primitive is P2P:
+        return MESSAGE
+    if call.ranks:
+        first = call.ranks[0]
+        if call.ranks[-1] - first >= call.size or first % call.size:
+            return SPREAD
+    return ""
+
+
+def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
+    """A series per primitive and rank count."""
+    times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(dict)
+    for primitive, ranks, size, seconds in calls:
+        times[primitive, ranks].setdefault(size, []).append(seconds)
+    files = tuple(trace.file for trace in traces)
+    # PyTorch calls RCCL nccl, its kernels too
+    amd = any(trace.device.startswith("AMD") for trace in traces)
+    library = "RCCL" if amd else "NCCL"
+    version = next((trace.nccl for trace in traces if trace.nccl), "")
+    found = []
+    for (primitive, ranks), by_size in sorted(times.items()):
+        sizes = sorted(by_size.items())
+        points = tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes)
+        found.append(Series(primitive, ranks, None, points, library, version, files=files))
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""Which collective a table of nccl-tests measures, where nothing names it: from its own columns.
+
+Only a reduction has a redop, only a rooted one a root; per-rank parts show in ``count``, and
+busbw/algbw says the rest: 2(n-1)/n of all-reduce, (n-1)/n where each rank has a part, 1 elsewhere
+(nccl-tests, doc/PERFORMANCE.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+
+WIDTHS = {
+    "double": 8,
+    "float64": 8,
+    "int64": 8,
+    "uint64": 8,
+    "float": 4,
+    "float32": 4,
+    "int32": 4,
+    "uint32": 4,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "char": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
+}
+CLOSE = 0.02
+
+
+class SeenRow(NamedTuple):
+    """``ratio``: busbw/algbw, None where its digits are too few; ``in_place_wrong``: the cell of
+    the in-place half."""
+
+    size: float
+    elements: float
+    dtype: str
+    redop: str
+    root: str
+    ratio: float | None
+    in_place_wrong: str
+
+
+def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
+    """The collective of most rows; None where they do not say."""
+    votes = Counter(map(_collective_of_row, rows))
+    del votes[None]
+    for primitive, count in votes.most_common(1):
+        if 2 * count > votes.total():
+            return primitive
+    return None
+
+
+def _collective_of_row(row: SeenRow) -> Primitive | None:
+    width = WIDTHS.get(row.dtype)
+    if width is None or not row.elements:
+        return None
+    reduces = row.redop not in ("", "none")
+    rooted = row.root not in ("", "-1")
+    # the number of ranks, where ``count`` is of one rank's part
+    parts = row.size / (row.elements * width)
+    if parts < 1.5:
+        if reduces:
+            return REDUCE if rooted else AR
+        if rooted:
+            return BC
+        return P2P if row.ratio is not None and abs(row.ratio - 1) < CLOSE else None
+    if reduces:
+        return RS
+    if rooted:
+        return None  # gather or scatter
+    # nccl-tests has no check of an all-to-all in place
+    return A2A if row.in_place_wrong == "N/A" else AG

@@ -1,1 +1,0 @@
-"""Measurements: benchmark logs of any format as series of points."""
