@@ -4,6 +4,7 @@ one report."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -19,6 +20,7 @@ from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine, beside, on_machine
+from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
@@ -114,22 +116,58 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
         return _finished(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
+    if not overrides and _is_shipped(file):
+        texts = _texts_of(text)
+        if texts is not None:
+            return _shipped(file, name, texts)
     alone = "like:" not in text  # else another file, which may change, is a part of it
-    if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
+    if len(text) <= MOST_KEPT and alone and all(isinstance(option, str) for option in overrides):
         return _loaded(text, name, tuple(overrides))
     return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
 
 
 def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
-    """A file that was read, with other overrides: it may be a pipe."""
+    """Load a file that was read before, with other overrides: it may be a pipe."""
     return _finished(_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
 def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
-    """One object for the same text: fabrics are immutable, and what was worked out on their tiers
-    is found by these."""
+    """Return one object for the same text: fabrics are immutable, and what was worked out on their
+    tiers is found by these."""
     return read_fabric(text, name, overrides)
+
+
+def _is_shipped(file: str) -> bool:
+    return os.path.dirname(file) == str(shipped_folder())
+
+
+_LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
+
+
+def _texts_of(text: str) -> tuple[str, ...] | None:
+    """The text of a shipped fabric and those of the ones that it is like; None where one of these
+    does not ship."""
+    if "like:" not in text:
+        return (text,)
+    like = _LIKE.search(text)
+    if like is None:
+        return None
+    file, name = find_fabric(like[1])
+    others = _texts_of(read_text(file, "definition", name)) if _is_shipped(file) else None
+    return None if others is None else (text, *others)
+
+
+@lru_cache(maxsize=64)
+def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
+    """Return one object for a shipped fabric, built from what an earlier process kept of it, if
+    any."""
+    key = name.removesuffix(SUFFIX)
+    fabric = prebuilt(key, texts)
+    if fabric is None:
+        fabric = _checked(_of_text(texts[0], file, name, ()))
+        keep_prebuilt(key, texts, fabric)
+    return on_ground(fabric)
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
@@ -283,6 +321,18 @@ def _finished(
 ) -> Fabric:
     """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on
     what the file itself says."""
+    fabric = _checked(reading)
+    if not reading.overrides:
+        return on_ground(fabric)
+    filed = None
+    if again is not None:
+        with suppress(ColltoolError):  # a file that only its overrides make valid
+            filed = again([])
+    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
+
+
+def _checked(reading: Reading[Fabric]) -> Fabric:
+    """The fabric as its file has it; raises ManyErrors where anything in it is refused."""
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.variants import parameter_ranges
 
@@ -294,14 +344,7 @@ def _finished(
                 parameter_ranges(reading.model, [f"{key}={how}"])
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
-    fabric = reading.result()
-    if not reading.overrides:
-        return on_ground(fabric)
-    filed = None
-    if again is not None:
-        with suppress(ColltoolError):  # a file that only its overrides make valid
-            filed = again([])
-    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
+    return reading.result()
 
 
 _SHORT = Shorthand(example="switch=30000")

@@ -17,7 +17,7 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout import LayoutFile
-from colltool.definitions import source
+from colltool.definitions import yaml_text
 from colltool.definitions.field_types import spot_at
 from colltool.definitions.source import MOST
 from colltool.fabric import load
@@ -102,7 +102,7 @@ def test_every_bad_file_is_refused_in_these_words(
 
 
 def test_both_parsers_give_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_Loader", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_text, "_Loader", yaml.SafeLoader)
     monkeypatch.chdir(BAD[0].parent)
     for file in BAD:
         with pytest.raises(ColltoolError) as caught:
