@@ -132,16 +132,15 @@ class YamlReader:
         if len(self.positions) > MAX_VALUES:
             raise self.error(place, *TOO_MANY)
         refused = self._refuse_extras(event, path)
+        if isinstance(event, yaml.CollectionStartEvent) and len(path) >= MAX_NESTING:
+            raise self.error(place, *TOO_DEEP)
         value: Any = None
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event, path)
-        elif not isinstance(event, yaml.AliasEvent):
-            if len(path) >= MAX_NESTING:
-                raise self.error(place, *TOO_DEEP)
-            if isinstance(event, yaml.SequenceStartEvent):
-                value = self._sequence(path)
-            else:
-                value = self._mapping(path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path)
+        elif isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(path)
         return Refused() if refused else value
 
     def _sequence(self, path: KeyPath) -> list[Any]:
