@@ -19,8 +19,9 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.result import Result
 from colltool.estimate.results import Price, PriceList
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, check_fabric
+from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
 from colltool.kernels.results import LibraryChecks
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
