@@ -59,7 +59,7 @@ LOOKS_UP = {
 ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
-    "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
+    "yaml": ("colltool.definitions.yaml_text", "colltool.fabric.templates"),
     "pydantic": (
         "colltool.definitions",
         "colltool.fabric",

@@ -402,7 +402,15 @@ def _bill(levels: Iterable[_Counted], prices: Prices | None, notes: list[str]) -
                 cost = _times(count, each.price)
                 power = _times(count, each.draws)
                 lines.append(
-                    BillLine(level.tier, level.level, part, count, each.price, cost, power)
+                    BillLine(
+                        tier=level.tier,
+                        level=level.level,
+                        part=part,
+                        count=count,
+                        price=each.price,
+                        cost=cost,
+                        power_W=power,
+                    )
                 )
     if prices and all(line.price is None and line.power_W is None for line in lines):
         notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from colltool.base.errors import ColltoolError, given
 from colltool.definitions.field_types import Slip
-from colltool.fabric.tier_base import TierBase
 
 INSIDE = {
     "star": True,
@@ -28,14 +27,33 @@ OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
 topology answer both."""
 
 
-class HasDomains(Protocol):
-    """What is asked of a fabric here."""
+class SomeTier(Protocol):
+    """What a tier answers here, of whatever topology."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def tiers(self) -> Sequence[TierBase]: ...
+    def topology(self) -> str: ...
+
+    @property
+    def endpoints(self) -> int: ...
+
+    @property
+    def uneven(self) -> tuple[int, ...]: ...
+
+    @property
+    def rail_only(self) -> bool: ...
+
+
+class HasDomains(Protocol):
+    """What a fabric answers here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tiers(self) -> Sequence[SomeTier]: ...
 
     @property
     def domains(self) -> tuple[int, ...]: ...
@@ -47,7 +65,7 @@ def domains_text(domains: Sequence[int]) -> str:
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[TierBase]) -> list[Slip]:
+def domain_slips(tiers: Sequence[SomeTier]) -> list[Slip]:
     """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
     found = []
     for number, tier in enumerate(tiers):
@@ -58,7 +76,7 @@ def domain_slips(tiers: Sequence[TierBase]) -> list[Slip]:
     return found
 
 
-def _wrong(tiers: Sequence[TierBase], number: int) -> tuple[str, str] | None:
+def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
     """Why a tier cannot list its domains, and what to write; None where it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
@@ -100,8 +118,8 @@ def _wrong(tiers: Sequence[TierBase], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_topology(tier: TierBase, answers: dict[str, bool]) -> tuple[str, str] | None:
-    topology: str = getattr(tier, "topology", "")
+def _wrong_topology(tier: SomeTier, answers: dict[str, bool]) -> tuple[str, str] | None:
+    topology = tier.topology
     if answers[topology]:
         return None
     known = [name for name, works in answers.items() if works]

@@ -61,15 +61,6 @@ def room_of(best: Floats, ways: list[Floats]) -> Room:
     return Room(by_size, np.maximum(most, by_size), least([np.diff(best, axis=0)]))
 
 
-def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
-    """The room with no bound on the bus bandwidth at (ranks, size) steps where measured rows show
-    its fall."""
-    most = room.most_by_size.copy()
-    for at in steps:
-        most[at] = float("inf")
-    return room._replace(most_by_size=most)
-
-
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
     """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating
     directions with multipliers."""

@@ -87,23 +87,6 @@ class Posterior(NamedTuple):
     sigma: Floats
 
 
-def rising_times(times: Sequence[float]) -> list[float]:
-    """Times of ascending sizes without their falls: neighbours that fall take one time (pool
-    adjacent violators, by 1/t^2).
-
-    A hump that a larger message does not show is a setting of one owner, not what the next message
-    should be priced by.
-    """
-    # sum of weighted times, of weights, and how many times
-    levels: list[tuple[float, float, int]] = []
-    for time in times:
-        levels.append((1 / time, 1 / time**2, 1))
-        while len(levels) > 1 and levels[-2][0] / levels[-2][1] > levels[-1][0] / levels[-1][1]:
-            last, before = levels.pop(), levels.pop()
-            levels.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
-    return [total / weight for total, weight, count in levels for _ in range(count)]
-
-
 def posterior(
     smoother: Smoother,
     rows: Sequence[Observation],
