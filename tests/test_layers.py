@@ -52,7 +52,6 @@ FLOORS = {
 # _repr_html_() are what the command line prints: they open the renderers' door when they are
 # called, and nothing is loaded before.
 LOOKS_UP = {
-    ("colltool.base.result", "colltool.render.dispatch"),
     ("colltool.fabric.results", "colltool.render.drawing"),
 }
 # package -> where it may be imported at all

@@ -3,7 +3,7 @@ colltool was installed.
 
 colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find
 nothing: a checkout is named by its path, an installation by what pip wrote down about it
-    (``direct_url.json``, PEP 610).
+(``direct_url.json``, PEP 610).
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_base import TierBase
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
@@ -110,8 +109,9 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
             if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
         # what a library adds to a tier is no field of it
-        if isinstance(part, TierBase) and part.library is not None:
-            yield (*at, "library"), part.library
+        numbers = getattr(part, "library", None)
+        if numbers is not None and "library" not in type(part).model_fields:
+            yield (*at, "library"), numbers
     elif isinstance(part, tuple):
         for index, item in enumerate(part):
             yield from _values(item, (*at, index))
