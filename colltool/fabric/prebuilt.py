@@ -17,6 +17,7 @@ from colltool.base.primitives import Primitive
 from colltool.definitions import field_types
 from colltool.fabric.model import Fabric
 
+_ROOM = "colltool.fabric."
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -62,7 +63,9 @@ def _models() -> dict[str, type[field_types.Part]]:
     waiting = [field_types.Part]
     while waiting:
         model = waiting.pop()
-        found[model.__name__] = model
+        # other rooms have parts of their own, of whatever names
+        if model.__module__.startswith(_ROOM):
+            found[model.__name__] = model
         waiting += model.__subclasses__()
     return found
 
