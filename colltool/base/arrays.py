@@ -105,8 +105,8 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     return [(listed[number], index == number) for number in np.unique(index).tolist()]
 
 
+# Relative difference up to which numbers count as equal: the rounding of sums.
 TIE = 1e-12
-"""Relative difference up to which numbers count as equal: the rounding of sums."""
 
 
 def first_least(keys: Sequence[Any]) -> Any:

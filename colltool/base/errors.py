@@ -66,14 +66,14 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
+# The options that give an argument, last the one that stands before a value;
+# :mod:`colltool.api.arguments` fills it from its table. An argument without a row has its name with
+# two dashes.
 OPTIONS: dict[str, list[str]] = {}
-"""The options that give an argument, last the one that stands before a value;
-:mod:`colltool.api.arguments` fills it from its table. An argument without a row has its name with
-two dashes."""
 # of private use: no text of a person holds them, no escape shows them
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"
+# The characters that delimit marks of :func:`given`.
 MARKS = _START + _NEXT + _END
-"""The characters that delimit marks of :func:`given`."""
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:

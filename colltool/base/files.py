@@ -23,8 +23,8 @@ from colltool.base.errors import ColltoolError, either, printable
 from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
+# Suffix of files of measured rows, which lie next to the fabric's file.
 MACHINE_SUFFIX = ".machine.yaml"
-"""Of files of measured rows, beside the fabric's file."""
 
 Kind = Literal["definition", "algorithm", "config", "matrix", "document", "log", "topology"]
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -83,13 +83,13 @@ BOUNDS: dict[Kind, Bound] = {
         "dump one node, or one subnet",
     ),
 }
+# A trace is streamed, so it may be larger than memory.
 TRACE = Bound(
     64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps"
 )
-"""Streamed, so it may be larger than memory."""
 
+# Device and inode.
 Identity = tuple[int, int]
-"""Device and inode."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
 
 from colltool.base.errors import ColltoolError, clipped, either, given, shown
 
+# Endpoints or ranks along each axis of a lattice.
 Shape = tuple[int, ...]
-"""Endpoints or ranks along each axis of a lattice."""
 
 _DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}

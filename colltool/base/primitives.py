@@ -42,6 +42,7 @@ A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDU
 
 SHORT = {AR: "ar", AG: "ag", RS: "rs", A2A: "a2a", BC: "bc", REDUCE: "reduce", P2P: "p2p"}
 
+# M, the message size in bytes per rank, by nccl-tests' convention.
 SIZE_MEANS = {
     AR: "the vector each rank holds",
     AG: "the whole result each rank ends with",
@@ -49,7 +50,6 @@ SIZE_MEANS = {
     A2A: "the whole send buffer of a rank (N chunks of M/N)",
     **dict.fromkeys((BC, REDUCE, P2P), "the payload"),
 }
-"""M, the message size in bytes per rank, by nccl-tests' convention."""
 
 _OTHER_NAMES = {
     "allreduce": AR,

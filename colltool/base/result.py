@@ -119,8 +119,8 @@ class Result:
     __hash__ = None  # type: ignore[assignment] # a result may hold arrays
 
 
+# Called with how many are done, of how many.
 Watch = Callable[[int, int], object]
-"""Called with how many are done, of how many."""
 
 Item = TypeVar("Item")
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)

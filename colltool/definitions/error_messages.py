@@ -21,14 +21,14 @@ from colltool.definitions.field_types import (
 )
 from colltool.definitions.source import MOST, Finding, KeyPath, value_at
 
+# Ratios and shares as people say them: 3:1, 80%, 2x.
 _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
-"""Ratios and shares as people say them: 3:1, 80%, 2x."""
+# The unit that a bare number probably has.
 _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
-"""The unit that a bare number probably has."""
+# Words for true and false that YAML 1.2 has as text.
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-"""Words for true and false that YAML 1.2 has as text."""
+# Below it a bare time is taken for seconds: nobody means a thousandth of a microsecond.
 _SECONDS_BELOW = 1e-3
-"""Below it a bare time is taken for seconds: nobody means a thousandth of a microsecond."""
 
 
 class _Mistake(NamedTuple):

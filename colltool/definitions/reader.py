@@ -47,9 +47,8 @@ from colltool.definitions.source import (
 
 M = TypeVar("M", bound=BaseModel)
 
+# ``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML.
 Overrides = Sequence[str] | Mapping[str, Any]
-"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as
-YAML."""
 
 _SHAPE = re.compile("[0-9]+(x[0-9]+)+")
 _MOST_SHOWN = 200

@@ -39,8 +39,8 @@ try:
 except ImportError:  # PyYAML built without libyaml: the same events, slower
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
+# Keys whose values are words: version 2.30 is not the number 2.3.
 WORD_KEYS = frozenset({"version"})
-"""Keys whose values are words: version 2.30 is not the number 2.3."""
 
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")

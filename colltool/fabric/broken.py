@@ -15,6 +15,7 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
+# Keys of a tier that mean the same on a graph.
 _KEPT = (
     "name",
     "alpha",
@@ -28,10 +29,9 @@ _KEPT = (
     "source",
     "notes",
 )
-"""Keys of a tier that mean the same on a graph."""
 
+# Bytes/s and seconds of what joins two ranks.
 Links = dict[tuple[int, int], tuple[float, float]]
-"""Bytes/s and seconds of what joins two ranks."""
 
 
 def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:

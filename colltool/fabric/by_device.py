@@ -18,8 +18,8 @@ class Known(NamedTuple):
     differs: tuple[str, ...] = ()
 
 
+# The same machine in several hosts.
 CLUSTERS = {"mi300x": "mi300x-cluster"}
-"""The same machine in several hosts."""
 # GPUs in slots, not joined by NVSwitch
 _CARDS = Known("", "a100-pcie")
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)

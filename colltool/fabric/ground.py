@@ -135,9 +135,9 @@ def with_p2p(fabric: Fabric, works: bool) -> Fabric:
     return fabric.view(f"p2p {works}", made)
 
 
+# Rate of a NIC through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search
+# has it.
 _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
-"""Rate of a NIC through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search
-has it."""
 
 
 def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:

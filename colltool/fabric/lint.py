@@ -38,8 +38,8 @@ ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens
 ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
 OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
 
+# Rates at which network ports are sold, in Gb/s.
 PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
-"""Rates at which network ports are sold, in Gb/s."""
 
 _MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
 _FAR_M = 1e4  # farther than a campus

@@ -210,8 +210,8 @@ def _reading(
     return read_source(Fabric, source, problems, overrides, SHORT, kept)
 
 
+# Keys that a fabric does not take over from the one that it is like.
 _NOT_TAKEN_OVER = frozenset({"name", "description", "notes"})
-"""Keys that a fabric does not take over from the one that it is like."""
 
 
 def _like_another(

@@ -18,17 +18,17 @@ _DATA: dict[str, Any] = json.loads(
 
 DEVICES: tuple[str, ...] = tuple(_DATA["devices"])
 MEDIA: tuple[str, ...] = tuple(_DATA["media"])
+# Media between hosts.
 NETWORKS = frozenset(_DATA["networks"])
-"""Media between hosts."""
+# A device's architecture, which libraries have numbers for; a device that is not here is one of its
+# own.
 GENERATIONS: dict[str, str] = _DATA["generations"]
-"""A device's architecture, which libraries have numbers for; a device that is not here is one of
-its own."""
+# What joins the devices of one host, by their generation.
 _INSIDE: dict[str, str] = _DATA["inside"]
-"""What joins the devices of one host, by their generation."""
+# The generation around a medium, where a file names no device.
 _AROUND: dict[str, str] = _DATA["generation_around"]
-"""The generation around a medium, where a file names no device."""
+# A word in a tier's name, and the medium that it means; the first counts.
 _WORDS: dict[str, str] = _DATA["words"]
-"""A word in a tier's name, and the medium that it means; the first counts."""
 
 
 MediumName = Annotated[

@@ -54,9 +54,9 @@ _IN_2 = (
     "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your"
     " own: colltool calibrate"
 )
+# LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
+# tests/benchmarks/fit_mpi.py.
 MPI_POST_S = 0.43e-6
-"""LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
-tests/benchmarks/fit_mpi.py."""
 
 
 def _or_like(schema: dict[str, Any]) -> None:

@@ -21,8 +21,8 @@ from colltool.machines.factor import INSIDE, MeasuredMachine
 if TYPE_CHECKING:
     from colltool.machines.own import MachineFile, MachineRow
 
+# A machine that was made of rows, or the path of its file.
 OwnMachine = MeasuredMachine | str | os.PathLike[str]
-"""A machine that was made of rows, or the path of its file."""
 
 
 def beside(fabric_file: str) -> str | None:

@@ -31,9 +31,9 @@ _AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 MOST_EDGES = 20_000
 MOST_NODES = 1024
 MOST_AXES = 5
+# Switches of a dragonfly's group times groups times the cables of one; more take too long to
+# follow.
 MOST_ROUTES = 10_000_000
-"""Switches of a dragonfly's group times groups times the cables of one; more take too long to
-follow."""
 
 
 def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:

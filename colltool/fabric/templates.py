@@ -23,6 +23,8 @@ from colltool.sizing.size_clos import LEVELS
 # as the shipped dgx-h100, whose file has the sources
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+# Default contention (α, β) of the topologies that a line can describe. Source: Collectives
+# Explainer Series part 05 §4.1 and §4.2.
 ETAS = {
     "star": (1.0, 0.8),
     "full_mesh": (1.0, 0.8),
@@ -30,11 +32,8 @@ ETAS = {
     "mesh": (1.2, 0.6),
     "clos": (1.2, 0.8),
 }
-"""Default contention (α, β) of the topologies that a line can describe. Source: Collectives
-Explainer Series part 05 §4.1 and §4.2."""
+# Topologies that take more than a size; tests/fabric/test_topology.py has each in one of the two.
 NOT_ON_A_LINE = frozenset({"graph", "hyperx", "dragonfly", "dragonfly_plus"})
-"""Topologies that take more than a size; tests/fabric/test_topology.py has each in one of the
-two."""
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")

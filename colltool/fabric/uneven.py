@@ -10,6 +10,7 @@ from typing import Protocol
 from colltool.base.errors import ColltoolError, given
 from colltool.definitions.field_types import Slip
 
+# Topologies in which the ranks that a smaller domain lacks take nothing from the others.
 INSIDE = {
     "star": True,
     "full_mesh": True,
@@ -21,10 +22,9 @@ INSIDE = {
     "dragonfly": False,
     "dragonfly_plus": False,
 }
-"""Topologies in which the ranks that a smaller domain lacks take nothing from the others."""
+# Topologies that can join domains of different sizes. tests/fabric/test_topology.py has every
+# topology answer both.
 OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
-"""Topologies that can join domains of different sizes. tests/fabric/test_topology.py has every
-topology answer both."""
 
 
 class SomeTier(Protocol):

@@ -20,14 +20,14 @@ from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
+# Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``.
 Place = tuple[str | int, ...]
-"""Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
+# Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not
+# by numbers of its own.
 _NEVER_PRICED = frozenset(
     {"source", "notes", "description", "name", "protocols", "algorithms", "reached"}
 )
-"""Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not
-by numbers of its own."""
 INNERMOST = (0,)
 
 
@@ -161,23 +161,22 @@ def _put(part: Any, place: Place, value: Any) -> Any:
     return part.model_copy(update={str(step): _put(getattr(part, str(step)), rest, value)})
 
 
+# Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives
+# Explainer Series 05 section 7), rates to what encoding and headers take.
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
-"""Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives
-Explainer Series 05 section 7), rates to what encoding and headers take.
-"""
 
 _FACTOR = re.compile(r"(\d+\.?\d*)x")
 _SHARE = re.compile(r"(\d+\.?\d*)%")
 _RANGE = re.compile(r"([^:]+):([^:]+)")
 # parts of a tier whose numbers are called like the tier's own
 _AROUND = frozenset({"levels", "in_network"})
+# What a factor or share of a name also covers: every latency, every rate of a wire, every share of
+# bandwidth.
 _ALIKE = {
     "alpha": frozenset({"alpha", "alpha_switch", "post"}),
     "bandwidth": frozenset({"bandwidth", "trunk"}),
     "eta.beta": frozenset({"eta.beta", "eta_beta"}),
 }
-"""What a factor or share of a name also covers: every latency, every rate of a wire, every share of
-bandwidth."""
 _READ: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
@@ -377,6 +376,7 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
 
 
+# Keys that are no assumptions.
 _NO_ASSUMPTIONS = frozenset(
     {
         "schema_",
@@ -389,10 +389,9 @@ _NO_ASSUMPTIONS = frozenset(
         "device",
     }
 )
-"""Keys that are no assumptions."""
 
+# The source of a value that an override gives.
 SET = "set for this call"
-"""The source of a value that an override gives."""
 
 
 class Provenance(NamedTuple):

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from colltool.base.arrays import is_array
 from colltool.base.primitives import Number
 
+# The scope of a group that stays in one innermost domain; other scopes are named by the outermost
+# medium crossed.
 INSIDE = "inside"
-"""The scope of a group that stays in one innermost domain; other scopes are named by the outermost
-medium crossed."""
 FIRST_BYTES = 8
+# The grid's sizes: 8 B to 32 GiB.
 SIZES = tuple(FIRST_BYTES * 2**doubling for doubling in range(33))
-"""The grid's sizes: 8 B to 32 GiB."""
 _FIRST = log2(FIRST_BYTES)
 
 

@@ -45,14 +45,14 @@ from colltool.machines.smoother import (
 )
 
 SCHEMA = "colltool.machine/1"
+# Doublings of the largest measured rank count that a grid reaches.
 BEYOND = 8
-"""Doublings of the largest measured rank count that a grid reaches."""
 _MOST_ROWS = 5_000
 _MOST_SECONDS = 1e5
 
+# ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
+# nothing.
 LogPrice = Callable[[str, str, int, float], float | None]
-"""ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
-nothing."""
 
 
 def _seconds(value: Any) -> float:
@@ -161,8 +161,8 @@ class MachineFile(Part):
     ]
 
 
+# Standard deviation of ln(measured / price) of a machine that nobody measured, by scope.
 SIGMA = {INSIDE: 0.1}
-"""Standard deviation of ln(measured / price) of a machine that nobody measured, by scope."""
 SIGMA_ACROSS = 0.25
 # of that variance is one curve of the machine, the rest scatter of its rows
 _CURVE = 0.85

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Share of the bus bandwidth that may go as the message doubles.
 MOST_FALL = 0.1
-"""Share of the bus bandwidth that may go as the message doubles."""
 # of a step: what rounding to three decimals and an early end of the iteration may take
 _MARGIN = 1.2e-3
 _MOST_ROUNDS = 4000

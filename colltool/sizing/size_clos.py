@@ -22,8 +22,8 @@ from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
+# Per switch: the largest have 512, and the search for a wiring stays short.
 MOST_PORTS = 1024
-"""Per switch: the largest have 512, and the search for a wiring stays short."""
 
 Hops = Sequence[float | str] | float | str
 

@@ -24,8 +24,8 @@ from colltool.sizing.size_clos import check_counts
 
 Direct = Literal["dragonfly", "dragonfly_plus", "hyperx"]
 DIRECT: tuple[Direct, ...] = get_args(Direct)
+# Axes of a HyperX; a fabric file has no more.
 MOST_AXES = 5
-"""Axes of a HyperX; a fabric file has no more."""
 
 _ROUNDED = 1e-9
 

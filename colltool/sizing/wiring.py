@@ -12,8 +12,8 @@ from functools import cache
 from math import ceil, floor, gcd, inf, isqrt, prod
 from typing import Any, NamedTuple
 
+# Tolerance for ratios that round a fraction, such as 1.333 for 4/3.
 _ROUNDED = 1e-9
-"""Tolerance for ratios that round a fraction, such as 1.333 for 4/3."""
 
 
 class Split(NamedTuple):
@@ -24,8 +24,8 @@ class Split(NamedTuple):
     ratio: float
 
 
+# The most oversubscription of one level, or its ports as they are.
 Hop = float | Split
-"""Of one level: the most oversubscription, or its ports as they are."""
 
 
 class Grouping(NamedTuple):
