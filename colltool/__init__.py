@@ -115,6 +115,13 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def renderers() -> "Any":
+    """Open the renderers for the methods of a result, which know nothing above them."""
+    from importlib import import_module
+
+    return import_module("colltool.render.dispatch")
+
+
 def __getattr__(name: str) -> "Any":
     """Load a public function on first use: ``import colltool`` alone costs nothing."""
     for home, names in _HOMES.items():

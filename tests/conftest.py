@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ from colltool.fabric import load
 # machine's environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What the program keeps between processes is kept apart from the user's own.
+os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir()) / f"colltool-tests-{os.getuid()}")
 
 # Hypothesis would parse every module for constants to draw: seconds of each worker, and other
 # examples where other modules are.

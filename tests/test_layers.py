@@ -52,14 +52,13 @@ FLOORS = {
 # _repr_html_() are what the command line prints: they open the renderers' door when they are
 # called, and nothing is loaded before.
 LOOKS_UP = {
-    ("colltool.base.result", "colltool.render.dispatch"),
     ("colltool.fabric.results", "colltool.render.drawing"),
 }
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.commands",),
     "rich": ("colltool.render", "colltool.commands"),
-    "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
+    "yaml": ("colltool.definitions.yaml_text", "colltool.fabric.templates"),
     "pydantic": (
         "colltool.definitions",
         "colltool.fabric",

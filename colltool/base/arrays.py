@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from itertools import pairwise
-from math import exp
+from math import exp, inf
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,10 +13,12 @@ Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 def is_array(value: object) -> bool:
+    """Whether a value is an array of numpy's, or one of its scalars."""
     return hasattr(value, "shape")
 
 
 def least(*values: Any) -> Any:
+    """The least of plain numbers; of arrays that of each element."""
     if not any(map(is_array, values)):
         return min(values)
     import numpy as np
@@ -26,6 +27,7 @@ def least(*values: Any) -> Any:
 
 
 def largest(*values: Any) -> Any:
+    """The largest of plain numbers; of arrays that of each element."""
     if not any(map(is_array, values)):
         return max(values)
     import numpy as np
@@ -43,7 +45,7 @@ def exponential(value: Any) -> Any:
 
 
 def anywhere(condition: Any) -> bool:
-    """Whether a condition holds, of an array at any element."""
+    """Whether a condition holds; of an array whether it does at any element."""
     return bool(condition.any()) if is_array(condition) else bool(condition)
 
 
@@ -51,7 +53,7 @@ def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
     """Index of the least key (``most``: the largest), the first of equals; an array of indices
     where any key is an array."""
     if not any(map(is_array, keys)):
-        return keys.index((max if most else min)(keys))
+        return keys.index(max(keys) if most else min(keys))
     import numpy as np
 
     rows = np.stack(np.broadcast_arrays(*keys))
@@ -84,11 +86,9 @@ def record_at(index: Any, records: Sequence[Record]) -> Record:
 
 def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool = False) -> Record:
     """The record with the least (``most``: the largest) key, element by element."""
-    return (
-        record_at(first_by([key(record) for record in records], most=most), records)
-        if len(records) > 1
-        else records[0]
-    )
+    if len(records) == 1:
+        return records[0]
+    return record_at(first_by(list(map(key, records)), most=most), records)
 
 
 def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
@@ -97,7 +97,7 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     listed = list(candidates)
     if len(listed) == 1:
         return [(listed[0], True)]
-    index = first_least([key(one) for one in listed])
+    index = first_least(list(map(key, listed)))
     if not is_array(index):
         return [(listed[index], True)]
     import numpy as np
@@ -105,18 +105,17 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     return [(listed[number], index == number) for number in np.unique(index).tolist()]
 
 
+# Relative difference up to which numbers count as equal: the rounding of sums.
 TIE = 1e-12
-"""Relative difference up to which numbers count as equal: the rounding of sums."""
 
 
 def first_least(keys: Sequence[Any]) -> Any:
     """Index of the first key within :data:`TIE` of the least; an array of indices where any key is
     an array."""
     if not any(map(is_array, keys)):
-        least_of_all = min(keys)
-        near = least_of_all * (1 + TIE)
-        first = keys.index(least_of_all)
-        return next((index for index in range(first) if keys[index] <= near), first) if first else 0
+        first = keys.index(min(keys))
+        near = keys[first] * (1 + TIE)
+        return next((index for index in range(first) if keys[index] <= near), first)
     import numpy as np
 
     rows = np.stack(np.broadcast_arrays(*keys))
@@ -127,14 +126,11 @@ def ranked(keys: Sequence[float]) -> list[int]:
     """Indices by key, the least first; keys within :data:`TIE` of each other keep the order
     given."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    if all(
-        keys[one] == keys[other] or keys[other] > keys[one] * (1 + TIE)
-        for one, other in pairwise(order)
-    ):
-        return order
+    # the least of those that tie, by index
     heads: dict[int, float] = {}
-    head = keys[order[0]]
+    head = -inf
     for index in order:
-        head = keys[index] if keys[index] > head * (1 + TIE) else head
+        if not heads or keys[index] > head * (1 + TIE):
+            head = keys[index]
         heads[index] = head
     return sorted(order, key=lambda index: (heads[index], index))

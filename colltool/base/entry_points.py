@@ -29,26 +29,29 @@ def _none_has(group: str) -> bool:
 
     That is with packages in an archive, or found by another than Python's own finder.
     """
-    if any(
-        finder is not PathFinder and hasattr(finder, "find_distributions")
-        for finder in sys.meta_path
-    ):
+    others = [finder for finder in sys.meta_path if finder is not PathFinder]
+    if any(hasattr(finder, "find_distributions") for finder in others):
         return False
     return not any(_may_have(path or os.curdir, group.encode()) for path in sys.path)
 
 
 def _may_have(path: str, group: bytes) -> bool:
+    """Whether a package in a folder of ``sys.path`` names the group."""
     try:
         names = os.listdir(path)
     except NotADirectoryError:
         return True
     except OSError:  # not there: importlib.metadata passes it over too
         return False
-    found = (name for name in names if name.lower().endswith(("dist-info", "egg-info")))
-    return any(group in _content(os.path.join(path, name, _FILE)) for name in found)
+    for name in names:
+        installed = name.lower().endswith(("dist-info", "egg-info"))
+        if installed and group in _content(os.path.join(path, name, _FILE)):
+            return True
+    return False
 
 
 def _content(path: str) -> bytes:
+    """The content of a file; nothing where there is none."""
     try:
         with open(path, "rb") as file:
             return file.read()

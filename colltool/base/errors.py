@@ -35,20 +35,28 @@ def shown(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    article = "an" if name[0] in "aeiou" else "a"
+    return f"{article} {name}"
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:
-    return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
+    """A text on one line, with an ellipsis where it is longer."""
+    if len(text) > longest:
+        text = f"{text[: longest - 3]}..."
+    return printable(text)
 
 
 def printable(text: str) -> str:
     """Escape control characters, line breaks and lone surrogates."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 EXIT_DONE = 0
@@ -58,14 +66,14 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
+# The options that give an argument, last the one that stands before a value;
+# :mod:`colltool.commands.arguments` fills it from its table. An argument without a row has its name with
+# two dashes.
 OPTIONS: dict[str, list[str]] = {}
-"""The options that give an argument, last the one that stands before a value;
-:mod:`colltool.commands.arguments` fills it from its table. An argument without a row has its name with
-two dashes."""
 # of private use: no text of a person holds them, no escape shows them
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"
+# The characters that delimit marks of :func:`given`.
 MARKS = _START + _NEXT + _END
-"""The characters that delimit marks of :func:`given`."""
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:
@@ -77,7 +85,8 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
-    typed, written = str(value), repr(text if value is None else value).replace("'", '"')
+    typed = str(value)
+    written = repr(text if value is None else value).replace("'", '"')
     if value is ...:
         typed = written = "..."
     elif isinstance(value, list | tuple):
@@ -127,6 +136,8 @@ def said(text: str) -> str:
 
 
 def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
+    """The words of one mark: an argument, an argument with its value, or one text for each
+    audience."""
     argument, *values = mark.split(_NEXT)
     shell, python = values if len(values) == 2 else ("", "")
     if not argument:
@@ -147,7 +158,10 @@ class ColltoolError(Exception):
     """
 
     def __init__(self, what: str, *, where: str = "", argument: str = "", fix: str = "") -> None:
-        self.what, self.where, self.argument, self.fix = what, where, argument, fix
+        self.what = what
+        self.where = where
+        self.argument = argument
+        self.fix = fix
         self.names: dict[tuple[Audience, str], str] = {}
         super().__init__(what)
 
@@ -160,11 +174,12 @@ class ColltoolError(Exception):
 
     def lines(self, audience: Audience) -> list[str]:
         """What went wrong, and the fix if there is one."""
-        names = {
-            argument: name for (whose, argument), name in self.names.items() if whose == audience
-        }
-        place = [part for part in (self.where, self.argument and given(self.argument)) if part]
-        text = ": ".join((*place, self.what))
+        names = {}
+        for (whose, argument), name in self.names.items():
+            if whose == audience:
+                names[argument] = name
+        argument = given(self.argument) if self.argument else ""
+        text = ": ".join(filter(None, (self.where, argument, self.what)))
         return [spell(line, audience, names) for line in (text, self.fix) if line]
 
 
@@ -183,6 +198,7 @@ class ManyErrors(ColltoolError):
 
 
 def problems_of(error: ColltoolError) -> tuple[ColltoolError, ...]:
+    """The errors of a file one by one; any other error alone."""
     return error.problems if isinstance(error, ManyErrors) else (error,)
 
 
@@ -203,10 +219,8 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 def taken_from(**names: str) -> Iterator[None]:
     """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes
     become overrides."""
-    with (
-        called("shell", **{name: max(options_of(other), key=len) for name, other in names.items()}),
-        called("python", **names),
-    ):
+    options = {name: max(options_of(other), key=len) for name, other in names.items()}
+    with called("shell", **options), called("python", **names):
         yield
 
 
@@ -216,7 +230,8 @@ def naming(argument: str) -> Iterator[None]:
     try:
         yield
     except ColltoolError as error:
-        error.argument = error.argument or ("" if error.where else argument)
+        if not error.where:
+            error.argument = error.argument or argument
         raise
 
 
@@ -224,7 +239,7 @@ def nearest(word: str, known: list[str]) -> str:
     """``did you mean 'X'?`` for a misspelt word, empty when nothing is near."""
     from difflib import get_close_matches
 
+    # of two that differ in case alone the first
+    names = {name.lower(): name for name in reversed(known)}
     near = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
-    return (
-        f"did you mean '{next(name for name in known if name.lower() == near[0])}'?" if near else ""
-    )
+    return f"did you mean '{names[near[0]]}'?" if near else ""

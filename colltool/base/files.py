@@ -23,8 +23,8 @@ from colltool.base.errors import ColltoolError, either, printable
 from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
+# Suffix of files of measured rows, which lie next to the fabric's file.
 MACHINE_SUFFIX = ".machine.yaml"
-"""Of files of measured rows, beside the fabric's file."""
 
 Kind = Literal["definition", "algorithm", "config", "matrix", "document", "log", "topology"]
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -83,13 +83,13 @@ BOUNDS: dict[Kind, Bound] = {
         "dump one node, or one subnet",
     ),
 }
+# A trace is streamed, so it may be larger than memory.
 TRACE = Bound(
     64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps"
 )
-"""Streamed, so it may be larger than memory."""
 
+# Device and inode.
 Identity = tuple[int, int]
-"""Device and inode."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,8 @@ def remembering() -> Iterator[Inputs]:
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call
     it, default: the path."""
-    content, where = read_bytes(path, kind, name), printable(_name(path, name))
+    content = read_bytes(path, kind, name)
+    where = printable(_name(path, name))
     # plain letters with zeros between are UTF-8 too
     if b"\0" in content and _encoding(content).startswith("UTF"):
         raise not_utf8(content, where, where)
@@ -142,26 +143,26 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
-        place = f"{where}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
-        raise not_utf8(content, place, where) from error
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise not_utf8(content, f"{where}:{line}:{column}", where) from error
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
     """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or
     above the limit of its kind."""
-    bound, where = BOUNDS[kind], printable(_name(path, name))
+    bound = BOUNDS[kind]
+    where = printable(_name(path, name))
     with _refusing(bound, where):
         status = _checked(path, bound, where)
-        inputs, known = _note(status), None
-        if inputs is not None:
-            known = inputs.pipes.get(_identity(status))
-        if known is not None:
-            content = known
-        else:
+        inputs = _note(status)
+        # a pipe gives its content once
+        pipes = {} if inputs is None else inputs.pipes
+        content = pipes.get(_identity(status))
+        if content is None:
             with open(path, "rb") as stream:
                 content = stream.read(bound.limit + 1)
-            if inputs is not None and stat.S_ISFIFO(status.st_mode):
-                inputs.pipes[_identity(status)] = content
+            if stat.S_ISFIFO(status.st_mode):
+                pipes[_identity(status)] = content
     if len(content) > bound.limit:  # a pipe, or a file that grew
         raise _too_large(bound, where)
     return content
@@ -174,12 +175,10 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
     name = _name(path, "")
     where = printable(name)
     with _refusing(bound, where):
-        status, inputs = _checked(path, bound, where), _INPUTS.get()
-        if (
-            inputs is not None
-            and stat.S_ISFIFO(status.st_mode)
-            and _identity(status) in inputs.files
-        ):
+        status = _checked(path, bound, where)
+        inputs = _INPUTS.get()
+        opened_before = inputs is not None and _identity(status) in inputs.files
+        if opened_before and stat.S_ISFIFO(status.st_mode):
             # it has nothing more, and would be waited for without end
             fix = "name it once, or save what it gives as a file"
             raise ColltoolError("is a pipe that was read already", where=where, fix=fix)
@@ -197,47 +196,45 @@ def _refusing(
     try:
         yield
     except OSError as error:
-        raise ColltoolError(
-            f"cannot be read: {error.strerror or error}", where=where, fix=fix
-        ) from error
+        what = f"cannot be read: {error.strerror or error}"
+        raise ColltoolError(what, where=where, fix=fix) from error
     except bad_name as error:  # a NUL in the name, or a character that no file system has
         raise ColltoolError("is not the name of a file", where=where, fix=fix) from error
 
 
 def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
+    """The status of a file or pipe that may be read."""
     confine(path, where)
     status = os.stat(path)
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        raise ColltoolError(
-            f"is a directory, expected {bound.noun}", where=where, fix="give a file in it"
-        )
-    if stat.S_ISFIFO(mode) and is_confined():
-        raise ColltoolError(
-            "is a pipe, and nobody may write to it", where=where, fix="give a regular file"
-        )
-    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        what = "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise ColltoolError(
-            f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe"
-        )
-    if stat.S_ISREG(mode) and status.st_size > bound.limit:
+        what = f"is a directory, expected {bound.noun}"
+        raise ColltoolError(what, where=where, fix="give a file in it")
+    if stat.S_ISFIFO(mode):
+        if is_confined():
+            what = "is a pipe, and nobody may write to it"
+            raise ColltoolError(what, where=where, fix="give a regular file")
+    elif not stat.S_ISREG(mode):
+        what = f"is {'a socket' if stat.S_ISSOCK(mode) else 'a device'}, expected {bound.noun}"
+        raise ColltoolError(what, where=where, fix="give a regular file or a pipe")
+    elif status.st_size > bound.limit:
         raise _too_large(bound, where)
     return status
 
 
 def _too_large(bound: Bound, where: str) -> ColltoolError:
-    return ColltoolError(
-        f"is larger than {bound.limit // MIB} MiB: {bound.larger}", where=where, fix=bound.smaller
-    )
+    what = f"is larger than {bound.limit // MIB} MiB: {bound.larger}"
+    return ColltoolError(what, where=where, fix=bound.smaller)
 
 
 def _note(status: os.stat_result) -> Inputs | None:
+    """Note that a file is opened; refuse one that is going to be written."""
     inputs = _INPUTS.get()
     if inputs is not None:
-        inputs.files.add(found := _identity(status))
-        if found in inputs.written:
-            raise inputs.written[found]
+        identity = _identity(status)
+        inputs.files.add(identity)
+        if identity in inputs.written:
+            raise inputs.written[identity]
     return inputs
 
 
@@ -253,14 +250,12 @@ def _name(path: AnyPath, name: str) -> str:
 def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
     """The error for gzip, another encoding, or binary."""
     if content.startswith(b"\x1f\x8b"):
-        return ColltoolError(
-            "is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE"
-        )
+        fix = f"unpack it: gunzip -c {name} > FILE"
+        return ColltoolError("is gzipped, not text", where=where, fix=fix)
     encoding = _encoding(content)
     if not encoding:
-        return ColltoolError(
-            "is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8"
-        )
+        fix = "give the text itself, unpacked and in UTF-8"
+        return ColltoolError("is binary, not text", where=where, fix=fix)
     fix = f"convert it: iconv -f {encoding} -t UTF-8 {name} > FILE"
     return ColltoolError(f"is not UTF-8 text, but looks like {encoding}", where=where, fix=fix)
 
@@ -273,19 +268,24 @@ def _encoding(content: bytes) -> str:
         return "UTF-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
-    for name, zeros, letters in (
-        ("UTF-16LE", head[1::2], head[::2]),
-        ("UTF-16BE", head[::2], head[1::2]),
-    ):
-        if zeros and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.1 * len(letters):
-            return name
+    # of plain letters in UTF-16 every other byte is zero
+    even, odd = head[::2], head[1::2]
+    if _are_zeros(odd) and even.count(0) < 0.1 * len(even):
+        return "UTF-16LE"
+    if _are_zeros(even) and odd.count(0) < 0.1 * len(odd):
+        return "UTF-16BE"
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
         return ""
     return "WINDOWS-1252" if any(128 <= byte < 160 for byte in head) else "ISO-8859-1"
 
 
+def _are_zeros(part: bytes) -> bool:
+    return part.count(0) > 0.7 * len(part)
+
+
 _FIX = "name a file in a folder that you can write to"
-_staged: set[str] = set()  # written but not yet moved; an interrupt removes it
+# written but not yet moved; an interrupt removes it
+_staged: set[str] = set()
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -320,21 +320,21 @@ def abandon() -> None:
         _discard(part)
 
 
-def same_file(one: Path, other: Path) -> bool:
+def same_file(first: Path, second: Path) -> bool:
     """Whether two names lead to one existing file."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except (OSError, ValueError):
         return False
 
 
-def same_place(one: Path, other: Path) -> bool:
+def same_place(first: Path, second: Path) -> bool:
     """Whether two names lead to one place, even if no file exists there."""
     with suppress(OSError, ValueError):
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     with suppress(OSError, ValueError):
-        return os.path.realpath(one) == os.path.realpath(other)
-    return one == other
+        return os.path.realpath(first) == os.path.realpath(second)
+    return first == second
 
 
 @contextmanager
@@ -347,10 +347,8 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
                 try:
                     folder.mkdir()
                 except (OSError, ValueError) as error:
-                    reason = getattr(error, "strerror", None) or error
-                    raise ColltoolError(
-                        f"cannot make a folder: {reason}", where=str(folder), fix="name a folder"
-                    ) from error
+                    what = f"cannot make a folder: {getattr(error, 'strerror', None) or error}"
+                    raise ColltoolError(what, where=str(folder), fix="name a folder") from error
                 made.append(folder)
         yield
     except BaseException:
@@ -361,7 +359,7 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _is_stream(path: Path) -> bool:
-    # a device or a pipe: nothing can be moved into its place
+    """Whether it is a device or a pipe: nothing can be moved into its place."""
     with suppress(OSError, ValueError):
         mode = os.stat(path).st_mode
         return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
@@ -369,26 +367,24 @@ def _is_stream(path: Path) -> bool:
 
 
 def _place(path: Path) -> str:
+    """Where a file is written to, at the end of all links."""
     if not path.name:
         raise ColltoolError("is not the name of a file", where=str(path), fix=_FIX)
     try:
         return str(path.resolve(strict=True))
     except FileNotFoundError:
         return os.path.realpath(path)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # links that loop: an OSError, before Python 3.13 a RuntimeError
+    # links that loop: an OSError, before Python 3.13 a RuntimeError
+    except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "the links lead nowhere"
         raise ColltoolError(f"cannot write: {reason}", where=str(path), fix=_FIX) from error
 
 
 def _stage(path: Path, place: str, content: bytes) -> str:
+    """Write a content next to its place, with the mode and owner of what is there."""
     if os.path.isdir(place):
-        raise ColltoolError(
-            "cannot write: is a directory", where=str(path), fix="name a file in it"
-        )
+        what = "cannot write: is a directory"
+        raise ColltoolError(what, where=str(path), fix="name a file in it")
     part = _beside(place, "part")
     try:
         with _failing(path):
@@ -442,7 +438,8 @@ def _kept(place: str) -> str | None:
     try:
         os.link(place, copy)
     except OSError:  # a file system without hard links
-        import shutil  # costs more than all of this module
+        # costs more than all of this module
+        import shutil
 
         shutil.copy2(place, copy)
     return copy
@@ -464,6 +461,5 @@ def _failing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ColltoolError(
-            f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX
-        ) from error
+        what = f"cannot write: {error.strerror or error}"
+        raise ColltoolError(what, where=str(path), fix=_FIX) from error

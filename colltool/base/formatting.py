@@ -11,24 +11,23 @@ import math
 import numbers
 import operator
 import re
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
 
 from colltool.base.errors import ColltoolError, clipped, either, given, shown
 
+# Endpoints or ranks along each axis of a lattice.
 Shape = tuple[int, ...]
-"""Endpoints or ranks along each axis of a lattice."""
 
 _DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 _PREFIXES = {**_DECIMAL, **_BINARY}
 _BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_DECIMAL.items()) if prefix != "k"}
-_NEAR = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")} | {
-    "GiB": 2.0**30,
-    "MiB": 2.0**20,
-    "KiB": 2.0**10,
-}
+_NEAR = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")}
+_NEAR |= {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
 _LONGEST_TITLE = 8
 LEAST_TIME = 1e-18  # s: a byte over the fastest port takes 2e-13
 
@@ -40,18 +39,23 @@ def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
     ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
     """
     found = list(names)
-    for name in dict.fromkeys(one for one in names if list(names).count(one) > 1):
-        mine = [at for at, one in enumerate(names) if one == name]
-        paths = [typed[at].replace("\\", "/").split("/") for at in mine]
-        ends = (
-            ["/".join(path[-length:]) for path in paths]
-            for length in range(1, max(map(len, paths)) + 1)
-        )
-        numbered = [str(number) for number in range(1, len(mine) + 1)]
-        said = next((one for one in ends if len(set(one)) == len(one) and all(one)), numbered)
-        for at, end in zip(mine, said, strict=True):
-            found[at] = f"{name} ({end})"
+    for name, count in Counter(names).items():
+        if count > 1:
+            mine = [index for index, other in enumerate(names) if other == name]
+            ends = _path_ends([typed[index] for index in mine])
+            for index, end in zip(mine, ends, strict=True):
+                found[index] = f"{name} ({end})"
     return found
+
+
+def _path_ends(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of paths that tell them apart; numbers where none do."""
+    parts = [path.replace("\\", "/").split("/") for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        ends = ["/".join(path[-length:]) for path in parts]
+        if len(set(ends)) == len(ends) and all(ends):
+            return ends
+    return [str(number) for number in range(1, len(paths) + 1)]
 
 
 def format_size(size: float) -> str:
@@ -75,31 +79,32 @@ def title_size(size: float) -> str:
 
 def size_text(size: float) -> str:
     """``64 KiB`` or ``16 MB``: whichever is exact in four digits, else rounded."""
-    counts = {
-        unit: f"{size / factor:.4g}"
-        for unit, factor in _NEAR.items()
-        if factor <= size < 1000 * factor
-    }
-    exact = [
-        f"{count} {unit}" for unit, count in counts.items() if float(count) * _NEAR[unit] == size
-    ]
+    exact = []
+    for unit, factor in _NEAR.items():
+        count = f"{size / factor:.4g}"
+        if factor <= size < 1000 * factor and float(count) * factor == size:
+            exact.append(f"{count} {unit}")
     return min(exact, key=len, default=format_bytes(size))
 
 
 def shape_text(shape: Sequence[int]) -> str:
+    """``8x8x4``."""
     return "x".join(map(str, shape))
 
 
 def ordinal(number: int) -> str:
     """``1st``, ``2nd``, ``11th``, ``22nd``."""
-    teen = number % 100 in (11, 12, 13)
-    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{endings.get(number % 10, 'th')}"
 
 
 def binary_size(size: int) -> str:
     """``64KiB``, of a power of two."""
-    power = max(0, min(4, (size.bit_length() - 1) // 10))
-    return f"{size >> 10 * power}{('', 'Ki', 'Mi', 'Gi', 'Ti')[power]}B"
+    prefixes = ("", "Ki", "Mi", "Gi", "Ti")
+    power = max(0, min(len(prefixes) - 1, (size.bit_length() - 1) // 10))
+    return f"{size >> 10 * power}{prefixes[power]}B"
 
 
 def range_text(first: float, last: float) -> str:
@@ -135,12 +140,15 @@ def format_power(watts: float, digits: int = 4) -> str:
 
 def format_money(amount: float, currency: str = "") -> str:
     """``1,234,567 USD``; below 100 with two decimals unless whole."""
-    return f"{amount:,.{0 if amount >= 100 or amount == int(amount) else 2}f} {currency}".rstrip()
+    decimals = 0 if amount >= 100 or amount == int(amount) else 2
+    return f"{amount:,.{decimals}f} {currency}".rstrip()
 
 
 def format_length(metres: float) -> str:
     """``100 m``, ``1.2 km``."""
-    return f"{metres / 1e3:.6g} km" if metres >= 1e3 else f"{metres:.6g} m"
+    if metres >= 1e3:
+        return f"{metres / 1e3:.6g} km"
+    return f"{metres:.6g} m"
 
 
 def format_bit_energy(joule_per_bit: float) -> str:
@@ -155,14 +163,19 @@ def format_rate(rate: float, digits: int = 4) -> str:
 
 def of_rates(rate: float, whole: float) -> str:
     """``231 of 372 GB/s``."""
-    part, total = format_rate(rate, 3), format_rate(whole, 3)
+    part = format_rate(rate, 3)
+    total = format_rate(whole, 3)
     number, unit = part.split(" ")
-    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{part} of {total}"
+    if total.endswith(f" {unit}"):
+        part = number
+    return f"{part} of {total}"
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:
     """``13.0%``; above 1000% ``12 times``; ``sign`` is ``+`` for a signed error."""
-    return f"{share:{sign}.{digits}%}" if abs(share) <= 10 else f"{share:{sign}.0f} times"
+    if abs(share) <= 10:
+        return f"{share:{sign}.{digits}%}"
+    return f"{share:{sign}.0f} times"
 
 
 def short_percent(share: float, digits: int = 4, sign: str = "") -> str:
@@ -171,6 +184,7 @@ def short_percent(share: float, digits: int = 4, sign: str = "") -> str:
 
 
 def whole_percent(share: float) -> str:
+    """``13%``."""
     return f"{100 * share:.0f}%"
 
 
@@ -191,7 +205,7 @@ def format_count(number: float, digits: int = 6) -> str:
 
 def counted(number: int, thing: str) -> str:
     """``1 row``, ``3 rows``."""
-    return f"{number} {thing}{'s' * (number != 1)}"
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def plain_number(value: Any) -> Any:
@@ -206,15 +220,16 @@ def whole_bytes(size: Any) -> Any:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter at its start; names inside keep theirs."""
+    """A text with a capital letter at its start; names inside keep theirs."""
     return text[:1].upper() + text[1:]
 
 
 def _scaled(number: float, units: dict[str, float], digits: int) -> str:
-    """In the largest unit that leaves a rounded number of at least one, else the last."""
-    last = next(reversed(units))
-    unit = next((one for one, factor in units.items() if abs(number) >= factor * 0.99995), last)
-    return f"{_significant(number / units[unit], digits)} {unit}"
+    """A number in the largest unit that leaves at least one when rounded, else in the last."""
+    for unit, factor in units.items():  # noqa: B007 - the last one stays
+        if abs(number) >= factor * 0.99995:
+            break
+    return f"{_significant(number / factor, digits)} {unit}"
 
 
 def _significant(number: float, digits: int) -> str:
@@ -234,15 +249,16 @@ class _Unit(NamedTuple):
     factors: dict[str, float]
     example: str
     usual: tuple[str, ...] = ()
-    divides: bool = False  # by the factor: 5/1e6 is 5e-06, 5*1e-6 is not
+    # by the factor: 5/1e6 is 5e-06, 5*1e-6 is not
+    divides: bool = False
 
 
-_RATES = {
-    f"{prefix}B{per}": factor for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")
-} | {f"{prefix}b{per}": factor / 8 for prefix, factor in _PREFIXES.items() for per in ("/s", "ps")}
-_FLOPS = {
-    f"{prefix}FLOP{per}": factor for prefix, factor in _DECIMAL.items() for per in ("/s", "S")
-}
+_RATES: dict[str, float] = {}
+for _per in ("/s", "ps"):
+    _RATES |= {f"{prefix}B{_per}": factor for prefix, factor in _PREFIXES.items()}
+    _RATES |= {f"{prefix}b{_per}": factor / 8 for prefix, factor in _PREFIXES.items()}
+_FLOPS = {f"{prefix}FLOP/s": factor for prefix, factor in _DECIMAL.items()}
+_FLOPS |= {f"{prefix}FLOPS": factor for prefix, factor in _DECIMAL.items()}
 _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
 _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
@@ -306,20 +322,16 @@ def parse_count(
     never a boolean."""
     number = _whole(value)
     if number is None:
-        text = isinstance(value, str)
-        what = (
-            f"'{clipped(str(value), 40)}' is not a whole number"
-            if text
-            else f"expected a whole number, got {shown(value)}"
-        )
+        what = f"expected a whole number, got {shown(value)}"
+        if isinstance(value, str):
+            what = f"'{clipped(value, 40)}' is not a whole number"
         fix = f"write {either(shell='digits: ', python='')}{given(argument, max(least, 8))}"
         raise ColltoolError(what, argument=argument, fix=fix)
     if not least <= number <= most:
         got = clipped(value, 40) if isinstance(value, str) else shown(number)
-        # such a bound means none
-        bounds = (
-            f"at least {least}" if number < least and most > _MOST_BARE else f"{least} to {most}"
-        )
+        bounds = f"{least} to {most}"
+        if number < least and most > _MOST_BARE:  # such a bound means none
+            bounds = f"at least {least}"
         fix = f"write {given(argument, max(least, min(8, most)))}"
         raise ColltoolError(f"expected {bounds}, got {got}", argument=argument, fix=fix)
     return number
@@ -336,33 +348,40 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
 
 
 def _whole(value: object) -> int | None:
+    """A whole number; None for anything else."""
     if isinstance(value, str):
         digits = value.strip()
         return int(digits[:_MOST_DIGITS]) if _WHOLE.fullmatch(digits) else None
-    try:
-        return operator.index(value) if _is_real(value) else None  # type: ignore[arg-type]  # what has no index is refused
-    except TypeError:
-        return None
+    # numpy's integers have an index too, and its floats none
+    if isinstance(value, SupportsIndex) and _is_real(value):
+        with suppress(TypeError):
+            return operator.index(value)
+    return None
 
 
 def _not_negative(value: Quantity, of: _Unit) -> float:
+    """Text with a unit, or a Python number that is in SI."""
     number = _parse(value, of)
     if number < 0:
-        raise ColltoolError(
-            f"a {of.kind} cannot be negative, got {_said(value)}", fix="write it without the sign"
-        )
+        what = f"a {of.kind} cannot be negative, got {_said(value)}"
+        raise ColltoolError(what, fix="write it without the sign")
     return number
 
 
-# Text with a unit, or a Python number that is in SI.
 # bytes/s of 900GB/s, 400Gbps; text without a unit is in bytes/s too
 parse_rate = partial(_not_negative, of=_RATE)
-parse_time = partial(_not_negative, of=_TIME)  # seconds of 0.5us, 500ns, 8ms
-parse_flops = partial(_not_negative, of=_ARITHMETIC)  # FLOP/s of 989TFLOP/s, 312TFLOPS
-parse_length = partial(_not_negative, of=_LENGTH)  # metres of 100m, 2km, 30ft
-parse_energy = partial(_not_negative, of=_ENERGY)  # J/bit of 30pJ/bit
-parse_power = partial(_not_negative, of=_POWER)  # watts of 1700W, 1.7kW
-parse_energy_price = partial(_not_negative, of=_TARIFF)  # money per kWh of 0.10/kWh, 80/MWh
+# seconds of 0.5us, 500ns, 8ms
+parse_time = partial(_not_negative, of=_TIME)
+# FLOP/s of 989TFLOP/s, 312TFLOPS
+parse_flops = partial(_not_negative, of=_ARITHMETIC)
+# metres of 100m, 2km, 30ft
+parse_length = partial(_not_negative, of=_LENGTH)
+# J/bit of 30pJ/bit
+parse_energy = partial(_not_negative, of=_ENERGY)
+# watts of 1700W, 1.7kW
+parse_power = partial(_not_negative, of=_POWER)
+# money per kWh of 0.10/kWh, 80/MWh
+parse_energy_price = partial(_not_negative, of=_TARIFF)
 
 
 def _parse(value: Quantity, of: _Unit) -> float:
@@ -373,10 +392,8 @@ def _parse(value: Quantity, of: _Unit) -> float:
         raise ColltoolError(f"'{clipped(value)}' is not a {of.kind}", fix=f"write {of.example}")
     number, unit = float(match[1]), match[2] or ""
     if not unit and of.usual:
-        fix = (
-            f"a {of.kind} needs one: write"
-            f" {' or '.join(value.strip() + usual for usual in of.usual)}"
-        )
+        usual = " or ".join(value.strip() + unit for unit in of.usual)
+        fix = f"a {of.kind} needs one: write {usual}"
         raise ColltoolError(f"'{value}' has no unit", fix=fix)
     if unit and unit not in of.factors:
         what = f"'{clipped(unit)}' is not a unit of {of.kind} in '{clipped(value)}'"
@@ -384,9 +401,8 @@ def _parse(value: Quantity, of: _Unit) -> float:
     factor = of.factors.get(unit, 1.0)
     result = number / factor if of.divides else number * factor
     if not math.isfinite(result):
-        raise ColltoolError(
-            f"'{clipped(value)}' is too large for a {of.kind}", fix=f"write {of.example}"
-        )
+        what = f"'{clipped(value)}' is too large for a {of.kind}"
+        raise ColltoolError(what, fix=f"write {of.example}")
     return result
 
 
@@ -415,29 +431,23 @@ def _is_real(value: object) -> bool:
 
 
 def _said(value: object) -> str:
-    """As :func:`shown`, but text without quotes, and any number by its digits unless too many."""
-    other = isinstance(value, str | numbers.Complex) and (
-        isinstance(value, bool) or not isinstance(value, int)
-    )
-    return clipped(str(value)) if other else shown(value)
+    """A value as :func:`shown` has it, but text without quotes, and any number by its digits unless
+    too many."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return shown(value)
+    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else shown(value)
 
 
 def _unit_hint(unit: str, of: _Unit, number: str) -> str:
     """The unit probably meant: another case, a bit for a byte, nccl-tests' bare M."""
     if of is _SIZE and unit in _DECIMAL:
-        return (
-            f"write {number}{unit}B (10^n bytes), or {number}{unit}iB (2^n: what nccl-tests means"
-            f" by {number}{unit})"
-        )
+        text = number + unit
+        return f"write {text}B (10^n bytes), or {text}iB (2^n: what nccl-tests means by {text})"
     if of is _SIZE and unit in _BINARY:
         return f"write {number}{unit}B"
     if of is _SIZE and f"{unit[:-1]}B" in of.factors and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
     if of is _RATE and f"{unit}/s" in of.factors:
         return f"a rate is per second: write {number}{unit}/s"
-    same = [known for known in of.factors if known.lower() == unit.lower()]
-    return (
-        f"did you mean {' or '.join(number + known for known in same)}?"
-        if same
-        else f"write {of.example}"
-    )
+    same = [number + known for known in of.factors if known.lower() == unit.lower()]
+    return f"did you mean {' or '.join(same)}?" if same else f"write {of.example}"

@@ -42,6 +42,7 @@ A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDU
 
 SHORT = {AR: "ar", AG: "ag", RS: "rs", A2A: "a2a", BC: "bc", REDUCE: "reduce", P2P: "p2p"}
 
+# M, the message size in bytes per rank, by nccl-tests' convention.
 SIZE_MEANS = {
     AR: "the vector each rank holds",
     AG: "the whole result each rank ends with",
@@ -49,7 +50,6 @@ SIZE_MEANS = {
     A2A: "the whole send buffer of a rank (N chunks of M/N)",
     **dict.fromkeys((BC, REDUCE, P2P), "the payload"),
 }
-"""M, the message size in bytes per rank, by nccl-tests' convention."""
 
 _OTHER_NAMES = {
     "allreduce": AR,
@@ -59,9 +59,9 @@ _OTHER_NAMES = {
     "bcast": BC,
     "sendrecv": P2P,
 }
-_BY_NAME: dict[str, Primitive] = (
-    {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
-)
+_BY_NAME: dict[str, Primitive] = {primitive.value: primitive for primitive in Primitive}
+_BY_NAME |= {short: primitive for primitive, short in SHORT.items()}
+_BY_NAME |= _OTHER_NAMES
 
 
 def parse_primitive(text: str) -> Primitive:
@@ -217,9 +217,8 @@ Schedule = tuple[Terms, ...]
 def totals(returned: Terms | Schedule) -> tuple[float, float]:
     """(n_α, n_β) of what a formula returned, n_β in units of M."""
     schedule = (returned,) if isinstance(returned, Terms) else returned
-    return sum(terms.n_alpha for terms in schedule), sum(
-        terms.n_beta * terms.payload for terms in schedule
-    )
+    n_beta = sum(terms.n_beta * terms.payload for terms in schedule)
+    return sum(terms.n_alpha for terms in schedule), n_beta
 
 
 def split_seconds(
@@ -263,9 +262,9 @@ class Pipeline(NamedTuple):
         for each size; a number P."""
         if reading == "asymptotic":
             return self.depth, self.load
-        return self.counts(
-            self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading
-        )
+        if reading == "optimal":
+            return self.counts(self.best_segments(size, alpha_s, bandwidth_Bps))
+        return self.counts(reading)
 
     def exact_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
         """``P* = sqrt((F-1)·b·M/(α·BW))``, no whole number, at which t(P) is least."""

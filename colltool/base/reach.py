@@ -15,6 +15,8 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class _Reach(NamedTuple):
+    """The folders within reach, and what somebody who names another file should do."""
+
     folders: tuple[str, ...]
     fix: str
 
@@ -27,9 +29,10 @@ def confined(folders: Iterable[AnyPath], fix: str) -> Iterator[None]:
     """Within it no file outside of these folders is opened or known to be there, wherever ``..``
     and links lead; and no pipe.
 
-    ``fix`` tells who names another what to do.
+    ``fix``: what somebody who names another file should do.
     """
-    token = _REACH.set(_Reach(tuple(os.path.realpath(os.fsdecode(one)) for one in folders), fix))
+    places = tuple(os.path.realpath(os.fsdecode(folder)) for folder in folders)
+    token = _REACH.set(_Reach(places, fix))
     try:
         yield
     finally:
@@ -37,23 +40,25 @@ def confined(folders: Iterable[AnyPath], fix: str) -> Iterator[None]:
 
 
 def is_confined() -> bool:
+    """Whether only some folders are within reach."""
     return _REACH.get() is not None
 
 
 def within_reach(path: AnyPath) -> bool:
     """Whether a file may be opened, if there is one."""
-    if (reach := _REACH.get()) is None:
+    reach = _REACH.get()
+    if reach is None:
         return True
     try:
         place = os.path.realpath(os.fsdecode(path))
     except ValueError:  # a NUL in the name
         return False
-    return any(
-        place == folder or place.startswith(os.path.join(folder, "")) for folder in reach.folders
-    )
+    inside = tuple(os.path.join(folder, "") for folder in reach.folders)
+    return place in reach.folders or place.startswith(inside)
 
 
 def confine(path: AnyPath, where: str) -> None:
     """Refuse a path out of reach, whether anything is there or not."""
-    if (reach := _REACH.get()) is not None and not within_reach(path):
+    reach = _REACH.get()
+    if reach is not None and not within_reach(path):
         raise ColltoolError("is no file that may be read here", where=where, fix=reach.fix)

@@ -1,7 +1,7 @@
 """The base of every public result (columns, data frame, summary, HTML for a notebook), and the
 progress of long work on one.
 
-The methods of a result import :mod:`colltool.render` when called: a notebook shows what the command
+The methods of a result have it rendered when they are called: a notebook shows what the command
 line prints.
 """
 
@@ -11,24 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
+import colltool
 from colltool.base.errors import ColltoolError
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Equality that also takes arrays, element by element; NaN equals nothing."""
-    if one is other:
+    if first is second:
         return True
     # a group has a shape too, a series a dtype
-    if hasattr(one, "__array__") or hasattr(other, "__array__"):
-        if getattr(one, "shape", ()) != getattr(other, "shape", ()):
+    if hasattr(first, "__array__") or hasattr(second, "__array__"):
+        if getattr(first, "shape", ()) != getattr(second, "shape", ()):
             return False
-        equal = one == other
+        equal = first == second
         return bool(equal.all() if hasattr(equal, "all") else equal)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return bool(first == second)
 
 
 class Same:
@@ -41,6 +42,24 @@ class Same:
         return isinstance(other, Same) and same(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
+
+
+class Renderers(Protocol):
+    """What the methods of a result call."""
+
+    def columns(self, result: Any) -> dict[str, list[Any]]: ...
+
+    def summary(self, result: Any) -> str: ...
+
+    def rendered(self, result: Any, form: str) -> str: ...
+
+    def fragment(self, result: Any) -> str: ...
+
+
+def _renderers() -> Renderers:
+    """The renderers, which the package's front door opens: nothing here knows where they are."""
+    found: Renderers = colltool.renderers()
+    return found
 
 
 class Result:
@@ -58,9 +77,7 @@ class Result:
 
         The keys are those of ``--format csv``. An array of sizes gives a row for each of them.
         """
-        from colltool.render.dispatch import columns
-
-        return columns(self)
+        return _renderers().columns(self)
 
     def to_frame(self) -> Any:
         """The main table as a pandas DataFrame, columns as :meth:`to_columns`.
@@ -80,22 +97,16 @@ class Result:
 
     def summary(self) -> str:
         """The answer in a line or two."""
-        from colltool.render.dispatch import summary
-
-        return summary(self)
+        return _renderers().summary(self)
 
     def to_html(self) -> str:
         """A whole page, as ``-o FILE.html`` writes it; nothing is loaded from elsewhere."""
-        from colltool.render.dispatch import rendered
-
-        return rendered(self, "html")
+        return _renderers().rendered(self, "html")
 
     def _repr_html_(self) -> str:
         """What a notebook shows: tables and lists as HTML of their own, nothing loaded from
         elsewhere."""
-        from colltool.render.dispatch import fragment
-
-        return fragment(self)
+        return _renderers().fragment(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary().partition(chr(10))[0]}>"
@@ -108,8 +119,8 @@ class Result:
     __hash__ = None  # type: ignore[assignment] # a result may hold arrays
 
 
+# Called with how many are done, of how many.
 Watch = Callable[[int, int], object]
-"""Called with how many are done, of how many."""
 
 Item = TypeVar("Item")
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)

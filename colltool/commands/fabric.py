@@ -350,7 +350,8 @@ def check_command(files: list[str], out: Out) -> None:
     Example:
       colltool fabric check my-cluster.yaml other.yaml
     """
-    from colltool.fabric.results import FabricsChecked, check_fabric
+    from colltool.fabric.lint import check_fabric
+    from colltool.fabric.results import FabricsChecked
 
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 

@@ -4,8 +4,8 @@ for them; SI once validated.
     Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from
     0.1 ns to 1 s", "time")]
 
-A :class:`Spot` walks a model beside the data of a file: the field at a key path, what it accepts,
-the keys it may have.
+A :class:`FieldPlace` walks a model along with the data of a file: the field at a key path, what it
+accepts, the keys it may have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
@@ -23,6 +23,8 @@ from colltool.base import formatting as fmt
 from colltool.base.errors import ColltoolError, nearest
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Slips(ValueError):
         super().__init__("; ".join(slip.what for slip in slips))
 
 
-class Spot(NamedTuple):
+class FieldPlace(NamedTuple):
     """A place in a model: its bare type, the words for it, a union's discriminator, and its
     bounds."""
 
@@ -73,6 +75,7 @@ class Spot(NamedTuple):
 
     @property
     def words(self) -> str:
+        """What is accepted here, as it follows "expected" in errors."""
         if self.accepted:
             return self.accepted.words
         if self.tag:
@@ -85,12 +88,12 @@ class Spot(NamedTuple):
     @property
     def kinds(self) -> dict[str, type[BaseModel]]:
         """The models of a discriminated union by tag value."""
-        models = _members(self.annotation) if self.tag else ()
-        return {
-            word: model
-            for model in models
-            for word in get_args(model.model_fields[self.tag].annotation)
-        }
+        found: dict[str, type[BaseModel]] = {}
+        if self.tag:
+            for model in _members(self.annotation):
+                tags = get_args(model.model_fields[self.tag].annotation)
+                found.update(dict.fromkeys(tags, model))
+        return found
 
     @property
     def is_union(self) -> bool:
@@ -100,116 +103,93 @@ class Spot(NamedTuple):
     def is_model(self) -> bool:
         return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
 
-    def branch(self, value: Any) -> Spot | None:
+    def branch(self, value: Any) -> FieldPlace | None:
         """The member of a union that fits a value, by its tag or its shape."""
         if self.tag:
             word = value_at((self.tag,), value)
             model = self.kinds.get(word) if isinstance(word, str) else None
-            return Spot(model) if model else None
-        for one in map(spot_of, _members(self.annotation)):
-            origin = get_origin(one.annotation)
-            if (
-                (one.is_model or origin is dict)
-                if isinstance(value, dict)
-                else isinstance(value, list) and origin in (list, tuple)
-            ):
-                return one
+            return FieldPlace(model) if model else None
+        for member in map(place_of, _members(self.annotation)):
+            origin = get_origin(member.annotation)
+            if isinstance(value, dict) and (member.is_model or origin is dict):
+                return member
+            if isinstance(value, list) and origin in (list, tuple):
+                return member
         return None
 
     def model(self, value: Any) -> type[BaseModel] | None:
-        spot = self.branch(value) if self.is_union else self
-        return spot.annotation if spot and spot.is_model else None
+        """The model that a value here is read with; None where it is no mapping of keys."""
+        place = self.branch(value) if self.is_union else self
+        return place.annotation if place and place.is_model else None
 
-    def down(self, step: str | int, value: Any) -> Spot | None:
+    def down(self, step: str | int, value: Any) -> FieldPlace | None:
         """The place one key or item further; ``value`` is the data here."""
         if self.is_union:
             member = self.branch(value)
             return member.down(step, value) if member else None
         if self.is_model:
-            fields = self.annotation.model_fields.items()
-            field = next((field for name, field in fields if (field.alias or name) == step), None)
-            return (
-                spot_of(field.annotation, field.metadata, str(field.discriminator or ""))
-                if field
-                else None
-            )
-        arguments = get_args(self.annotation)
-        if get_origin(self.annotation) in (list, tuple) and isinstance(step, int):
-            return spot_of(arguments[0])
-        return spot_of(arguments[1]) if get_origin(self.annotation) is dict else None
+            for name, field in self.annotation.model_fields.items():
+                if (field.alias or name) == step:
+                    tag = str(field.discriminator or "")
+                    return place_of(field.annotation, field.metadata, tag)
+            return None
+        origin, arguments = get_origin(self.annotation), get_args(self.annotation)
+        if origin in (list, tuple) and isinstance(step, int):
+            return place_of(arguments[0])
+        return place_of(arguments[1]) if origin is dict else None
 
 
-def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spot:
+def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
     """The place of a type; outer metadata goes before inner."""
-    more, accepted, least, most = metadata, None, -inf, inf
+    accepted = None
+    lows, highs = [-inf], [inf]
+    outer = list(metadata)
     while True:
-        flat = [
-            one
-            for part in more
-            for one in (part.metadata if isinstance(part, FieldInfo) else [part])
-        ]
-        least = max(
-            [
-                least,
-                *(
-                    getattr(one, name)
-                    for one in flat
-                    for name in ("ge", "gt")
-                    if hasattr(one, name)
-                ),
-            ]
-        )
-        most = min(
-            [
-                most,
-                *(
-                    getattr(one, name)
-                    for one in flat
-                    for name in ("le", "lt")
-                    if hasattr(one, name)
-                ),
-            ]
-        )
-        accepted = accepted or next(
-            (one for one in reversed(list(more)) if isinstance(one, Accepted)), None
-        )
-        tag = tag or next(
-            (
-                str(one.discriminator)
-                for one in more
-                if isinstance(one, FieldInfo) and one.discriminator
-            ),
-            "",
-        )
-        more, members = (), _members(annotation)
+        own = None  # of one list the last word counts
+        for item in outer:
+            if isinstance(item, Accepted):
+                own = item
+            if isinstance(item, FieldInfo):
+                tag = tag or str(item.discriminator or "")
+            # a FieldInfo holds its bounds as metadata of its own
+            for bound in item.metadata if isinstance(item, FieldInfo) else [item]:
+                lows += _bounds(bound, "ge", "gt")
+                highs += _bounds(bound, "le", "lt")
+        accepted = accepted or own
+        outer = []
+        members = _members(annotation)
         if get_origin(annotation) is Annotated:
-            annotation, *more = get_args(annotation)
+            annotation, *outer = get_args(annotation)
         elif len(members) == 1 and members[0] is not annotation:
             annotation = members[0]
         else:
-            return Spot(annotation, accepted, tag, least, most)
+            return FieldPlace(annotation, accepted, tag, max(lows), min(highs))
 
 
-def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
+def _bounds(item: Any, *names: str) -> list[float]:
+    return [getattr(item, name) for name in names if hasattr(item, name)]
+
+
+def place_at(model: type[BaseModel], path: KeyPath, data: Any) -> FieldPlace | None:
     """The place at a key path, None if the model has none."""
-    spot: Spot | None = Spot(model)
+    place: FieldPlace | None = FieldPlace(model)
     for end, step in enumerate(path):
-        spot = spot.down(step, value_at(path[:end], data)) if spot else None
-    return spot
+        place = place.down(step, value_at(path[:end], data)) if place else None
+    return place
 
 
 def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
     """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends
     on such a branch."""
     path: KeyPath = ()
-    spot: Spot | None = Spot(model)
+    place: FieldPlace | None = FieldPlace(model)
     on_branch = False
     for step in loc:
-        on_branch = spot is not None and spot.is_union
-        if spot is not None and on_branch:
-            spot = spot.branch(value_at(path, data))
+        on_branch = place is not None and place.is_union
+        if place is not None and on_branch:
+            place = place.branch(value_at(path, data))
         elif step != "[key]":
-            spot = spot.down(step, value_at(path, data)) if spot else None
+            place = place.down(step, value_at(path, data)) if place else None
             path = (*path, step)
     return path, on_branch
 
@@ -217,9 +197,11 @@ def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, b
 def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
     """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and
     ``source`` last."""
-    spot = spot_at(model, path, data)
-    found = spot.model(value_at(path, data)) if spot else None
-    keys = [field.alias or name for name, field in found.model_fields.items()] if found else []
+    place = place_at(model, path, data)
+    found = place.model(value_at(path, data)) if place else None
+    if found is None:
+        return []
+    keys = [field.alias or name for name, field in found.model_fields.items()]
     return sorted(keys, key=lambda key: key in ("notes", "source"))
 
 
@@ -237,16 +219,21 @@ MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
 MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7
 # J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
 MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8
-MIN_SHARE = 1e-6  # what survives of a bandwidth: less is no link, and a price without end
-MAX_RATIO = 1000  # of oversubscription, or of what queues do to a latency
-MAX_POWER_W, MAX_PRICE = 1e6, 1e9  # of one part
+# what survives of a bandwidth: less is no link, and a price without end
+MIN_SHARE = 1e-6
+# of oversubscription, or of what queues do to a latency
+MAX_RATIO = 1000
+# of one part
+MAX_POWER_W, MAX_PRICE = 1e6, 1e9
 MAX_RANKS = 10_000_000
 MAX_DEPTH = 8
-MAX_TEXTS = 1000  # notes in one list: fabric show wraps every one
-MAX_LISTED = 200  # names in one list
+# notes in one list: fabric show wraps every one
+MAX_TEXTS = 1000
+# names in one list
+MAX_LISTED = 200
 
 
-def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
+def units_own(parse: Callable[[Any], T], value: Any) -> T:
     """Call a parser of ``formatting`` or ``primitives`` and raise its error as ``Slips``."""
     try:
         return parse(value)
@@ -255,7 +242,7 @@ def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
 
 
 def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterValidator:
-    """Refuses a name that is not listed, with the nearest; ``otherwise``: what else may be done."""
+    """Refuse a name that is not listed, with the nearest; ``otherwise``: what else may be done."""
 
     def known(name: str) -> str:
         if name not in names:
@@ -282,19 +269,11 @@ _NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
 def _schema(units: str, description: str, least: float = 0, most: float = 0) -> WithJsonSchema:
-    """Of text with a unit; with bounds also of a plain number."""
-    text = {"pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
-    if not most:
-        return WithJsonSchema({"type": "string", **text, "description": description})
-    return WithJsonSchema(
-        {
-            "type": ["string", "number"],
-            **text,
-            "minimum": least,
-            "maximum": most,
-            "description": description,
-        }
-    )
+    """The schema of text with a unit; with bounds also of a plain number."""
+    schema: dict[str, Any] = {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
+    if most:
+        schema |= {"type": ["string", "number"], "minimum": least, "maximum": most}
+    return WithJsonSchema({**schema, "description": description})
 
 
 _TIME_SCHEMA = _schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")

@@ -1,9 +1,10 @@
 """The one reader of definitions: YAML or a mapping becomes a pydantic model, or a report with every
 error at its place.
 
-reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
-if reading.sound(("rungs",)): ...           # checks beyond the model add what they find with
-reading.refuse ladder = reading.result()                   # the model, or ManyErrors
+    reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
+    if reading.sound(("rungs",)):
+        ...  # checks beyond the model add what they find with reading.refuse
+    ladder = reading.result()  # the model, or ManyErrors
 
 What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation.
 """
@@ -27,7 +28,7 @@ from colltool.base.errors import (
     printable,
     shown,
 )
-from colltool.definitions.field_types import keys_at, spot_at
+from colltool.definitions.field_types import keys_at, place_at
 from colltool.definitions.source import (
     MORE,
     MOST,
@@ -46,10 +47,10 @@ from colltool.definitions.source import (
 
 M = TypeVar("M", bound=BaseModel)
 
+# ``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML.
 Overrides = Sequence[str] | Mapping[str, Any]
-"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as
-YAML."""
 
+_SHAPE = re.compile("[0-9]+(x[0-9]+)+")
 _MOST_SHOWN = 200
 _AFTER_THE_FILE = 2**31  # the line of what an override did
 
@@ -90,8 +91,11 @@ class Reading(Generic[M]):
         applied: list[Override],
         own: int = 0,
     ) -> None:
-        self.source, self.data, self.applied = source, data, applied
-        self.overrides = tuple({one.key: one.value for one in applied[own:]}.items())
+        self.source = source
+        self.data = data
+        self.applied = applied
+        last_of_each = {override.key: override.value for override in applied[own:]}
+        self.overrides = tuple(last_of_each.items())
         self.model: M | None = None
         self._placed: list[tuple[tuple[int, int], ColltoolError]] = []
         self._refused: set[KeyPath] = set()
@@ -102,17 +106,17 @@ class Reading(Generic[M]):
             # the words of mistakes, for files that have any
             from colltool.definitions.error_messages import findings
 
-            for one in findings(kind, error, data):
-                around = (value_at(one.path[:end], data) for end in range(len(one.path) + 1))
+            for finding in findings(kind, error, data):
+                path = finding.path
+                around = (value_at(path[:end], data) for end in range(len(path) + 1))
                 if not any(isinstance(value, Refused) for value in around):  # by the parser already
-                    self._add(one)
+                    self._add(finding)
 
     def sound(self, path: KeyPath) -> bool:
         """Whether nothing at, above or below a path was refused, so that its data has the types of
         the model."""
-        return path not in self._around and not any(
-            path[:end] in self._refused for end in range(len(path))
-        )
+        above = (path[:end] for end in range(len(path)))
+        return path not in self._around and self._refused.isdisjoint(above)
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
         """Add an error that the model cannot find."""
@@ -131,13 +135,11 @@ class Reading(Generic[M]):
         """The model; raises ManyErrors, in the order of the file, then of the overrides, if
         anything was refused."""
         if self._placed:
-            errors = [error for _, error in sorted(self._placed, key=lambda one: one[0])]
-            more = (
-                [ColltoolError(MORE, where=printable(self.source.name))]
-                if len(errors) > MOST
-                else []
-            )
-            raise ManyErrors(errors[:MOST] + more)
+            self._placed.sort(key=lambda placed: placed[0])
+            errors = [error for _, error in self._placed]
+            if self.enough:
+                errors[MOST:] = [ColltoolError(MORE, where=printable(self.source.name))]
+            raise ManyErrors(errors)
         assert self.model is not None  # nothing was refused
         return self.model
 
@@ -149,39 +151,43 @@ class Reading(Generic[M]):
 
     def _add(self, finding: Finding) -> None:
         """Report at the override that set the value, else at its line and column."""
-        path, what, key = finding.path, printable(finding.what), finding.about_key
-        # control characters are escaped, the marks of base.errors.given kept
-        fix = "".join(
-            piece if piece in MARKS else printable(piece)
-            for piece in re.split(f"([{MARKS}])", finding.fix)
-        )
-        for number, override in reversed(list(enumerate(self.applied))):
-            above = override.path[: len(path)] == path
-            if path[: len(override.path)] == override.path or (
-                above and path not in self.source.positions
-            ):
-                where = (
-                    f"{override.where}: {dotted(path)}" if path != override.path else override.where
-                )
-                self._put(
-                    path,
-                    Position(_AFTER_THE_FILE, number),
-                    ColltoolError(what, where=where, fix=fix),
-                )
-                return
+        path, key = finding.path, finding.about_key
+        what = printable(finding.what)
+        fix = _printable_fix(finding.fix)
+        blamed = self._override_of(path)
+        if blamed is not None:
+            override = self.applied[blamed]
+            where = override.where
+            if path != override.path:
+                where += f": {dotted(path)}"
+            place = Position(_AFTER_THE_FILE, blamed)
+            self._put(path, place, ColltoolError(what, where=where, fix=fix))
+            return
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
-            made = [clipped(f"{one.key}={one.value}", _MOST_SHOWN) for one in within]
-            what += (
-                " (with"
-                f" {given(within[0].argument, made, text=clipped(', '.join(made), _MOST_SHOWN))})"
-            )
-        self._put(
-            path,
-            self.source.position(path, key=key),
-            ColltoolError(what, where=self.source.at(path, key=key), fix=fix),
-        )
+            made = [f"{override.key}={override.value}" for override in within]
+            made = [clipped(text, _MOST_SHOWN) for text in made]
+            listed = clipped(", ".join(made), _MOST_SHOWN)
+            what += f" (with {given(within[0].argument, made, text=listed)})"
+        where = self.source.at(path, key=key)
+        error = ColltoolError(what, where=where, fix=fix)
+        self._put(path, self.source.position(path, key=key), error)
+
+    def _override_of(self, path: KeyPath) -> int | None:
+        """Number of the last override that set the value at a path, or made what is below it."""
+        for number in reversed(range(len(self.applied))):
+            set_path = self.applied[number].path
+            below = set_path[: len(path)] == path and path not in self.source.positions
+            if below or path[: len(set_path)] == set_path:
+                return number
+        return None
+
+
+def _printable_fix(fix: str) -> str:
+    """Escape control characters, and keep the marks of :func:`colltool.base.errors.given`."""
+    pieces = re.split(f"([{MARKS}])", fix)
+    return "".join(piece if piece in MARKS else printable(piece) for piece in pieces)
 
 
 def read(
@@ -271,37 +277,38 @@ def texts_of(overrides: Any) -> list[str]:
     """Overrides that are no mapping as a list; refuses anything but texts."""
     if overrides is None:
         return []
-    listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(
-        overrides, str | bytes
-    )
-    options = list(overrides) if listed else [overrides]
-    wrong = [option for option in options if not (listed and isinstance(option, str))]
-    if wrong:
-        fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
-        raise ColltoolError(
-            f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix
-        )
+    is_list = isinstance(overrides, Sequence | Set | Iterator)
+    if isinstance(overrides, str | bytes) or not is_list:
+        raise _no_list(overrides)
+    options = list(overrides)
+    for option in options:
+        if not isinstance(option, str):
+            raise _no_list(option)
     return options
+
+
+def _no_list(found: Any) -> ColltoolError:
+    fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
+    what = f"expected a list of KEY=VALUE, got {shown(found)}"
+    return ColltoolError(what, argument="overrides", fix=fix)
 
 
 def spelt(value: str) -> str:
     """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
-    sizes = value.strip().split("x")
-    return (
-        f"[{', '.join(sizes)}]"
-        if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes)
-        else value
-    )
+    if _SHAPE.fullmatch(value.strip()):
+        return f"[{value.strip().replace('x', ', ')}]"
+    return value
 
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
-    parted = [(option, *option.partition("=")) for option in texts_of(overrides)]
-    return [
-        (given(argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None)
-        for option, key, equals, text in parted
-    ]
+    pairs: list[tuple[str, str, Any]] = []
+    for option in texts_of(overrides):
+        key, equals, text = option.partition("=")
+        where = given(argument, [clipped(option, _MOST_SHOWN)])
+        pairs.append((where, key, text if equals else None))
+    return pairs
 
 
 class _Setter:
@@ -309,13 +316,15 @@ class _Setter:
     the others."""
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
-        self.model, self.data, self.short = model, data, short
+        self.model = model
+        self.data = data
+        self.short = short
         self.applied: list[Override] = []
         self.unusable: list[ColltoolError] = []
         self.where = ""
 
     def apply(self, pairs: Sequence[tuple[str, str, Any]], *, read: bool = True) -> None:
-        """Where each stands for errors, its key and its value; ``read``: a text is YAML still to be
+        """Set what errors call each, its key and its value; ``read``: a text is YAML still to be
         read."""
         if pairs:
             self.data = deepcopy(self.data)
@@ -326,27 +335,14 @@ class _Setter:
             except ColltoolError as error:
                 self.unusable.append(error)
                 continue
-            said = (
-                value.strip()
-                if isinstance(value, str)
-                else shown(value)
-                if isinstance(value, bool)
-                else str(value)
-            )
-            self.applied.append(Override(where, key, said, path, self.short.argument))
+            text = shown(value) if isinstance(value, bool) else str(value).strip()
+            self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
-            raise self._error(
-                "expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}"
-            )
-        if isinstance(value, str) and read:
-            plain = read_value(spelt(value), self.where, key.rpartition(".")[2])
-        else:
-            source, problems = from_mapping({"value": value})
-            if problems:
-                raise self._error(problems[0].error.what, problems[0].error.fix)
-            plain = source.data["value"]
+            example = given(self.short.argument, [self.short.example])
+            raise self._error("expected KEY=VALUE", f"write {example}")
+        plain = self._plain(key, value, read=read)
         parts = self._spelt_out(key.split("."))
         target: Any = self.data
         path: KeyPath = ()
@@ -358,58 +354,71 @@ class _Setter:
             inner = target[step] if isinstance(target, list) else target.get(step)
             if inner is None:
                 inner = target[step] = self._new_mapping(path)
-            elif (key := self._plain_key(path)) and not isinstance(inner, dict | list):
-                inner = target[step] = {key: inner}
-            if not isinstance(inner, dict | list):
-                what = (
-                    f"'{clipped('.'.join(parts[: depth + 1]))}' has no keys: it is {shown(inner)}"
-                )
-                raise self._error(what, "set it as a whole, without the rest of the key")
+            elif not isinstance(inner, dict | list):
+                plain_key = self._plain_key(path)
+                if not plain_key:
+                    before = clipped(".".join(parts[: depth + 1]))
+                    what = f"'{before}' has no keys: it is {shown(inner)}"
+                    raise self._error(what, "set it as a whole, without the rest of the key")
+                inner = target[step] = {plain_key: inner}
             target = inner
         return path
 
+    def _plain(self, key: str, value: Any, *, read: bool) -> Any:
+        """A value as a file has it: text is YAML, anything else is copied."""
+        if isinstance(value, str) and read:
+            return read_value(spelt(value), self.where, key.rpartition(".")[2])
+        source, problems = from_mapping({"value": value})
+        if problems:
+            raise self._error(problems[0].error.what, problems[0].error.fix)
+        return source.data["value"]
+
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Sets the end of a path; where a plain value may stand for a mapping, beside the keys
+        """Set the end of a path; where a plain value may stand for a mapping, next to the keys
         already there."""
-        step, key = path[-1], self._plain_key(path)
+        step = path[-1]
+        key = self._plain_key(path)
         before = target.get(step) if key else None
         if before is None or isinstance(plain, list):
             target[step] = plain
             return path
-        put = plain if isinstance(plain, dict) else {key: plain}
-        target[step] = (before if isinstance(before, dict) else {key: before}) | put
-        return (*path, key) if put is not plain else path
+        if not isinstance(before, dict):
+            before = {key: before}
+        if isinstance(plain, dict):
+            target[step] = before | plain
+            return path
+        target[step] = before | {key: plain}
+        return (*path, key)
 
     def _plain_key(self, path: KeyPath) -> str:
         """The key that a plain value at a path is short for, else empty."""
-        spot = spot_at(self.model, path, self.data)
-        return spot.accepted.plain if spot and spot.accepted else ""
+        place = place_at(self.model, path, self.data)
+        return place.accepted.plain if place and place.accepted else ""
 
     def _spelt_out(self, parts: list[str]) -> list[str]:
-        top, (items, item, *_) = keys_at(self.model, (), self.data), self.short
+        """A key with the list of items before it where it starts with the name of one."""
+        top = keys_at(self.model, (), self.data)
+        items, item = self.short.items, self.short.item
         every = _names(self.data.get(items))
         names = [name for name in every if name]
-        if len(parts) > 1 and parts[0] in names:
+        first = parts[0]
+        if len(parts) > 1 and first in names:
             return [items, *parts]
-        if parts[0] in top:
+        if first in top:
             return parts
-        if parts[0] in names:
-            raise self._error(
-                f"'{parts[0]}' is a {item}, not a value",
-                f"name one of its keys: {parts[0]}.KEY=VALUE",
-            )
-        known = [key for key in top if key != items] + [f"{name}.KEY" for name in names]
+        if first in names:
+            fix = f"name one of its keys: {first}.KEY=VALUE"
+            raise self._error(f"'{first}' is a {item}, not a value", fix)
         if len(parts) > 1 and item:
-            raise self._unknown(item, parts[0], names)
-        owners = (
-            name
-            for at, name in enumerate(every)
-            if parts[0] in keys_at(self.model, (items, at), self.data)
-        )
-        owner = next(owners, "")
-        raise self._unknown(
-            "key", parts[0], known, f"name the {item}: {owner}.{parts[0]};" if owner else ""
-        )
+            raise self._unknown(item, first, names)
+        hint = ""
+        for number, name in enumerate(every):
+            if first in keys_at(self.model, (items, number), self.data):
+                hint = f"name the {item}: {name}.{first};" if name else ""
+                break
+        known = [key for key in top if key != items]
+        known += [f"{name}.KEY" for name in names]
+        raise self._unknown("key", first, known, hint)
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
         names = _names(items)
@@ -421,29 +430,23 @@ class _Setter:
         last = str(path[-1])
         kind = last.removesuffix("s") if any(names) else f"item of {last}"
         if hits:
-            raise self._error(
-                f"'{part}' is more than one {kind}",
-                "give its index, or each a name of its own in the file",
-            )
-        known = [name for name in names if name] or [
-            str(index) for index in range(min(len(items), 20))
-        ]
-        raise self._unknown(kind, part, known)
+            fix = "give its index, or each a name of its own in the file"
+            raise self._error(f"'{part}' is more than one {kind}", fix)
+        known = [name for name in names if name]
+        raise self._unknown(kind, part, known or list(map(str, range(len(items))))[:20])
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
         """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be
         changed."""
         if path == (self.short.items,):
-            raise self._error(
-                f"the file has no {path[0]}", "only those that it gives can be changed"
-            )
-        if path[0] == self.short.items and path[2:] == ("levels",):
-            tier = shown(_names(self.data["tiers"])[int(path[1])])
-            raise self._error(
-                f"tier {tier} has no levels", "an override can only change those in the file"
-            )
-        if path[0] == self.short.items and path[2:] == ("protocols",):
-            tier = str(_names(self.data["tiers"])[int(path[1])])
+            fix = "only those that it gives can be changed"
+            raise self._error(f"the file has no {path[0]}", fix)
+        part = path[2:] if path[0] == self.short.items else ()
+        if part in (("levels",), ("protocols",)):
+            tier = _names(self.data["tiers"])[int(path[1])]
+            if part == ("levels",):
+                fix = "an override can only change those in the file"
+                raise self._error(f"tier {shown(tier)} has no levels", fix)
             fix = (
                 f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set"
                 " one of these"
@@ -452,15 +455,15 @@ class _Setter:
         return {}
 
     def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
-        return self._error(
-            f"unknown {kind} {shown(part)}",
-            f"{hint or nearest(part, known)} known: {', '.join(known)}".strip(),
-        )
+        fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
+        return self._error(f"unknown {kind} {shown(part)}", fix)
 
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)
 
 
 def _names(items: Any) -> list[str]:
+    """Names of the items of a list; empty for an item without one."""
     listed = items if isinstance(items, list) else []
-    return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in listed]
+    mappings = [item if isinstance(item, dict) else {} for item in listed]
+    return [str(item.get("name", "")) for item in mappings]

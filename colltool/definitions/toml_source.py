@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 
 from colltool.base.errors import ColltoolError, printable
@@ -21,20 +22,19 @@ _PLACED = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """As :func:`colltool.definitions.source.scan`, of TOML; what is no TOML is an error at its line
-    and column."""
+    """Read TOML as :func:`colltool.definitions.source.scan` reads YAML; what is no TOML is an error
+    at its line and column."""
     bound = BOUNDS["definition"]
     if len(text) > bound.limit:
-        raise ColltoolError(
-            f"is larger than {bound.limit // 2**20} MiB", where=name, fix=bound.smaller
-        )
+        what = f"is larger than {bound.limit // 2**20} MiB"
+        raise ColltoolError(what, where=name, fix=bound.smaller)
     try:
         data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
+        line, column = str(text.count("\n") + 1), "1"
         found = _PLACED.search(str(error))
-        line, column = (
-            (found[1], found[2]) if found and found[1] else (str(text.count("\n") + 1), "1")
-        )
+        if found and found[1]:
+            line, column = found[1], found[2]
         what = printable(_PLACED.sub("", str(error)))
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:
@@ -44,16 +44,22 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
+    """The key paths of a text, line by line, and where each is."""
     table: KeyPath = ()
-    counts: dict[str, int] = {}
+    # items so far of each array of tables
+    counts: Counter[str] = Counter()
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _TABLE.match(line):
-            table = (*found[2].split("."),)
-            if found[1] == "[[":
-                counts[found[2]] = counts.get(found[2], -1) + 1
-                table = (*table, counts[found[2]])
-            yield table, Position(number, found.start(1) + 1)
-        elif found := _KEY.match(line):
-            yield (*table, found[1]), Position(number, found.start(1) + 1)
-            for inner in _INSIDE.finditer(line, found.end()):
-                yield (*table, found[1], inner[1]), Position(number, inner.start(1) + 1)
+        header = _TABLE.match(line)
+        if header:
+            table = tuple(header[2].split("."))
+            if header[1] == "[[":
+                table = (*table, counts[header[2]])
+                counts[header[2]] += 1
+            yield table, Position(number, header.start(1) + 1)
+            continue
+        key = _KEY.match(line)
+        if key:
+            path = (*table, key[1])
+            yield path, Position(number, key.start(1) + 1)
+            for inner in _INSIDE.finditer(line, key.end()):
+                yield (*path, inner[1]), Position(number, inner.start(1) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, assert_never
 
 from colltool.base.errors import ColltoolError, clipped, given
@@ -14,6 +15,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.network.wires import GraphWires
 
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
+# Keys of a tier that mean the same on a graph.
 _KEPT = (
     "name",
     "alpha",
@@ -27,9 +29,8 @@ _KEPT = (
     "source",
     "notes",
 )
-"""Keys of a tier that mean the same on a graph."""
 
-# two ranks -> bytes/s and seconds of what joins them
+# Bytes/s and seconds of what joins two ranks.
 Links = dict[tuple[int, int], tuple[float, float]]
 
 
@@ -48,72 +49,80 @@ def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
     tier, *others = load_fabric(data).tiers
     if others:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
-        raise ColltoolError(what, argument="without", fix="start from a fabric of that tier alone")
+        raise _refused(what, "start from a fabric of that tier alone")
     kind = capabilities_of(tier)
     found = _links(kind, tier)
-    for rank in ranks:
-        if rank >= tier.endpoints:
-            raise _not_there(f"rank {rank}", f"ranks are 0 to {tier.endpoints - 1}")
-    for link in links:
-        if link not in found:
-            beside = sorted(b if a == link[0] else a for a, b in found if link[0] in (a, b))
-            raise _not_there(
-                f"link {link[0]}-{link[1]}",
-                f"rank {link[0]} has links to {', '.join(map(str, beside)) or 'nobody'}",
-            )
+    _check_there(tier.endpoints, found, ranks, links)
     left = [rank for rank in range(tier.endpoints) if rank not in ranks]
     if len(left) < 2:
         what = f"{len(left)} of {tier.endpoints} ranks would be left"
-        raise ColltoolError(what, argument="without", fix="leave two ranks or more")
-    number = {rank: place for place, rank in enumerate(left)}
-    kept = {
-        (number[a], number[b]): own
-        for (a, b), own in found.items()
-        if (a, b) not in links and a in number and b in number
-    }
-    alone = set(number.values()) - {end for ends in kept for end in ends}
-    if alone:
-        what = f"rank {left[min(alone)]} is left without any link"
-        raise ColltoolError(what, argument="without", fix="it has failed too: name it as well")
-    plain = (tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
-    own = dict(data["tiers"][0])
-    graph = {key: own[key] for key in _KEPT if key in own} | {"topology": "graph"}
+        raise _refused(what, "leave two ranks or more")
+    new_rank = {rank: place for place, rank in enumerate(left)}
+    kept: Links = {}
+    for (a, b), numbers in found.items():
+        if (a, b) not in links and a in new_rank and b in new_rank:
+            kept[new_rank[a], new_rank[b]] = numbers
+    linked = set(chain.from_iterable(kept))
+    for place, rank in enumerate(left):
+        if place not in linked:
+            what = f"rank {rank} is left without any link"
+            raise _refused(what, "it has failed too: name it as well")
+    plain = _numbers(kind, tier)
+    tier_data = dict(data["tiers"][0])
+    graph = {key: tier_data[key] for key in _KEPT if key in tier_data} | {"topology": "graph"}
     graph["edges"] = [_edge(ends, numbers, plain) for ends, numbers in sorted(kept.items())]
     return {**data, "tiers": [graph]}
 
 
 def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
+    """The ranks and the links of what is typed."""
     ranks, links = set(), set()
     for text in failed:
         part = _PART.fullmatch(text.strip())
         if part is None:
-            raise ColltoolError(
-                f"'{clipped(text)}' is no rank or link",
-                argument="without",
-                fix="write a rank, 3, or a link, 0-1",
-            )
+            what = f"'{clipped(text)}' is no rank or link"
+            raise _refused(what, "write a rank, 3, or a link, 0-1")
         if part[2] is None:
             ranks.add(int(part[1]))
         else:
-            a, b = sorted((int(part[1]), int(part[2])))
+            a, b = sorted(map(int, part.groups()))
             links.add((a, b))
     return ranks, links
 
 
-def _not_there(what: str, fix: str) -> ColltoolError:
-    return ColltoolError(f"there is no {what}", argument="without", fix=fix)
+def _check_there(
+    endpoints: int, found: Links, ranks: set[int], links: set[tuple[int, int]]
+) -> None:
+    """Refuse to take away what is not there."""
+    for rank in ranks:
+        if rank >= endpoints:
+            raise _refused(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
+    for link in links:
+        if link not in found:
+            first = link[0]
+            ends = [sum(pair) - first for pair in found if first in pair]
+            neighbours = ", ".join(map(str, sorted(ends))) or "nobody"
+            what = f"there is no link {first}-{link[1]}"
+            raise _refused(what, f"rank {first} has links to {neighbours}")
+
+
+def _refused(what: str, fix: str) -> ColltoolError:
+    return ColltoolError(what, argument="without", fix=fix)
+
+
+def _numbers(kind: TierCapabilities[Tier], tier: Tier) -> tuple[float, float]:
+    """Bytes/s and seconds of a link that has the tier's own numbers."""
+    return tier.bandwidth * tier.ports, kind.classes[0].alpha_s
 
 
 def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
     joined = kind.joined_by
     match joined:
         case "pair_links":
-            ends = [(a, b) for b in range(tier.endpoints) for a in range(b)]
-            return dict.fromkeys(ends, (tier.bandwidth * tier.ports, kind.classes[0].alpha_s))
+            pairs = [(a, b) for b in range(tier.endpoints) for a in range(b)]
+            return dict.fromkeys(pairs, _numbers(kind, tier))
         case "neighbour_links":
-            return dict.fromkeys(
-                _neighbours(kind, tier), (tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
-            )
+            return dict.fromkeys(_neighbours(kind, tier), _numbers(kind, tier))
         case "routes":
             wires = kind.wires(tier.endpoints)
             graph = wires and wires.between_ranks
@@ -127,6 +136,7 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
 
 
 def _of_graph(graph: GraphWires) -> Links:
+    """The links of a graph by their ends, parallel ones as one."""
     found: Links = {}
     for edge in graph.edges:
         if edge.a < edge.b:
@@ -136,15 +146,12 @@ def _of_graph(graph: GraphWires) -> Links:
 
 
 def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int]]:
-    """Of a torus or mesh, the first axis fastest."""
-    found, stride = [], 1
+    """Neighbours on a torus or mesh, the first axis fastest."""
     if any(axis.twist for axis in kind.axes):
-        fix = given("overrides", [f"{tier.name}.twist=false"])
-        raise ColltoolError(
-            f"the links of a twisted torus, '{tier.name}', are not written out",
-            argument="without",
-            fix=fix,
-        )
+        what = f"the links of a twisted torus, '{tier.name}', are not written out"
+        raise _refused(what, given("overrides", [f"{tier.name}.twist=false"]))
+    found = []
+    stride = 1
     for axis in kind.axes:
         for rank in range(tier.endpoints):
             place = rank // stride % axis.size
@@ -158,17 +165,17 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
 
 def _at_switches(tier: Tier) -> ColltoolError:
     fix = f"a rank less is {given('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
-    return ColltoolError(
-        f"ranks of '{tier.name}' have ports at a switch, not links", argument="without", fix=fix
-    )
+    return _refused(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 
 def _edge(ends: tuple[int, int], numbers: tuple[float, float], plain: tuple[float, float]) -> Any:
+    """A link as a file has it; only numbers that differ from the tier's are written."""
     if numbers == plain:
         return list(ends)
-    (rate, alpha_s), more = numbers, {}
-    if rate != plain[0]:
-        more["bandwidth"] = f"{rate / 1e9!r}GB/s"
+    rate_Bps, alpha_s = numbers
+    edge: dict[str, Any] = {"between": list(ends)}
+    if rate_Bps != plain[0]:
+        edge["bandwidth"] = f"{rate_Bps / 1e9!r}GB/s"
     if alpha_s != plain[1]:
-        more["alpha"] = f"{alpha_s * 1e6!r}us"
-    return {"between": list(ends), **more}
+        edge["alpha"] = f"{alpha_s * 1e6!r}us"
+    return edge

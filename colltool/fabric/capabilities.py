@@ -40,8 +40,8 @@ class DistanceClass(NamedTuple):
 
 
 class LinkKind(NamedTuple):
-    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of
-    each."""
+    """Links of a routed tier that are alike: other nodes that they lead to from a node, bytes/s and
+    seconds of each."""
 
     name: str
     others: int
@@ -51,6 +51,9 @@ class LinkKind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TierCapabilities(ABC, Generic[Of]):
+    """The answers of one tier; a topology overrides those in which it differs from a switch with a
+    port for each endpoint."""
+
     tier: Of
 
     @property
@@ -67,8 +70,10 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def extent(self) -> str:
         """``72`` endpoints, ``8x8x4``, or ``2 (64 + 72 ranks)`` where they differ."""
-        each = f" ({domains_text(self.tier.uneven)} ranks)" if self.tier.uneven else ""
-        return (shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)) + each
+        text = shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
+        if self.tier.uneven:
+            text += f" ({domains_text(self.tier.uneven)} ranks)"
+        return text
 
     @property
     def spoken(self) -> str:
@@ -89,7 +94,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Of a lattice; empty elsewhere."""
+        """The axes of a lattice; empty elsewhere."""
         return ()
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
@@ -100,13 +105,20 @@ class TierCapabilities(ABC, Generic[Of]):
         """
         if endpoints == self.tier.endpoints:
             return self.axes
-        axes, left, inner = [], endpoints, stride
+        axes = []
+        left, skipped = endpoints, stride
         for axis in self.axes:
-            taken = 1 if inner > 1 else min(axis.size, left)
-            if left % taken or (inner > 1 and inner % axis.size):
+            if skipped > 1:
+                if skipped % axis.size:
+                    return None
+                taken = 1
+                skipped //= axis.size
+            else:
+                taken = min(axis.size, left)
+            if left % taken:
                 return None
             axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
-            left, inner = left // taken, inner // axis.size if inner > 1 else 1
+            left //= taken
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
@@ -115,12 +127,12 @@ class TierCapabilities(ABC, Generic[Of]):
         return self.tier if self.part(endpoints) is not None else None
 
     def cut_apart(self, endpoints: int) -> bool:  # noqa: ARG002
-        """Whether the first endpoints meet only through others; of an explicit graph."""
+        """Whether the first endpoints of an explicit graph meet only through others."""
         return False
 
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
-        """Of a routed tier whose nodes are all alike; empty elsewhere."""
+        """Links of a routed tier whose nodes are all alike; empty elsewhere."""
         return ()
 
     @property
@@ -130,19 +142,23 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def fewest_links(self) -> int:
-        """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
+        """Fewest links of any endpoint, such as one at a corner of a mesh; parallel ports count
+        once."""
         return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
-        """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
+        """Nodes and links that the first endpoints of a routed tier meet; None elsewhere."""
         return None
 
     def takes_stride(self, stride: int) -> bool:
         """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never
         two; whole axes."""
-        even = all(one.group % stride == 0 or stride > one.group for one in self.reached[:-1])
         size = self.tier.endpoints
-        return size % stride == 0 and even and self.part(size // stride, stride) is not None
+        if size % stride:
+            return False
+        groups = [level.group for level in self.reached[:-1]]
+        even = all(group % stride == 0 or stride > group for group in groups)
+        return even and self.part(size // stride, stride) is not None
 
     @property
     def in_network(self) -> InNetwork | None:
@@ -152,11 +168,8 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def operations(self) -> frozenset[str]:
         """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
-        return frozenset(
-            name
-            for name in ("reduce", "multicast", "all_to_all")
-            if getattr(self.in_network, name, False)
-        )
+        known = ("reduce", "multicast", "all_to_all")
+        return frozenset(name for name in known if getattr(self.in_network, name, False))
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """Tier fields that replace its in-network hardware; empty where it has none."""
@@ -217,23 +230,25 @@ class TierCapabilities(ABC, Generic[Of]):
         return ""
 
     def bisection_of(self, planes: int) -> float:
-        """Of all planes together."""
+        """Bisection of all planes together, bytes/s."""
         return self.bisection_Bps * planes
 
     @property
     def sigma(self) -> float | None:
-        """Of a plane by itself."""
+        """:meth:`sigma_of` one plane by itself."""
         return self.sigma_of(1)
 
     def sigma_of(self, planes: int) -> float | None:
         """Injection of half the endpoints over the bisection: 1 is full bisection; None for a
         single endpoint."""
-        across = self.bisection_of(planes)
-        return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
+        across_Bps = self.bisection_of(planes)
+        if not across_Bps:
+            return None
+        return self.tier.endpoints / 2 * self._injection_Bps * planes / across_Bps
 
     @property
     def _injection_Bps(self) -> float:
-        """Of an endpoint, bytes/s, one way, all ports."""
+        """Rate of an endpoint, bytes/s, one way, all ports."""
         return self.rate_Bps * (1 if self.has_ports else self.neighbours)
 
     @abstractmethod
@@ -246,12 +261,14 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def sizing(self) -> Sizing | None:
+        """How its switches are bought, where the file says."""
         return None
 
     @property
     def reached(self) -> tuple[DistanceClass, ...]:
         """The classes its pairs fall in: up to the first that joins all endpoints."""
-        return self.classes[: 1 + sum(one.group < self.tier.endpoints for one in self.classes)]
+        smaller = sum(level.group < self.tier.endpoints for level in self.classes)
+        return self.classes[: 1 + smaller]
 
     @property
     def planes(self) -> Planes | None:
@@ -267,12 +284,12 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def message_share(self) -> float:
-        """Of that rate, what one message gets."""
+        """Share of that rate that one message gets."""
         return 1.0 if self.planes is None else self.planes.share_of(1) / self.planes.share
 
     def _class(
         self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None
     ) -> DistanceClass:
-        """With the delay of a cable in α: the level's ``own``, else the tier's."""
+        """A class with the delay of a cable in α: the level's ``own``, else the tier's."""
         metres = own or self.tier.cable or 0.0
         return DistanceClass(name, group, alpha_s + cable_s(metres), ratio, metres)

@@ -1,16 +1,15 @@
 """A dragonfly, dragonfly+ or HyperX that was sized without a fabric, with its bill, its failures
-and a Clos beside it."""
+and a Clos to compare it with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 from colltool.base.result import Result
+from colltool.fabric.failures import Failure
 from colltool.fabric.properties import Bill
-from colltool.fabric.results import Failure
 from colltool.sizing.size_clos import ClosPlan
 from colltool.sizing.size_direct import DirectPlan
 
@@ -39,11 +38,12 @@ class DirectSized(Result):
 def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
     """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between
     switches have detours."""
-    first, lost = plan.levels[0], min(plan.hosts, plan.ports // ports)
-    nics, cut_off = lost * ports // plan.rails, lost if plan.rails == 1 else 0
-    of = partial(Failure, tier="", level=first.name)
-    yield of(
+    first = plan.levels[0]
+    lost = min(plan.hosts, plan.ports // ports)
+    yield Failure(
+        tier="",
         part="NIC",
+        level=first.name,
         count=plan.ports,
         nics=1,
         endpoints=1,
@@ -51,12 +51,14 @@ def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
         share=1 / ports,
         cut_off=1 if ports == 1 else 0,
     )
-    yield of(
+    yield Failure(
+        tier="",
         part="switch",
+        level=first.name,
         count=first.switches,
-        nics=nics,
+        nics=lost * ports // plan.rails,
         endpoints=lost,
         ranks=lost,
         share=1 / plan.rails,
-        cut_off=cut_off,
+        cut_off=lost if plan.rails == 1 else 0,
     )

@@ -40,9 +40,8 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     for number, tier in enumerate(fabric.tiers):
         # a fabric of one Clos tier joins hosts, and what is inside of these is in no tier
         inside = number == 0 and (len(fabric.tiers) > 1 or capabilities_of(tier).joins != "hosts")
-        medium = medium_of(
-            tier.medium, tier.name, tier.bandwidth, fabric.device if inside else None
-        )
+        device = fabric.device if inside else None
+        medium = medium_of(tier.medium, tier.name, tier.bandwidth, device)
         if medium is None and number and any(found) and fabric.library_name in ("nccl", "rccl"):
             medium = Medium("ib", "default")
         found.append(medium)
@@ -55,30 +54,50 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host
     sets, are shares of *its* numbers, so that an override acts by ratio.
     """
-    filed = fabric if as_filed is None or len(as_filed.tiers) != len(fabric.tiers) else as_filed
-    facts = fabric.library_facts
-    layered = facts is not None and facts.name != "all" and fabric.numbers != "datasheet"
+    filed = fabric
+    if as_filed is not None and len(as_filed.tiers) == len(fabric.tiers):
+        filed = as_filed
     media = [medium and medium.name for medium in media_of(fabric)]
-    gpus = gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
+    layered = fabric.library_name != "all" and fabric.numbers != "datasheet"
+    gpus: tuple[str, ...] = ()
+    if layered:
+        gpus = _gpus(fabric, media)
     tiers = []
     for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
-        known = None
-        # where messages are routed link by link α is of links, and a library's time a step adds to
-        # no pair's
-        if layered and capabilities_of(tier).joined_by != "routes":
-            known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
-        if known is not None and medium in NETWORKS and not has_gpudirect(fabric):
-            known = _staged(known, before, gpus)
-        numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
-        tiers.append(tier.with_library(numbers))
+        known = _known(fabric, tier, before, gpus, medium) if layered else None
+        tiers.append(tier.with_library(_joined(_of_file(tier, before), known)))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
+    if not layered:
+        return found.with_reached(()).with_machine(None)
     # what such a file lists was measured of it as a whole: a machine's factor would count it twice
-    if not layered or _has_own(fabric):
-        return found.with_reached(()).with_machine(fabric.own_machine if layered else None)
-    machine = fabric.own_machine or machine_for(
-        fabric.device, media[0] or "", media[-1] if len(media) > 1 else None
-    )
-    return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
+    if _has_own(fabric):
+        return found.with_reached(()).with_machine(fabric.own_machine)
+    across = media[-1] if len(media) > 1 else None
+    machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", across)
+    reached = _reached(fabric.library_name, gpus, media[-1])
+    return found.with_reached(reached).with_machine(machine)
+
+
+def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:
+    facts = fabric.library_facts
+    return gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
+
+
+def _known(
+    fabric: Fabric, tier: Tier, before: Tier, gpus: Sequence[str], medium: str | None
+) -> TierLibrary | None:
+    """What was measured of the fabric's library on a tier; None where nothing was."""
+    # where messages are routed link by link α is of links, and a library's time a step adds to no
+    # pair's
+    if capabilities_of(tier).joined_by == "routes":
+        return None
+    facts = fabric.library_facts
+    known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
+    if known is None:
+        return None
+    if medium in NETWORKS and not has_gpudirect(fabric):
+        known = _staged(known, before, gpus)
+    return _on_line(known, before)
 
 
 def has_gpudirect(fabric: Fabric) -> bool:
@@ -97,9 +116,11 @@ def p2p_unknown(fabric: Fabric) -> bool:
     Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of
     what they reach with it.
     """
-    facts, medium = fabric.library_facts, media_of(fabric)[0]
-    slots = medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
-    return slots and facts is not None and facts.name in ("nccl", "rccl") and facts.p2p is None
+    facts = fabric.library_facts
+    if facts is None or facts.name not in ("nccl", "rccl") or facts.p2p is not None:
+        return False
+    medium = media_of(fabric)[0]
+    return medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
 
 
 def with_p2p(fabric: Fabric, works: bool) -> Fabric:
@@ -108,27 +129,28 @@ def with_p2p(fabric: Fabric, works: bool) -> Fabric:
     def made() -> Fabric:
         facts = fabric.library_facts
         assert facts is not None  # of a library that has numbers for both
-        return on_ground(
-            fabric.model_copy(update={"library": facts.model_copy(update={"p2p": works})})
-        )
+        library = facts.model_copy(update={"p2p": works})
+        return on_ground(fabric.model_copy(update={"library": library}))
 
     return fabric.view(f"p2p {works}", made)
 
 
+# Rate of a NIC through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search
+# has it.
 _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
-"""What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source:
-as NCCL's search has it."""
 
 
 def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
     """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128,
     and half a slot at most."""
-    most_Bps = next((_STAGED_BPS[gpu] for gpu in gpus if gpu in _STAGED_BPS), None)
-    most = 1.0 if most_Bps is None else most_Bps / (tier.bandwidth * tier.eta.beta)
+    most = 1.0
+    for gpu in gpus:
+        if gpu in _STAGED_BPS:
+            most = _STAGED_BPS[gpu] / (tier.bandwidth * tier.eta.beta)
+            break
     # NCCL switches LL128 off where a NIC may tear its 128 bytes on the way through the host
-    kept = tuple(
-        row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128"
-    )
+    rows = [row for row in numbers.protocols if row.name != "LL128"]
+    kept = tuple(row._replace(share=min(row.share, most)) for row in rows)
     return numbers._replace(protocols=kept)
 
 
@@ -143,9 +165,11 @@ def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
     for row in numbers.protocols:
-        most = 0.5 if row.name == "LL" else 1.0  # half of LL's bytes are flags
-        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, most)
-        protocols.append(row._replace(share=share))
+        if row.host_Bps is not None:
+            # half of LL's bytes are flags
+            most = 0.5 if row.name == "LL" else 1.0
+            row = row._replace(share=min(row.host_Bps / line_Bps, most))
+        protocols.append(row)
     return numbers._replace(protocols=tuple(protocols))
 
 
@@ -153,16 +177,14 @@ def _joined(own: TierLibrary | None, known: TierLibrary | None) -> TierLibrary |
     """A file's own protocols before those that are known, primitive by primitive."""
     if own is None or known is None:
         return own or known
-    mine = {primitive for primitive in Primitive if own.protocols_for(primitive)}
-    rest = []
+    open_ = [primitive for primitive in Primitive if not own.protocols_for(primitive)]
+    protocols = list(own.protocols)
     for row in known.protocols:
-        primitives = tuple(
-            primitive for primitive in row.primitives or Primitive if primitive not in mine
-        )
+        primitives = [primitive for primitive in row.primitives or Primitive if primitive in open_]
         if primitives:
-            rest.append(row._replace(primitives=primitives))
+            protocols.append(row._replace(primitives=tuple(primitives)))
     return TierLibrary(
-        (*own.protocols, *rest), own.switch or known.switch, {**known.runs, **own.runs}, own.source
+        tuple(protocols), own.switch or known.switch, {**known.runs, **own.runs}, own.source
     )
 
 
@@ -171,11 +193,12 @@ def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
     ``before`` overrides."""
     if not tier.protocols and not tier.algorithms:
         return None
-    switch = tier.switches
-    named = switch.protocols if switch is not None else None
+    switch = None
+    if tier.switches is not None and tier.switches.protocols is not None:
+        switch = SwitchNumbers(protocols=tier.switches.protocols)
     return TierLibrary(
         protocols=tuple(_relative(protocol, before) for protocol in tier.protocols or ()),
-        switch=None if named is None else SwitchNumbers(protocols=tuple(named)),
+        switch=switch,
         runs=dict(tier.algorithms or {}),
         source="the file's own protocols",
     )
@@ -187,8 +210,11 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
     eta = protocol.eta or tier.eta
     nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
-    bandwidth = tier.bandwidth if protocol.bandwidth is None else protocol.bandwidth
-    measured = protocol.measured
+    bandwidth = protocol.bandwidth or tier.bandwidth
+    within = protocol.measured
+    measured = None
+    if within is not None:
+        measured = MeasuredAt(within.smallest, within.largest, within.ranks)
     return ProtocolNumbers(
         name=protocol.name,
         primitives=protocol.primitives,
@@ -199,11 +225,7 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
         share=eta.beta / tier.eta.beta,
         line=bandwidth / tier.bandwidth,
         copy_Bps=protocol.local_copy,
-        measured=(
-            None
-            if measured is None
-            else MeasuredAt(measured.smallest, measured.largest, measured.ranks)
-        ),
+        measured=measured,
     )
 
 
@@ -213,33 +235,28 @@ def _reached(library: str, gpus: tuple[str, ...], medium: str | None) -> tuple[E
 
 
 def _efficiency(row: Mapping[str, Any]) -> Efficiency:
-    fields: dict[str, Any] = {
-        key: value for key, value in row.items() if key not in ("media", "gpus")
-    }
+    """A row as ``library.reached`` of a file has it: sizes and times with their units."""
+    fields = dict(row)
+    del fields["media"], fields["gpus"]
     if "software" in row:
-        fields["software"] = [
-            {
-                "ranks": entry["ranks"],
-                "size": f"{entry['size']}B",
-                "time": f"{entry['time'] * 1e6:.9g}us",
-            }
-            for entry in row["software"]
-        ]
+        fields["software"] = list(map(_with_units, row["software"]))
     return Efficiency.model_validate(fields)
+
+
+def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
+    time = f"{entry['time'] * 1e6:.9g}us"
+    return {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": time}
 
 
 def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     """Tiers that a library's numbers were put on by their name or their device, with the medium;
     stated ones are left out."""
-    found = zip(fabric.tiers, media_of(fabric), strict=True)
-    return tuple(
-        (tier.name, medium.name)
-        for tier, medium in found
-        if medium is not None
-        and medium.how != "stated"
-        and tier.library is not None
-        and medium.name != tier.name
-    )
+    found = []
+    for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
+        guessed = medium is not None and medium.how != "stated" and medium.name != tier.name
+        if medium is not None and guessed and tier.library is not None:
+            found.append((tier.name, medium.name))
+    return tuple(found)
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
@@ -251,9 +268,8 @@ def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fa
     """
     facts = fabric.library_facts
     if library != fabric.library_name:
-        return fabric.view(
-            f"under {library} {version}", lambda: _with_library(fabric, library, version)
-        )
+        view = f"under {library} {version}"
+        return fabric.view(view, lambda: _with_library(fabric, library, version))
     if facts is None or not version or facts.version == version:
         return fabric
     return fabric.model_copy(update={"library": facts.model_copy(update={"version": version})})
@@ -261,13 +277,11 @@ def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fa
 
 def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     facts = fabric.library_facts
-    # what a file says was reached is of the library that it names
-    other = {"name": library, "version": version or None, "reached": ()}
-    named = (
-        facts.model_copy(update=other)
-        if facts
-        else LibraryFacts(name=library, version=version or None)
-    )
+    named = LibraryFacts(name=library, version=version or None)
+    if facts:
+        # what a file says was reached is of the library that it names
+        other = {"name": library, "version": version or None, "reached": ()}
+        named = facts.model_copy(update=other)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
     return on_ground(kept.model_copy(update={"library": named}))
 
@@ -275,11 +289,14 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
 def launch_of(fabric: Fabric) -> float:
     """Seconds that a call takes to start: what the file states, else the least of its library's
     protocols; 0 where unknown."""
-    listed = [
-        row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols
-    ]
-    known = [launch_s for launch_s in listed if launch_s is not None]
-    return fabric.launch_overhead if fabric.states_launch or not known else min(known)
+    if fabric.states_launch:
+        return fabric.launch_overhead
+    known = []
+    for tier in fabric.tiers:
+        for row in tier.library.protocols if tier.library else ():
+            if row.launch_s is not None:
+                known.append(row.launch_s)
+    return min(known, default=fabric.launch_overhead)
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:

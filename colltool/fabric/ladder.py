@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
@@ -111,45 +111,41 @@ def load_ladder(
 def read_ladder(
     content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()
 ) -> LadderDefinition:
+    """A ladder from its text or mapping; ``folder`` may hold fabrics of its own."""
     reading = read(LadderFile, content, name, overrides, _SHORT)
-    fabrics, file = _fabrics(reading, folder), reading.result()
-    places = [reading.source.at(("rungs", index)) for index in range(len(file.rungs))]
-    rungs = tuple(
-        RungDefinition(
-            one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where
+    fabrics = _fabrics(reading, folder)
+    file = reading.result()
+    rungs = []
+    for index, rung in enumerate(file.rungs):
+        fabric, where = fabrics[rung.fabric], reading.source.at(("rungs", index))
+        rungs.append(
+            RungDefinition(rung.primitive, fabric, rung.algorithm, rung.ranks, rung.size, where)
         )
-        for one, where in zip(file.rungs, places, strict=True)
-    )
-    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
+    return LadderDefinition(file.name, file.description, file.size, tuple(rungs), reading.overrides)
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     """The fabrics of all rungs; an error in one is reported once, where it is first named."""
     found: dict[str, Fabric] = {}
     tried: set[str] = set()
+    shipped = shipped_fabrics()
     listed = reading.data.get("rungs")
     for index, rung in enumerate(listed if isinstance(listed, list) else ()):
         path = ("rungs", index, "fabric")
-        if (
-            not isinstance(rung, dict)
-            or "fabric" not in rung
-            or not reading.sound(path)
-            or rung["fabric"] in tried
-        ):
+        if not isinstance(rung, dict) or "fabric" not in rung or not reading.sound(path):
+            continue
+        name = rung["fabric"]
+        if name in tried:
             continue
         if reading.enough:
             break
-        name = rung["fabric"]
         tried.add(name)
-        beside = str(folder / os.path.basename(name))
+        neighbour = str(folder / os.path.basename(name))
+        own = name.removesuffix(SUFFIX) not in shipped and exists(neighbour)
         try:
-            found[name] = load_fabric(
-                beside
-                if name.removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside)
-                else name
-            )
+            found[name] = load_fabric(neighbour if own else name)
         except ColltoolError as error:
-            if error.where or hasattr(error, "problems"):
+            if error.where or isinstance(error, ManyErrors):
                 reading.pass_on(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)

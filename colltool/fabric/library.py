@@ -5,7 +5,7 @@ model needs of the hardware, what stands at its ends, and what its parts cost an
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import log2
 from typing import Annotated, Literal
@@ -17,6 +17,7 @@ from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips, listed_name
+from colltool.fabric.media import DEVICES
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm, refuse
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
@@ -149,24 +150,22 @@ class Efficiency(Part):
     @field_validator("software")
     @classmethod
     def _once_each(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
-        if len({(one.ranks, one.size) for one in software}) < len(software):
+        if len({(row.ranks, row.size) for row in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software
 
     def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
         """Measured (bytes, seconds) by rank count, both ascending."""
-        counts = sorted({one.ranks for one in self.software})
-        return {
-            count: tuple(
-                sorted((one.size, one.time) for one in self.software if one.ranks == count)
-            )
-            for count in counts
-        }
+        found: dict[int, tuple[tuple[float, float], ...]] = {}
+        for row in sorted(self.software, key=lambda row: (row.ranks, row.size, row.time)):
+            found[row.ranks] = (*found.get(row.ranks, ()), (row.size, row.time))
+        return found
 
     def share_on(self, nodes: int) -> float:
+        """The share reached on this many nodes."""
         if isinstance(self.share, float):
             return self.share
-        points = sorted((one.nodes, one.share) for one in self.share)
+        points = sorted((point.nodes, point.share) for point in self.share)
         at = bisect_right(points, nodes, key=lambda point: point[0])
         if at in (0, len(points)):
             return points[max(at - 1, 0)][1]
@@ -212,38 +211,6 @@ FabricLibrary = Annotated[
         " gpu: hopper, cpu: intel}"
     ),
 ]
-
-DEVICES = (
-    "a100-40gb",
-    "a100-80gb",
-    "a800",
-    "b200",
-    "b300",
-    "gb10",
-    "gb200",
-    "gb300",
-    "gh200",
-    "h100",
-    "h20",
-    "h200",
-    "h800",
-    "l40s",
-    "mi300x",
-    "mi325x",
-    "mi355x",
-    "mi455x",
-    "tpu-v4",
-    "tpu-v5e",
-    "tpu-v5p",
-    "tpu-v6e",
-    "tpu7x",
-    "trainium2",
-    "trainium3",
-    "vr200",
-)
-WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "trainium3", "vr200")
-"""Of these colltool does not know the FLOP/s."""
-
 
 DeviceName = Annotated[
     str,
@@ -292,20 +259,18 @@ class Prices(Part):
     ) = None
 
     def of(self, part: str) -> PartPrice | None:
-        given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[
-            part
-        ]
-        return PartPrice(price=given) if isinstance(given, float) else given
+        """The price of one of :data:`PARTS`; None where none is stated."""
+        stated: float | PartPrice | None = getattr(self, part)
+        return PartPrice(price=stated) if isinstance(stated, float) else stated
 
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
         """``tiers`` and ``copper`` must name what the fabric has."""
-        slips = []
-        for key, given, names in (
-            ("tiers", self.tiers, tiers),
-            ("copper", self.copper, [*tiers, *levels]),
-        ):
-            for index, name in enumerate(given or ()):
-                if name not in names:
-                    fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
-                    slips.append(Slip(f"there is no '{name}'", fix, ("prices", key, index)))
-        refuse(slips)
+        places = [*tiers, *levels]
+        refuse([*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)])
+
+
+def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[Slip]:
+    for index, name in enumerate(stated or ()):
+        if name not in names:
+            fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
+            yield Slip(f"there is no '{name}'", fix, ("prices", key, index))

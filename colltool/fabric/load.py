@@ -4,6 +4,7 @@ one report."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -19,6 +20,7 @@ from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine, beside, on_machine
+from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
@@ -34,14 +36,18 @@ def shipped_folder() -> Path:
 
 
 def shipped_fabrics() -> list[str]:
-    return sorted(file.stem for file in shipped_folder().glob(f"*{SUFFIX}"))
+    """Names of the shipped fabrics, sorted."""
+    return _stems(shipped_folder())
+
+
+def _stems(folder: Path) -> list[str]:
+    return sorted(file.stem for file in folder.glob(f"*{SUFFIX}"))
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     """The path that ``--fabric`` means and its name for errors."""
-    return find_file(
-        path_or_name, "fabric", shipped_folder(), "list the shipped ones: colltool fabric list"
-    )
+    listing = "list the shipped ones: colltool fabric list"
+    return find_file(path_or_name, "fabric", shipped_folder(), listing)
 
 
 def find_file(
@@ -52,21 +58,17 @@ def find_file(
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
-    shipped, stem = (
-        sorted(file.stem for file in folder.glob(f"*{SUFFIX}")),
-        typed.removesuffix(SUFFIX),
-    )
+    shipped = _stems(folder)
+    stem = typed.removesuffix(SUFFIX)
     if stem in shipped:
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if os.path.dirname(typed) or os.path.splitext(typed)[1]:
         confine(typed, printable(typed))
     if exists(typed):
-        raise ColltoolError(
-            f"is a directory, expected a {noun} file",
-            where=printable(typed),
-            fix="give a file in it",
-        )
-    if (merged := stem.removesuffix("-measured")) != stem and merged in shipped:
+        what = f"is a directory, expected a {noun} file"
+        raise ColltoolError(what, where=printable(typed), fix="give a file in it")
+    merged = stem.removesuffix("-measured")
+    if merged != stem and merged in shipped:
         fix = (
             f"{merged} holds the measured numbers now: type {merged}, and"
             f" {given('numbers', 'datasheet')} for the datasheet's"
@@ -97,16 +99,11 @@ def load_fabric(
     ``NAME.machine.yaml`` beside a ``NAME.yaml``.
     """
     loaded = _load(fabric, overrides)
-    own = machine if machine is not None else _beside(fabric)
-    return loaded if own is None else on_machine(loaded, own)
-
-
-def _beside(fabric: FabricSource) -> str | None:
-    """The machine file beside a fabric that is given as a path."""
-    if not isinstance(fabric, str | os.PathLike):
-        return None
-    file, name = find_fabric(fabric)
-    return beside(file) if file == name else None
+    if machine is None and isinstance(fabric, str | os.PathLike):
+        file, name = find_fabric(fabric)
+        # a shipped one has its file elsewhere than its name says
+        machine = beside(file) if file == name else None
+    return loaded if machine is None else on_machine(loaded, machine)
 
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
@@ -114,22 +111,58 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
         return _finished(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
+    if not overrides and _is_shipped(file):
+        texts = _texts_of(text)
+        if texts is not None:
+            return _shipped(file, name, texts)
     alone = "like:" not in text  # else another file, which may change, is a part of it
-    if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
+    if len(text) <= MOST_KEPT and alone and all(isinstance(option, str) for option in overrides):
         return _loaded(text, name, tuple(overrides))
     return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
 
 
 def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
-    """A file that was read, with other overrides: it may be a pipe."""
+    """Load a file that was read before, with other overrides: it may be a pipe."""
     return _finished(_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
 def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
-    """One object for the same text: fabrics are immutable, and what was worked out on their tiers
-    is found by these."""
+    """Return one object for the same text: fabrics are immutable, and what was worked out on their
+    tiers is found by these."""
     return read_fabric(text, name, overrides)
+
+
+def _is_shipped(file: str) -> bool:
+    return os.path.dirname(file) == str(shipped_folder())
+
+
+_LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
+
+
+def _texts_of(text: str) -> tuple[str, ...] | None:
+    """The text of a shipped fabric and those of the ones that it is like; None where one of these
+    does not ship."""
+    if "like:" not in text:
+        return (text,)
+    like = _LIKE.search(text)
+    if like is None:
+        return None
+    file, name = find_fabric(like[1])
+    others = _texts_of(read_text(file, "definition", name)) if _is_shipped(file) else None
+    return None if others is None else (text, *others)
+
+
+@lru_cache(maxsize=64)
+def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
+    """Return one object for a shipped fabric, built from what an earlier process kept of it, if
+    any."""
+    key = name.removesuffix(SUFFIX)
+    fabric = prebuilt(key, texts)
+    if fabric is None:
+        fabric = _checked(_of_text(texts[0], file, name, ()))
+        keep_prebuilt(key, texts, fabric)
+    return on_ground(fabric)
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
@@ -150,15 +183,11 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
     if isinstance(fabric, Mapping):
         return _reading(fabric, "", "", overrides)
     if not isinstance(fabric, str | os.PathLike):
-        loaded = (
-            "; one that is loaded takes other numbers where it is loaded"
-            if isinstance(fabric, Fabric)
-            else ""
-        )
-        fix = f'give a path, the name of a shipped fabric ("nvl72"), or a mapping{loaded}'
-        raise ColltoolError(
-            f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix
-        )
+        fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
+        if isinstance(fabric, Fabric):
+            fix += "; one that is loaded takes other numbers where it is loaded"
+        what = f"expected a fabric to load, got a {type(fabric).__name__}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
     file, name = find_fabric(fabric)
     return _of_text(read_text(file, "definition", name), file, name, overrides)
 
@@ -181,8 +210,8 @@ def _reading(
     return read_source(Fabric, source, problems, overrides, SHORT, kept)
 
 
-_OF_THE_OTHER = frozenset({"name", "description", "notes"})
-"""What is said of the fabric that another one is like, not of that one."""
+# Keys that a fabric does not take over from the one that it is like.
+_NOT_TAKEN_OVER = frozenset({"name", "description", "notes"})
 
 
 def _like_another(
@@ -191,43 +220,34 @@ def _like_another(
     """The data of a fabric that is another one but for its own keys, and what it sets, to be
     applied to them."""
     data = dict(source.data)
-    like, changes = data.pop("like"), data.pop("set", {})
+    like = data.pop("like")
+    changes = data.pop("set", {})
+    where = source.at(("like",))
     if not isinstance(like, str) or not like:
-        raise ColltoolError(
-            "expected the name of a shipped fabric, or a file",
-            where=source.at(("like",)),
-            fix="like: dgx-h100",
-        )
+        what = "expected the name of a shipped fabric, or a file"
+        raise ColltoolError(what, where=where, fix="like: dgx-h100")
     if not isinstance(changes, dict):
+        what = f"expected values by key, got {shown(changes)}"
         fix = "set: {ib.bandwidth: 100GB/s}"
-        raise ColltoolError(
-            f"expected values by key, got {shown(changes)}", where=source.at(("set",)), fix=fix
-        )
-    beside = os.path.join(folder, like)
+        raise ColltoolError(what, where=source.at(("set",)), fix=fix)
+    neighbour = os.path.join(folder, like)
     try:
-        file, name = find_fabric(beside if os.path.isfile(beside) else like)
+        file, name = find_fabric(neighbour if os.path.isfile(neighbour) else like)
     except ColltoolError as error:
-        raise ColltoolError(error.what, where=source.at(("like",)), fix=error.fix) from None
-    if os.path.realpath(file) in seen:
-        raise ColltoolError(
-            "is like itself", where=source.at(("like",)), fix="name the fabric that it differs from"
-        )
-    reading = _reading(
-        read_text(file, "definition", name),
-        name,
-        os.path.dirname(file),
-        (),
-        (*seen, os.path.realpath(file)),
-    )
+        raise ColltoolError(error.what, where=where, fix=error.fix) from None
+    real = os.path.realpath(file)
+    if real in seen:
+        fix = "name the fabric that it differs from"
+        raise ColltoolError("is like itself", where=where, fix=fix)
+    text = read_text(file, "definition", name)
+    reading = _reading(text, name, os.path.dirname(file), (), (*seen, real))
     reading.result()
     other = reading.data
-    kept = {key: value for key, value in other.items() if key not in _OF_THE_OTHER}
-    whole = {**kept, **data}
-    if isinstance(own := data.get("source"), dict) and isinstance(
-        theirs := other.get("source"), dict
-    ):
-        whole["source"] = {**theirs, **own}
-    if {"device", "tiers"} & set(data) or any(not key.endswith(".size") for key in changes):
+    whole = {key: value for key, value in other.items() if key not in _NOT_TAKEN_OVER} | data
+    if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
+        whole["source"] = other["source"] | data["source"]
+    changes_more = any(not key.endswith(".size") for key in changes)
+    if "device" in data or "tiers" in data or changes_more:
         whole.setdefault("measured_on", other["name"])
     source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
     _drop_sources(source.data, changes)
@@ -235,47 +255,37 @@ def _like_another(
 
 
 def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
-    """The own tiers stand outside of those taken over; every one keeps its place in the file."""
+    """Put the own tiers outside of those taken over; every one keeps its place in the file."""
     own = source.data["tiers"]
     if own is inner:
         return source
     if not isinstance(own, list):
-        raise ColltoolError(
-            "expected a list of tiers",
-            where=source.at(("tiers",)),
-            fix="leave tiers out, or list further ones",
-        )
+        fix = "leave tiers out, or list further ones"
+        raise ColltoolError("expected a list of tiers", where=source.at(("tiers",)), fix=fix)
 
     def moved(places: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
-        return {
-            (
-                ("tiers", int(path[1]) + len(inner), *path[2:])
-                if path[:1] == ("tiers",) and len(path) > 1
-                else path
-            ): place
-            for path, place in places.items()
-        }
+        found = {}
+        for path, place in places.items():
+            if path[:1] == ("tiers",) and len(path) > 1:
+                path = ("tiers", int(path[1]) + len(inner), *path[2:])
+            found[path] = place
+        return found
 
     source.data["tiers"] = [*inner, *own]
     return source._replace(positions=moved(source.positions), keys=moved(source.keys))
 
 
 def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """A tier's source of a value does not speak for another value."""
-    sourced_tiers = [
-        one
-        for one in data["tiers"]
-        if isinstance(one, dict) and isinstance(one.get("source"), dict)
-    ]
-    for tier in sourced_tiers:
+    """Drop a tier's source of each value that is changed: it does not speak for another value."""
+    for tier in data["tiers"]:
+        if not isinstance(tier, dict) or not isinstance(tier.get("source"), dict):
+            continue
+        kept = dict(tier["source"])
         for key in changes:
-            owner, _, name = key.partition(".")
+            owner, _, value = key.partition(".")
             if owner == tier.get("name"):
-                tier["source"] = {
-                    what: said
-                    for what, said in tier["source"].items()
-                    if what != name.partition(".")[0]
-                }
+                kept.pop(value.partition(".")[0], None)
+        tier["source"] = kept
 
 
 def _finished(
@@ -283,18 +293,7 @@ def _finished(
 ) -> Fabric:
     """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on
     what the file itself says."""
-    if reading.model is not None and reading.model.uncertainty:
-        from colltool.fabric.variants import parameter_ranges
-
-        for key, how in reading.model.uncertainty.items():
-            # of a file of schema /1: a library's numbers are none of the fabric's
-            if ".protocols." in key:
-                continue
-            try:
-                parameter_ranges(reading.model, [f"{key}={how}"])
-            except ColltoolError as error:
-                reading.refuse(("uncertainty", key), error.what, error.fix)
-    fabric = reading.result()
+    fabric = _checked(reading)
     if not reading.overrides:
         return on_ground(fabric)
     filed = None
@@ -302,6 +301,22 @@ def _finished(
         with suppress(ColltoolError):  # a file that only its overrides make valid
             filed = again([])
     return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
+
+
+def _checked(reading: Reading[Fabric]) -> Fabric:
+    """The fabric as its file has it; raises ManyErrors where anything in it is refused."""
+    if reading.model is not None and reading.model.uncertainty:
+        from colltool.fabric.variants import parameter_ranges
+
+        for key, bounds in reading.model.uncertainty.items():
+            # in a file of schema /1: a library's numbers are none of the fabric's
+            if ".protocols." in key:
+                continue
+            try:
+                parameter_ranges(reading.model, [f"{key}={bounds}"])
+            except ColltoolError as error:
+                reading.refuse(("uncertainty", key), error.what, error.fix)
+    return reading.result()
 
 
 _SHORT = Shorthand(example="switch=30000")
@@ -319,14 +334,14 @@ def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Price
         file, name = find_fabric(prices)
         content = read_text(file, "definition", name)
         source, problems = scan(content, name)
-        if not problems and (inner := _inner(source.data, name, prices)) is not source.data:
+        inner = source.data if problems else _inner(source.data, name, prices)
+        # prices by themselves are read from their text, whose errors have places
+        if inner is not source.data:
             content = inner
     elif prices is not None:
-        what, fix = (
-            f"expected prices, got a {type(prices).__name__}",
-            'a mapping such as {"currency": "USD", "switch": 30000}',
-        )
-        raise ColltoolError(what, argument="prices", fix=f"give a file, or {fix}")
+        what = f"expected prices, got a {type(prices).__name__}"
+        fix = 'give a file, or a mapping such as {"currency": "USD", "switch": 30000}'
+        raise ColltoolError(what, argument="prices", fix=fix)
     return read(Prices, content, name, overrides, _SHORT).result()
 
 
@@ -339,9 +354,6 @@ def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:
-        raise ColltoolError(
-            "is a fabric without prices",
-            where=name,
-            fix=f"give a file with prices, or {_EACH} and more",
-        )
+        fix = f"give a file with prices, or {_EACH} and more"
+        raise ColltoolError("is a fabric without prices", where=name, fix=fix)
     return found

@@ -1,111 +1,34 @@
 """What a tier's wires are: the medium by its own key, by the tier's name, or by the device; and a
-device's generation."""
+device's generation. The names are data: ``data/media.json``."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import WithJsonSchema
 
 from colltool.definitions.field_types import Accepted, listed_name
 
-MEDIA = (
-    "nvlink3",
-    "nvlink4",
-    "nvlink5",
-    "nvlink6",
-    "nvswitch",
-    "xgmi",
-    "pcie3",
-    "pcie4",
-    "pcie5",
-    "pcie6",
-    "ib",
-    "roce",
-    "efa",
-    "slingshot",
-    "tcpx",
-    "socket",
-    "ici",
-    "neuronlink",
-    "shm",
-    "ub",
+_DATA: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "data" / "media.json").read_text(encoding="utf-8")
 )
-NETWORKS = frozenset({"ib", "roce", "efa", "slingshot", "tcpx", "socket"})
-"""Media between hosts."""
 
-GENERATIONS = {
-    "a100-40gb": "ampere",
-    "a100-80gb": "ampere",
-    "a800": "ampere",
-    "h100": "hopper",
-    "h20": "hopper",
-    "h200": "hopper",
-    "h800": "hopper",
-    "gh200": "hopper",
-    "b200": "blackwell",
-    "b300": "blackwell",
-    "gb200": "blackwell",
-    "gb300": "blackwell",
-    "gb10": "gb10",
-    "vr200": "rubin",
-    "l40s": "ada",
-    "mi300x": "cdna3",
-    "mi325x": "cdna3",
-    "mi355x": "cdna4",
-    "mi455x": "cdna5",
-}
-"""A device's architecture, which libraries have numbers for; a device that is not here is one of
-its own."""
-
-_INSIDE = {
-    "ampere": "nvlink3",
-    "hopper": "nvlink4",
-    "blackwell": "nvlink5",
-    "rubin": "nvlink6",
-    "gb10": "roce",
-    "ada": "pcie4",
-    "cdna3": "xgmi",
-    "cdna4": "xgmi",
-    "cdna5": "xgmi",
-}
-"""What joins the devices of one host."""
-
-_OF_MEDIUM = {
-    "nvlink3": "ampere",
-    "nvlink4": "hopper",
-    "nvlink5": "blackwell",
-    "nvlink6": "rubin",
-    "xgmi": "cdna3",
-}
-"""The generation around a medium, where a file names no device."""
-
-_WORDS = {
-    "infiniband": "ib",
-    "roce": "roce",
-    "ethernet": "roce",
-    "spectrum": "roce",
-    "efa": "efa",
-    "slingshot": "slingshot",
-    "tcpxo": "tcpx",
-    "tcpx": "tcpx",
-    "tcp": "socket",
-    "socket": "socket",
-    "xgmi": "xgmi",
-    "neuronlink": "neuronlink",
-    "ndr": "ib",
-    "xdr": "ib",
-    "hdr": "ib",
-    "shm": "shm",
-    "ici": "ici",
-    "eth": "roce",
-}
-"""A word in a tier's name, and the medium that it means; the first counts."""
-_NVLINK_GBPS = (("nvlink3", 300e9), ("nvlink4", 450e9), ("nvlink5", 900e9), ("nvlink6", 1800e9))
-"""One direction of a GPU's NVLinks. Source: NVIDIA's data sheets of A100, H100, B200 and Rubin."""
-_SLOT_GBPS = (("pcie3", 16e9), ("pcie4", 32e9), ("pcie5", 64e9), ("pcie6", 128e9))
-"""One direction of a slot of 16 lanes. Source: PCI-SIG."""
+DEVICES: tuple[str, ...] = tuple(_DATA["devices"])
+MEDIA: tuple[str, ...] = tuple(_DATA["media"])
+# Media between hosts.
+NETWORKS = frozenset(_DATA["networks"])
+# A device's architecture, which libraries have numbers for; a device that is not here is one of its
+# own.
+GENERATIONS: dict[str, str] = _DATA["generations"]
+# What joins the devices of one host, by their generation.
+_INSIDE: dict[str, str] = _DATA["inside"]
+# The generation around a medium, where a file names no device.
+_AROUND: dict[str, str] = _DATA["generation_around"]
+# A word in a tier's name, and the medium that it means; the first counts.
+_WORDS: dict[str, str] = _DATA["words"]
 
 
 MediumName = Annotated[
@@ -131,7 +54,8 @@ def medium_of(
     tells."""
     if stated is not None:
         return Medium(stated, "stated")
-    if (named := _named(tier_name.lower(), bandwidth_Bps)) is not None:
+    named = _named(tier_name.lower(), bandwidth_Bps)
+    if named is not None:
         return Medium(named, "name")
     inside = _INSIDE.get(GENERATIONS.get(device or "", ""))
     return None if inside is None else Medium(inside, "device")
@@ -139,12 +63,17 @@ def medium_of(
 
 def _named(tier_name: str, bandwidth_Bps: float) -> str | None:
     if "nvlink" in tier_name or "nvswitch" in tier_name:
-        return min(_NVLINK_GBPS, key=lambda known: abs(known[1] - bandwidth_Bps))[0]
+        return _nearest(_DATA["nvlinks"], bandwidth_Bps)
     if "pcie" in tier_name:
-        return min(_SLOT_GBPS, key=lambda known: abs(known[1] - bandwidth_Bps))[0]
+        return _nearest(_DATA["slots"], bandwidth_Bps)
     if tier_name == "ib" or tier_name.startswith("ib-"):
         return "ib"
     return next((medium for word, medium in _WORDS.items() if word in tier_name), None)
+
+
+def _nearest(rates_Bps: dict[str, float], bandwidth_Bps: float) -> str:
+    """The medium whose rate is nearest, the slower of two."""
+    return min(rates_Bps, key=lambda medium: abs(rates_Bps[medium] - bandwidth_Bps))
 
 
 def gpus_of(
@@ -156,5 +85,5 @@ def gpus_of(
         return ("host",)
     found = [device, GENERATIONS.get(device or ""), generation]
     if not any(found) and media:
-        found.append(_OF_MEDIUM.get(media[0] or ""))
+        found.append(_AROUND.get(media[0] or ""))
     return tuple(dict.fromkeys(name for name in found if name))

@@ -7,7 +7,7 @@ docstrings go into the JSON Schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import prod
 from operator import mul
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +18,7 @@ from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.definitions.source import KeyPath
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
@@ -53,9 +54,9 @@ _IN_2 = (
     "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your"
     " own: colltool calibrate"
 )
+# LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
+# tests/benchmarks/fit_mpi.py.
 MPI_POST_S = 0.43e-6
-"""LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
-tests/benchmarks/fit_mpi.py."""
 
 
 def _or_like(schema: dict[str, Any]) -> None:
@@ -154,14 +155,11 @@ class Fabric(Part):
         """What a further message costs hosts that run MPI, on tiers that do not say."""
         if self.library_name != "mpi" or all(tier.post is not None for tier in self.tiers):
             return self
-        told = {"post": MPI_POST_S}
-        return self.model_copy(
-            update={
-                "tiers": tuple(
-                    t if t.post is not None else t.model_copy(update=told) for t in self.tiers
-                )
-            }
-        )
+        tiers = list(self.tiers)
+        for number, tier in enumerate(tiers):
+            if tier.post is None:
+                tiers[number] = tier.model_copy(update={"post": MPI_POST_S})
+        return self.model_copy(update={"tiers": tuple(tiers)})
 
     def on_datasheet(self) -> Fabric:
         """Wires and contention (layers 1 and 2), with a launch that the file states, without what a
@@ -174,12 +172,9 @@ class Fabric(Part):
         return self.view("wires", self._wires)
 
     def _wires(self) -> Fabric:
+        tiers = tuple(tier.on_datasheet().with_library(tier.choices) for tier in self.tiers)
         bare = self._without_library()
-        tiers = (
-            wires.with_library(tier.choices)
-            for wires, tier in zip(bare.tiers, self.tiers, strict=True)
-        )
-        return bare.model_copy(update={"tiers": tuple(tiers), "launch_overhead": 0.0})
+        return bare.model_copy(update={"tiers": tiers, "launch_overhead": 0.0})
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
         """A variant of the fabric, made once for a name: what was worked out on a fabric is found
@@ -189,12 +184,10 @@ class Fabric(Part):
         return self._views[name]
 
     def _without_library(self) -> Fabric:
-        facts = self.library_facts
-        library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
-        tiers = tuple(tier.on_datasheet() for tier in self.tiers)
-        return (
-            self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
-        )
+        update: dict[str, Any] = {"tiers": tuple(tier.on_datasheet() for tier in self.tiers)}
+        if self.library_facts:
+            update["library"] = self.library_facts.model_copy(update={"reached": ()})
+        return self.model_copy(update=update).with_reached(()).with_machine(None)
 
     @property
     def machine(self) -> MeasuredMachine | None:
@@ -229,11 +222,9 @@ class Fabric(Part):
 
     def without_machine(self) -> Fabric:
         """By wires, contention and library alone, as ``numbers="library"`` prices it."""
-        return (
-            self
-            if self._machine is None
-            else self.view("no machine", lambda: self.with_machine(None))
-        )
+        if self._machine is None:
+            return self
+        return self.view("no machine", lambda: self.with_machine(None))
 
     @property
     def states_launch(self) -> bool:
@@ -244,10 +235,12 @@ class Fabric(Part):
         """
         if "launch_overhead" not in self.model_fields_set:
             return False
-        listed = any(
-            one.launch_overhead is not None for tier in self.tiers for one in tier.protocols or ()
+        if "launch_overhead" in dict(self._overrides):
+            return True
+        return all(
+            protocol.launch_overhead is None
+            for protocol in chain.from_iterable(tier.protocols or () for tier in self.tiers)
         )
-        return not listed or any(key == "launch_overhead" for key, _ in self._overrides)
 
     @property
     def overrides(self) -> Applied:
@@ -269,13 +262,11 @@ class Fabric(Part):
 
     def _even_out(self) -> None:
         """A list of equal domains is the size of the tier inside, and no list."""
-        if self.domains and len(set(self.domains)) == 1:
+        if len(set(self.domains)) == 1:
             inner, outer = self.tiers
-            sizes = (
-                inner.model_copy(update={"size": self.domains[0]}),
-                outer.model_copy(update={"domains": None}),
-            )
-            self.__dict__["tiers"] = sizes
+            inner = inner.model_copy(update={"size": self.domains[0]})
+            outer = outer.model_copy(update={"domains": None})
+            self.__dict__["tiers"] = (inner, outer)
 
     @property
     def filed(self) -> Fabric | None:
@@ -315,17 +306,16 @@ class Fabric(Part):
             return self
         slips = []
         for number, tier in enumerate(self.tiers):
-            for key, given in (("protocols", tier.protocols), ("algorithms", tier.algorithms)):
-                if given is not None:
-                    slips.append(Slip(_NOT_IN_2.format(key=key), _IN_2, ("tiers", number, key)))
-            if tier.switches is not None and tier.switches.protocols is not None:
-                slips.append(
-                    Slip(
-                        _NOT_IN_2.format(key="protocols"),
-                        _IN_2,
-                        ("tiers", number, "in_network", "protocols"),
-                    )
-                )
+            listed: dict[KeyPath, object] = {
+                ("protocols",): tier.protocols,
+                ("algorithms",): tier.algorithms,
+            }
+            if tier.switches is not None:
+                listed["in_network", "protocols"] = tier.switches.protocols
+            for path, stated in listed.items():
+                if stated is not None:
+                    what = _NOT_IN_2.format(key=path[-1])
+                    slips.append(Slip(what, _IN_2, ("tiers", number, *path)))
         parts.refuse(slips)
         return self
 
@@ -334,40 +324,33 @@ class Fabric(Part):
         parts.refuse(domain_slips(self.tiers))
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
-            raise Slips(
-                Slip(
-                    f"{self.ranks} ranks are more than {ft.MAX_RANKS}",
-                    "make a tier smaller",
-                    ("tiers",),
-                )
-            )
+            what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"
+            raise Slips(Slip(what, "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]
-        if (second := parts.first_repeated(names)) is not None:
+        second = parts.first_repeated(names)
+        if second is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
             raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
         if self.tiers[0].rail_only:
+            what = "rails that never meet need a tier inside, over which messages change rails"
             fix = "put the tier that a node has inside before it, or leave rails out"
-            raise Slips(
-                Slip(
-                    "rails that never meet need a tier inside, over which messages change rails",
-                    fix,
-                    ("tiers", 0, "rails"),
-                )
-            )
-        # a collective runs under one protocol throughout, so tiers that list any need one in common
+            raise Slips(Slip(what, fix, ("tiers", 0, "rails")))
         for primitive in Primitive:
-            lists = {
-                tier.name: own for tier in self.tiers if (own := tier.stated_protocols(primitive))
-            }
-            if lists and not set.intersection(*map(set, lists.values())):
-                listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
-                what = (
-                    f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs"
-                    " under one throughout"
-                )
-                raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
+            self._check_protocols(primitive)
         if self.prices is not None:
-            self.prices.check_names(
-                names, [name for tier in self.tiers for name in tier.level_names]
-            )
+            levels = chain.from_iterable(tier.level_names for tier in self.tiers)
+            self.prices.check_names(names, list(levels))
         return self._nested()
+
+    def _check_protocols(self, primitive: Primitive) -> None:
+        """A collective runs under one protocol throughout, so tiers that list any need one in
+        common."""
+        lists = {tier.name: tier.stated_protocols(primitive) for tier in self.tiers}
+        lists = {tier: protocols for tier, protocols in lists.items() if protocols}
+        if lists and not set.intersection(*map(set, lists.values())):
+            listed = "; ".join(f"{tier}: {', '.join(names)}" for tier, names in lists.items())
+            what = (
+                f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under"
+                " one throughout"
+            )
+            raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))

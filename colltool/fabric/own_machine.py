@@ -21,8 +21,8 @@ from colltool.machines.factor import INSIDE, MeasuredMachine
 if TYPE_CHECKING:
     from colltool.machines.own import MachineFile, MachineRow
 
+# A machine that was made of rows, or the path of its file.
 OwnMachine = MeasuredMachine | str | os.PathLike[str]
-"""A machine that was made of rows, or the path of its file."""
 
 
 def beside(fabric_file: str) -> str | None:
@@ -43,18 +43,17 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
         return _with(fabric, machine)
     if not isinstance(machine, str | os.PathLike):
+        what = f"expected a machine file, got a {type(machine).__name__}"
         fix = f"write {given('machine', 'cluster.machine.yaml')}"
-        raise ColltoolError(
-            f"expected a machine file, got a {type(machine).__name__}", argument="machine", fix=fix
-        )
+        raise ColltoolError(what, argument="machine", fix=fix)
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
     return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
 
 
 def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
-    """The same machine before overrides and under others: d is of the machine, not of what is asked
-    about it."""
+    """The fabric on a machine, also before its overrides and under others: d belongs to the machine,
+    not to a question about it."""
     filed, again = fabric.filed, fabric.again
     found = fabric.with_own_machine(machine)
     if filed is None and again is None:
@@ -77,14 +76,13 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
     file = read_machine_file(text, path)
     _check_device(fabric, file.device, f"{path}: device")
     kept = _applying(fabric, file, path)
-    base = None if fabric.machine is None or fabric.machine.file else fabric.machine
+    base = fabric.machine
+    if base is not None and base.file:
+        base = None
     machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
-    idle = tuple(
-        scope
-        for scope in dict.fromkeys(row.scope for row in file.rows)
-        if scope not in {row.scope for row in kept}
-    )
-    return replace(machine, idle=idle)
+    applying = {row.scope for row in kept}
+    idle = dict.fromkeys(row.scope for row in file.rows if row.scope not in applying)
+    return replace(machine, idle=tuple(idle))
 
 
 def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
@@ -98,28 +96,19 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
     """The rows whose medium the fabric has."""
     inner, *outer = [medium.name if medium else "" for medium in media_of(fabric)]
     if file.media.inside != inner:
-        what = (
-            f"was measured inside {file.media.inside}, and {fabric.name} has"
-            f" {inner or 'no known medium'} there"
-        )
-        raise ColltoolError(
-            what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric)
-        )
+        has = inner or "no known medium"
+        what = f"was measured inside {file.media.inside}, and {fabric.name} has {has} there"
+        where = f"{path}: media.inside"
+        raise ColltoolError(what, where=where, argument="machine", fix=_another(fabric))
     scopes = [INSIDE, *outer]
     kept = tuple(row for row in file.rows if row.scope in scopes)
     if not kept:
         measured = ", ".join(dict.fromkeys(row.scope for row in file.rows))
         hint = nearest(file.rows[0].scope, scopes)
-        what = (
-            f"was measured across {measured}, and {fabric.name} has"
-            f" {', '.join(filter(None, scopes))}"
-        )
-        raise ColltoolError(
-            what,
-            where=f"{path}: rows",
-            argument="machine",
-            fix=f"{hint} {_another(fabric)}".strip(),
-        )
+        has = ", ".join(filter(None, scopes))
+        what = f"was measured across {measured}, and {fabric.name} has {has}"
+        fix = f"{hint} {_another(fabric)}".strip()
+        raise ColltoolError(what, where=f"{path}: rows", argument="machine", fix=fix)
     return kept
 
 

@@ -7,9 +7,9 @@ position inside a domain with its own port; those copies are called planes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import LEVELS, ClosLevel, ClosPlan, FatTree, clos_plan, fat_tree_for
-from colltool.sizing.size_direct import DirectLevel, DirectPlan
+from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
+from colltool.sizing.size_direct import DirectPlan
 from colltool.sizing.wiring import Grouping, max_down
 
 
@@ -87,46 +87,41 @@ class FabricFacts:
 
 
 def fabric_facts(fabric: Fabric) -> FabricFacts:
-    tiers, planes = [], 1
+    """What follows from a fabric, tier by tier and in all."""
+    tiers = []
+    planes = 1
     places = prod(tier.endpoints for tier in fabric.tiers)
     for tier in fabric.tiers:
         tiers.append(tier_facts(tier, planes=planes, domains=places // (planes * tier.endpoints)))
         planes *= tier.endpoints
-    switches = [facts.switches * facts.domains for facts in tiers if facts.switches is not None]
-    return FabricFacts(
-        name=fabric.name,
-        ranks=fabric.ranks,
-        tiers=tuple(tiers),
-        links=sum(facts.links * facts.domains for facts in tiers),
-        switches=sum(switches) if len(switches) == len(tiers) else None,
-    )
+    links = 0
+    switches: int | None = 0
+    for facts in tiers:
+        links += facts.links * facts.domains
+        if switches is not None and facts.switches is not None:
+            switches += facts.switches * facts.domains
+        else:
+            switches = None
+    return FabricFacts(fabric.name, fabric.ranks, tuple(tiers), links, switches)
 
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
-    """Of a tier with ``planes`` ranks per endpoint, of which there are ``domains``."""
-    kind, copies = capabilities_of(tier), planes * tier.ports
-    below = [1.0, *(one.oversubscription for one in kind.classes)]
-    levels = tuple(
-        LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
-        for one, under in zip(kind.classes if kind.named else (), below, strict=False)
-    )
+    """Facts of a tier with ``planes`` ranks per endpoint, of which there are ``domains``."""
+    kind = capabilities_of(tier)
+    copies = planes * tier.ports
+    levels = tuple(_level_facts(kind))
     sizing, misfits = _sizing(kind, levels, planes)
-    clos = (
-        sizing is None
-        and kind.joined_by == "switches"
-        and kind.trunk_Bps is None is kind.planes
-        and len(kind.reached) > 1
-    )
-    in_planes = tuple(
-        [f"links, switches and bisection are those of {planes} ranks in each domain"]
-        if tier.uneven
-        else []
-    )
-    in_planes += (
-        (f"bisection and links count {planes} planes, one per rank of an endpoint",)
-        if planes > 1
-        else ()
-    )
+    diameter = kind.diameter_links
+    fat_tree = None
+    if sizing is None:
+        links, switches = kind.links(copies), kind.switches(planes)
+        single = kind.trunk_Bps is None and kind.planes is None
+        if kind.joined_by == "switches" and single and len(kind.reached) > 1:
+            fat_tree = fat_tree_for(copies * tier.endpoints)
+    else:
+        links, switches = sizing.ports + sizing.cables, sizing.switches
+        if not levels:
+            diameter *= len(sizing.levels)
     return TierFacts(
         name=tier.name,
         topology=tier.topology,
@@ -134,28 +129,38 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         planes=planes,
         ranks=sum(tier.uneven) or tier.endpoints * planes,
         domains=domains,
-        diameter_links=(
-            kind.diameter_links
-            if sizing is None or levels
-            else kind.diameter_links * len(sizing.levels)
-        ),
+        diameter_links=diameter,
         bisection_Bps=kind.bisection_of(planes),
         neighbours=kind.neighbours,
-        links=kind.links(copies) if sizing is None else sizing.ports + sizing.cables,
-        switches=kind.switches(planes) if sizing is None else sizing.switches,
+        links=links,
+        switches=switches,
         sizing=sizing,
-        fat_tree=fat_tree_for(copies * tier.endpoints) if clos else None,
-        notes=(
-            *in_planes,
-            *_rim_notes(kind),
-            *_cube_notes(kind),
-            *filter(None, [kind.bisection_note]),
-            *(sizing.notes if sizing else ()),
-            *misfits,
-        ),
+        fat_tree=fat_tree,
+        notes=(*_notes(kind, planes), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,
     )
+
+
+def _level_facts(kind: TierCapabilities[Tier]) -> Iterator[LevelFacts]:
+    """Levels with names of their own, bottom up."""
+    below = 1.0
+    for level in kind.classes if kind.named else ():
+        ratio = level.oversubscription
+        yield LevelFacts(level.name, level.group, ratio, ratio / below)
+        below = ratio
+
+
+def _notes(kind: TierCapabilities[Tier], planes: int) -> Iterator[str]:
+    """How the counts of a tier are meant."""
+    if kind.tier.uneven:
+        yield f"links, switches and bisection are those of {planes} ranks in each domain"
+    if planes > 1:
+        yield f"bisection and links count {planes} planes, one per rank of an endpoint"
+    yield from _rim_notes(kind)
+    yield from _cube_notes(kind)
+    if kind.bisection_note:
+        yield kind.bisection_note
 
 
 def _sizing(
@@ -163,23 +168,31 @@ def _sizing(
 ) -> tuple[ClosPlan | None, tuple[str, ...]]:
     """The plan of a Clos that has a ``sizing`` block, and where the two disagree; that is a note,
     not an error."""
-    tier, block, split = kind.tier, kind.sizing, kind.planes.count if kind.planes else 1
+    tier, block = kind.tier, kind.sizing
     if block is None:
         return None, ()
-    nics, reached = block.rails * block.nics_per_rail, levels[: len(kind.reached)]
+    nics = block.rails * block.nics_per_rail
+    reached = levels[: len(kind.reached)]
     if nics != planes * tier.ports:
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
     if len(reached) > len(LEVELS):
         return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
     # a leaf is bought with its uplinks, also where a group of this size needs no spine; without a
     # second level it has none
-    hops = [max(one.uplinks, 1.0) for one in levels[1 : max(2, len(reached))]]
-    inside = reached[1].group // reached[0].group if len(reached) == len(LEVELS) else None
-    room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
-    down = levels[0].group * block.nics_per_rail if levels else None
-    local = (
-        down is not None and room == 1 < levels[0].group
-    )  # its NICs fill a leaf: one for each endpoint, whatever the level says
+    hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
+    down = max_down(hops[0], block.radix) if hops else block.radix
+    room = down // block.nics_per_rail
+    # NICs of an endpoint fill a leaf: one for each endpoint, whatever the level says
+    local = bool(levels) and room == 1 < levels[0].group
+    wanted = Grouping()
+    if local:
+        wanted = Grouping(leaf_down=block.nics_per_rail)
+    elif levels:
+        wanted = Grouping(leaf_down=levels[0].group * block.nics_per_rail)
+        if len(reached) == len(LEVELS):
+            wanted = wanted._replace(leaves_in_pod=reached[1].group // reached[0].group)
+    names = [level.name for level in levels] if len(levels) > len(hops) else LEVELS
+    split = kind.planes.count if kind.planes else 1
     try:
         plan = clos_plan(
             tier.endpoints,
@@ -188,67 +201,62 @@ def _sizing(
             rails=block.rails * split,
             levels=len(hops) + 1 if levels else None,
             hops=hops,
-            names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
-            wanted=(
-                Grouping(leaf_down=block.nics_per_rail)
-                if local
-                else Grouping(leaf_down=down, leaves_in_pod=inside)
-            ),
+            names=names,
+            wanted=wanted,
         )
     except ColltoolError as error:
-        return None, (
-            f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",
-        )
-    plan = replace(plan, split=split)
+        return None, (f"sizing: {'; '.join(filter(None, (error.what, error.fix)))}",)
+    misfits: tuple[str, ...] = ()
     if levels and levels[0].group != room:
-        has = f"the level '{levels[0].name}' has {levels[0].group}"
-        instead = (
-            f": counted with a leaf for each; levels.{levels[0].name}.group=1 prices it so too"
-            if local
-            else ""
+        leaf = levels[0]
+        misfit = (
+            f"a leaf of {block.radix} ports has room for {counted(room, 'endpoint')}, the level"
+            f" '{leaf.name}' has {leaf.group}"
         )
-        return plan, (
-            (
-                f"a leaf of {block.radix} ports has room for {counted(room, 'endpoint')},"
-                f" {has}{instead}"
-            ),
-        )
-    return plan, ()
+        if local:
+            misfit += f": counted with a leaf for each; levels.{leaf.name}.group=1 prices it so too"
+        misfits = (misfit,)
+    return replace(plan, split=split), misfits
 
 
-def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
+def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """On a mesh endpoints on a face, an edge or a corner have fewer neighbours than those
     inside."""
-    places = {0: 1}  # endpoints by their neighbours on the axes so far
+    # endpoints by their neighbours on the axes so far
+    places = Counter({0: 1})
     for axis in kind.axes:
-        inside, ends = max(axis.size - 2, 0), min(axis.size, 2)
-        on_axis = (
-            {2: axis.size} if axis.closed else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
-        )
-        found: dict[int, int] = {}
-        for (met, many), (more, here) in product(places.items(), on_axis.items()):
-            found[met + more] = found.get(met + more, 0) + many * here
+        inside, ends = max(axis.size - 2, 0), 2
+        if axis.closed:
+            inside, ends = axis.size, 0
+        found: Counter[int] = Counter()
+        for neighbours, count in places.items():
+            if axis.size == 1 and not axis.closed:
+                found[neighbours] += count
+            else:
+                found[neighbours + 2] += count * inside
+                found[neighbours + 1] += count * ends
         places = found
-    counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
-    return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
+    ascending = sorted(places.items(), reverse=True)
+    counts = [f"{count} with {neighbours}" for neighbours, count in ascending if count]
+    if len(counts) > 1:
+        yield f"neighbours: {', '.join(counts)}"
 
 
-def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
+def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """What may stand in for a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
     Google's TPUv4", NSDI 2024."""
     tier, cube = kind.tier, kind.cube
     if not cube:
-        return ()
-    told = (
+        return
+    note = (
         f"{tier.endpoints // cube} cubes of {cube}: optical switches can put another in the place"
         " of a failed one"
     )
-    if tier.max_size is None:
-        return (told,)
-    spare = (tier.max_size - tier.endpoints) // cube
-    return (
-        f"{told}; max_size has {f'room for {spare} more' if spare else 'no room for any other'}",
-    )
+    if tier.max_size is not None:
+        spare = (tier.max_size - tier.endpoints) // cube
+        room = f"room for {spare} more" if spare else "no room for any other"
+        note += f"; max_size has {room}"
+    yield note
 
 
 HOURS_A_YEAR = 8766.0  # with leap years
@@ -256,7 +264,7 @@ HOURS_A_YEAR = 8766.0  # with leap years
 
 @dataclass(frozen=True)
 class BillLine:
-    """So many of one part; None: not known, such as a count without a radix."""
+    """One kind of part; None: not known, such as a count without a radix."""
 
     tier: str
     level: str
@@ -295,6 +303,8 @@ class Bill:
 
 
 class _Counted(NamedTuple):
+    """The parts of one level of a tier; ``switches`` None: not known."""
+
     tier: str
     level: str
     switches: int | None
@@ -314,127 +324,135 @@ def cost_of(fabric: Fabric) -> Cost | None:
 
 def bill_of(fabric: Fabric) -> Bill:
     """The parts of the tiers that are bought by the piece."""
-    prices, facts = fabric.prices, fabric_facts(fabric)
-    named = (
-        prices.tiers
-        if prices and prices.tiers
-        else [tier.name for tier in fabric.tiers[1:] or fabric.tiers]
-    )
-    counted: list[_Counted] = []
-    for tier, known in zip(fabric.tiers, facts.tiers, strict=True):
-        if tier.name in named:
-            counted += _levels_of(tier, known)
-    unknown = dict.fromkeys(one.tier for one in counted if one.switches is None)
-    fix = "give the tier sizing: {rails: 8, nics_per_rail: 1, radix: 64}"
-    return _bill(
-        counted,
-        prices,
-        [f"{name}: switches are not counted without their radix; {fix}" for name in unknown],
-    )
+    prices = fabric.prices
+    outer = tuple(tier.name for tier in fabric.tiers[1:] or fabric.tiers)
+    bought = prices.tiers if prices and prices.tiers else outer
+    parts: list[_Counted] = []
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        if tier.name in bought:
+            parts += _levels_of(tier, facts)
+    notes = [
+        f"{name}: switches are not counted without their radix; give the tier sizing: {{rails: 8,"
+        " nics_per_rail: 1, radix: 64}"
+        for name in dict.fromkeys(part.tier for part in parts if part.switches is None)
+    ]
+    return _bill(parts, prices, notes)
 
 
 def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
-    levels = [one.name for one in plan.levels]
-    elsewhere = [name for name in (prices.copper if prices else None) or () if name not in levels]
-    notes = (
-        [f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"]
-        if elsewhere
-        else []
-    )
+    """The parts of a network that was sized without a fabric."""
+    levels = [level.name for level in plan.levels]
+    copper = prices.copper if prices else None
+    elsewhere = [name for name in copper or () if name not in levels]
+    notes = []
+    if elsewhere:
+        notes.append(
+            f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"
+        )
     return _bill(_stages("", plan, 1), prices, notes)
 
 
 def _stages(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_Counted]:
-    nics = (plan.ports // plan.split * domains, *(0 for _ in plan.levels[1:]))
-    levels: Sequence[ClosLevel | DirectLevel] = plan.levels
-    found = zip(levels, nics, strict=True)
-    return [
-        _Counted(tier, one.name, one.switches * domains, one.cables * domains, ports)
-        for one, ports in found
-    ]
+    """The parts of a plan, level by level; the NICs are at the lowest."""
+    found = []
+    nics = plan.ports // plan.split * domains
+    for level in plan.levels:
+        found.append(
+            _Counted(tier, level.name, level.switches * domains, level.cables * domains, nics)
+        )
+        nics = 0
+    return found
 
 
 def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
-    kind, links = capabilities_of(tier), facts.links * facts.domains
-    ports = facts.planes * tier.ports * tier.endpoints * facts.domains
+    kind = capabilities_of(tier)
+    name, domains = tier.name, facts.domains
+    links = facts.links * domains
+    ports = facts.planes * tier.ports * tier.endpoints * domains
     if facts.sizing is not None:
-        return _stages(tier.name, facts.sizing, facts.domains)
+        return _stages(name, facts.sizing, domains)
     if kind.joined_by != "switches":
-        return [
-            _Counted(
-                tier.name,
-                tier.name,
-                (facts.switches or 0) * facts.domains,
-                links,
-                ports if kind.has_ports else 0,
-            )
-        ]
+        switches = (facts.switches or 0) * domains
+        return [_Counted(name, name, switches, links, ports if kind.has_ports else 0)]
     if kind.trunk_Bps is not None:  # the NICs behind it are the tier's below
-        return [_Counted(tier.name, "trunk", 0, tier.endpoints * facts.domains)]
+        return [_Counted(name, "trunk", 0, tier.endpoints * domains)]
     first, *above = kind.reached
     if facts.switches is not None:
-        return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]
-    rising = [
-        _Counted(tier.name, one.name, None, ceil(ports / one.oversubscription)) for one in above
-    ]
-    return [_Counted(tier.name, first.name, None, ports, ports), *rising]
+        return [_Counted(name, first.name, facts.switches * domains, links, ports)]
+    found = [_Counted(name, first.name, None, ports, ports)]
+    for level in above:
+        found.append(_Counted(name, level.name, None, ceil(ports / level.oversubscription)))
+    return found
 
 
-def _bill(counted: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
-    lines, copper = [], (prices.copper if prices else None) or ()
-    for one in counted:
-        optics = 0 if one.level in copper or one.tier in copper else 2 * one.cables
-        counts = {"nic": one.nics, "cable": one.cables, "optic": optics, "switch": one.switches}
+def _bill(levels: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
+    copper = (prices.copper if prices else None) or ()
+    lines = []
+    for level in levels:
+        optics = 0 if level.level in copper or level.tier in copper else 2 * level.cables
+        counts = {
+            "nic": level.nics,
+            "cable": level.cables,
+            "optic": optics,
+            "switch": level.switches,
+        }
         for part, count in counts.items():
             if count != 0:
                 each = (prices.of(part) if prices else None) or PartPrice()
-                cost, power = (
-                    None if count is None or of is None else count * of
-                    for of in (each.price, each.draws)
-                )
+                cost = _times(count, each.price)
+                power = _times(count, each.draws)
                 lines.append(
-                    BillLine(one.tier, one.level, part, count, each.price, cost=cost, power_W=power)
+                    BillLine(
+                        tier=level.tier,
+                        level=level.level,
+                        part=part,
+                        count=count,
+                        price=each.price,
+                        cost=cost,
+                        power_W=power,
+                    )
                 )
     if prices and all(line.price is None and line.power_W is None for line in lines):
         notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")
     return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
 
 
+def _times(count: float | None, each: float | None) -> float | None:
+    """A product; None where a factor is not known."""
+    return None if count is None or each is None else count * each
+
+
 def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
     """The sums of what is known; None where nothing is, or a priced part is not counted."""
-    priced, drawn = (
-        [line for line in lines if line.price is not None],
-        [one.power_W for one in lines if one.power_W is not None],
-    )
+    priced = [line for line in lines if line.price is not None]
+    drawn = [line.power_W for line in lines if line.power_W is not None]
     if not (priced or drawn) or any(line.count is None for line in priced):
         return None
     parts = sum(line.cost or 0.0 for line in priced) if priced else None
-    power = sum(drawn) if drawn else None
-    energy = (
-        None if prices.power is None or power is None else power / 1e3 * HOURS_A_YEAR * prices.power
-    )
-    spent = None if energy is None or prices.years is None else energy * prices.years
-    known = [one for one in (parts, spent) if one is not None]
+    power_W = sum(drawn) if drawn else None
+    energy = None
+    if prices.power is not None and power_W is not None:
+        energy = power_W / 1e3 * HOURS_A_YEAR * prices.power
+    known = [cost for cost in (parts, _times(energy, prices.years)) if cost is not None]
+    unpriced = {line.part for line in lines if line.price is None}
     return Cost(
         currency=prices.currency,
         parts=parts,
-        power_W=power,
+        power_W=power_W,
         energy_per_year=energy,
         years=prices.years,
         total=sum(known) if known else None,
-        unpriced=tuple(
-            part
-            for part in PARTS
-            if any(line.part == part and line.price is None for line in lines)
-        ),
+        unpriced=tuple(part for part in PARTS if part in unpriced),
     )
 
 
 def basis_of(fabric: Fabric) -> str:
     """What a fabric's numbers rest on: ``measured``, ``as dgx-b200``, ``datasheet``, ``announced``
     or ``hypothetical``."""
-    if fabric.hypothetical or fabric.announced:
-        return "hypothetical" if fabric.hypothetical else "announced"
+    if fabric.hypothetical:
+        return "hypothetical"
+    if fabric.announced:
+        return "announced"
     if not any(tier.protocols_for(Primitive.ALL_REDUCE) for tier in fabric.tiers):
         return "datasheet"
     return f"as {fabric.measured_on}" if fabric.measured_on else "measured"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import chain
 from math import prod
 
 from colltool.base.formatting import shape_text
@@ -22,11 +23,11 @@ class GraphTopology(TierCapabilities[GraphTier]):
         tier = self.tier
         number = {name: tier.endpoints + index for index, name in enumerate(tier.switch_names)}
         edges = []
-        for one in tier.links:
-            a, b = (number[end] if isinstance(end, str) else end for end in one.between)
-            rate = (one.bandwidth or tier.bandwidth) * one.links * tier.ports
-            alpha_s = one.alpha or tier.alpha
-            edges += [Edge(a, b, rate, alpha_s), Edge(b, a, rate, alpha_s)]
+        for link in tier.links:
+            a, b = (number[end] if isinstance(end, str) else end for end in link.between)
+            rate_Bps = (link.bandwidth or tier.bandwidth) * link.links * tier.ports
+            alpha_s = link.alpha or tier.alpha
+            edges += [Edge(a, b, rate_Bps, alpha_s), Edge(b, a, rate_Bps, alpha_s)]
         return GraphWires(tier.endpoints, tier.endpoints + len(number), tuple(edges))
 
     def wires(self, endpoints: int) -> GraphWires:
@@ -35,51 +36,50 @@ class GraphTopology(TierCapabilities[GraphTier]):
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         # the file was refused if its ranks were not joined
         whole = stride > 1 or endpoints == self.tier.endpoints
-        return () if whole or not self.cut_apart(endpoints) else None
+        return None if not whole and self.cut_apart(endpoints) else ()
 
     def cut_apart(self, endpoints: int) -> bool:
         return not self._wires.of_first(endpoints).joins_all()
 
     @property
     def neighbours(self) -> int:
-        """The most of any rank."""
-        ends = Counter(
-            end for one in {frozenset(one.between) for one in self.tier.links} for end in one
-        )
-        return max(count for end, count in ends.items() if isinstance(end, int))
+        """The most neighbours of any rank."""
+        pairs = {frozenset(link.between) for link in self.tier.links}
+        counts = Counter(chain.from_iterable(pairs))
+        return max(count for end, count in counts.items() if isinstance(end, int))
 
     @property
     def fewest_links(self) -> int:
-        ends: Counter[int | str] = Counter()
-        for one in self.tier.links:
-            ends.update(dict.fromkeys(one.between, one.links))
-        return min(count for end, count in ends.items() if isinstance(end, int))
+        counts: Counter[int | str] = Counter()
+        for link in self.tier.links:
+            counts.update(dict.fromkeys(link.between, link.links))
+        return min(count for end, count in counts.items() if isinstance(end, int))
 
     @property
     def diameter_links(self) -> int:
-        ends, beside = range(self.tier.endpoints), self._wires.beside
-        apart = (hops_from(start, beside) for start in ends)
-        return max(hops[end] for hops in apart for end in ends)
+        longest = 0
+        for start in range(self.tier.endpoints):
+            hops = hops_from(start, self._wires.beside)
+            longest = max(longest, *(hops[end] for end in range(self.tier.endpoints)))
+        return longest
 
     @property
     def bisection_Bps(self) -> float:
-        """Between the first half of the ranks and the rest, each switch on the side where it cuts
-        less."""
-        half = self.tier.endpoints // 2
-        return next(
-            (one.Bps for one in self._wires.cuts() if (one.first, one.after) == (0, half)), 0.0
-        )
+        """Cut between the first half of the ranks and the rest, each switch on the side where it
+        cuts less."""
+        half = (0, self.tier.endpoints // 2)
+        return next((cut.Bps for cut in self._wires.cuts() if (cut.first, cut.after) == half), 0.0)
 
     @property
     def _injection_Bps(self) -> float:
         """The mean of all ranks."""
-        ends = range(self.tier.endpoints)
-        return sum(edge.Bps for edge in self._wires.edges if edge.a in ends) / len(ends)
+        endpoints = self.tier.endpoints
+        return sum(edge.Bps for edge in self._wires.edges if edge.a < endpoints) / endpoints
 
     def links(self, copies: int) -> int:
-        return (
-            copies // self.tier.ports * self.tier.ports * sum(one.links for one in self.tier.links)
-        )
+        # whole copies of each port's
+        parallel = copies // self.tier.ports * self.tier.ports
+        return parallel * sum(link.links for link in self.tier.links)
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         return len(self.tier.switch_names)
@@ -92,15 +92,19 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     @cached_property
     def _wires(self) -> HyperXWires:
         tier = self.tier
-        alone = 0.0 if tier.hosts else tier.alpha  # between switches a link adds what the file says
+        # between switches a link adds what the file says
+        default_s = 0.0 if tier.hosts else tier.alpha
+        rates_Bps = []
+        alphas_s = []
+        for axis in tier.each_axis:
+            rates_Bps.append((axis.bandwidth or tier.bandwidth) * axis.links * tier.ports)
+            alphas_s.append(default_s if axis.alpha is None else axis.alpha)
         return HyperXWires(
             endpoints=tier.endpoints,
             hosts=tier.hosts or 0,
             shape=tuple(tier.shape),
-            Bps=tuple(
-                (one.bandwidth or tier.bandwidth) * one.links * tier.ports for one in tier.each_axis
-            ),
-            alpha_s=tuple(alone if one.alpha is None else one.alpha for one in tier.each_axis),
+            Bps=tuple(rates_Bps),
+            alpha_s=tuple(alphas_s),
         )
 
     @property
@@ -109,8 +113,8 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
 
     @property
     def extent(self) -> str:
-        hosts = f"{self.tier.hosts} on each of " if self.tier.hosts else ""
-        return hosts + shape_text(self.tier.shape)
+        shape = shape_text(self.tier.shape)
+        return f"{self.tier.hosts} on each of {shape}" if self.tier.hosts else shape
 
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
@@ -124,7 +128,7 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         return self._wires._replace(endpoints=endpoints)
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """Without switches whole boxes: others forward nothing."""
+        """Whole boxes alone where there are no switches: other endpoints forward nothing."""
         if self.tier.hosts or stride > 1:
             return ()
         left = endpoints
@@ -141,47 +145,47 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
 
     @property
     def diameter_links(self) -> int:
-        return sum(size > 1 for size in self.tier.shape) + (2 if self.tier.hosts else 0)
+        axes = sum(size > 1 for size in self.tier.shape)
+        return axes + 2 if self.tier.hosts else axes
 
     @property
     def bisection_Bps(self) -> float:
         return self.bisection_of(1)
 
     def bisection_of(self, planes: int) -> float:
-        """Across the middle of the axis where that cuts least; of an odd axis between places, not
-        halves.
+        """Cut across the middle of the axis where that cuts least; of an odd axis between places,
+        not halves.
 
-        Of hosts at most what their ports carry; the cables between switches are the same for all
+        Hosts reach at most what their ports carry; the cables between switches are the same for all
         planes.
         """
-        wires, hosts = self._wires, self.tier.hosts
-        nodes, axes = prod(wires.shape), zip(wires.shape, wires.Bps, strict=True)
-        halves = [
-            nodes // size * (size // 2) * (size - size // 2) * rate
-            for size, rate in axes
-            if size > 1
-        ]
-        if hosts:
-            return min([self.tier.endpoints // 2 * self.rate_Bps * planes, *halves])
-        return planes * min(halves, default=0.0)
+        wires = self._wires
+        nodes = prod(wires.shape)
+        cuts_Bps = []
+        for size, rate_Bps in zip(wires.shape, wires.Bps, strict=True):
+            if size > 1:
+                half = size // 2
+                cuts_Bps.append(nodes // size * half * (size - half) * rate_Bps)
+        if self.tier.hosts:
+            return min([self.tier.endpoints // 2 * self.rate_Bps * planes, *cuts_Bps])
+        return planes * min(cuts_Bps, default=0.0)
 
     @property
     def _injection_Bps(self) -> float:
-        wires = self._wires
-        return (
-            self.rate_Bps
-            if self.tier.hosts
-            else sum((size - 1) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True))
-        )
+        if self.tier.hosts:
+            return self.rate_Bps
+        axes = zip(self._wires.shape, self._wires.Bps, strict=True)
+        return sum((size - 1) * rate_Bps for size, rate_Bps in axes)
 
     def links(self, copies: int) -> int:
         """Ports of every copy; cables between switches are shared by all."""
-        tier, nodes = self.tier, prod(self.tier.shape)
-        between = sum(
-            nodes * (size - 1) // 2 * one.links
-            for size, one in zip(tier.shape, tier.each_axis, strict=True)
-        )
-        return between * tier.ports + copies * tier.endpoints if tier.hosts else between * copies
+        tier = self.tier
+        nodes = prod(tier.shape)
+        axes = zip(tier.shape, tier.each_axis, strict=True)
+        between = sum(nodes * (size - 1) // 2 * axis.links for size, axis in axes)
+        if tier.hosts:
+            return between * tier.ports + copies * tier.endpoints
+        return between * copies
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         return prod(self.tier.shape) if self.tier.hosts else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import chain, count
 from math import prod
 from typing import Annotated, Literal, Self
 
@@ -28,15 +28,16 @@ _AXES = Accepted(
 )
 _AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
-MOST_EDGES, MOST_NODES = 20_000, 1024
+MOST_EDGES = 20_000
+MOST_NODES = 1024
 MOST_AXES = 5
+# Switches of a dragonfly's group times groups times the cables of one; more take too long to
+# follow.
 MOST_ROUTES = 10_000_000
-"""Of a dragonfly: switches of a group times groups times the cables of one; more take too long to
-follow."""
 
 
 def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:
-    """What a pair stands for: one link of the tier's own numbers."""
+    """A pair as what it means: one link of the tier's own numbers."""
     return edge if isinstance(edge, parts.GraphLink) else parts.GraphLink(between=edge)
 
 
@@ -66,67 +67,54 @@ class GraphTier(TierBase):
     @property
     def links(self) -> tuple[parts.GraphLink, ...]:
         """As :func:`_link` made them of the file's ``edges``."""
-        return tuple(one for one in self.edges if isinstance(one, parts.GraphLink))
+        return tuple(edge for edge in self.edges if isinstance(edge, parts.GraphLink))
+
+    @property
+    def _ends(self) -> list[int | str]:
+        """Both ends of every link, in the order of the file."""
+        return list(chain.from_iterable(link.between for link in self.links))
 
     @property
     def endpoints(self) -> int:
-        return 1 + max(end for one in self.links for end in one.between if isinstance(end, int))
+        return 1 + max(end for end in self._ends if isinstance(end, int))
 
     @property
     def switch_names(self) -> tuple[str, ...]:
         """In the order in which the file names them."""
-        return tuple(
-            dict.fromkeys(end for one in self.links for end in one.between if isinstance(end, str))
-        )
+        return tuple(dict.fromkeys(end for end in self._ends if isinstance(end, str)))
 
     @model_validator(mode="after")
     def _edges_agree(self) -> GraphTier:
         """Ends differ, every rank up to the last has a link, all are joined, and the graph is not
         too large."""
         slips = []
-        for index, one in enumerate(self.links):
-            if one.between[0] == one.between[1]:
-                slips.append(
-                    Slip(
-                        f"joins {one.between[0]} to itself",
-                        "two ends that differ",
-                        ("edges", index),
-                    )
-                )
-            if any(isinstance(end, int) and end < 0 for end in one.between):
-                slips.append(
-                    Slip("ranks are numbered from 0", "a rank from 0 on", ("edges", index))
-                )
+        for index, link in enumerate(self.links):
+            a, b = link.between
+            if a == b:
+                slips.append(Slip(f"joins {a} to itself", "two ends that differ", ("edges", index)))
+            if any(isinstance(end, int) and end < 0 for end in link.between):
+                what = "ranks are numbered from 0"
+                slips.append(Slip(what, "a rank from 0 on", ("edges", index)))
         parts.refuse(slips)
-        ranks = {end for one in self.links for end in one.between if isinstance(end, int)}
-        nodes = len(ranks) + len(self.switch_names)
+        ranks = {end for end in self._ends if isinstance(end, int)}
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
-            raise Slips(
-                Slip(
-                    f"rank {missing} has no link",
-                    "number the ranks from 0 without gaps",
-                    ("edges",),
-                )
-            )
+            fix = "number the ranks from 0 without gaps"
+            raise Slips(Slip(f"rank {missing} has no link", fix, ("edges",)))
+        nodes = len(ranks) + len(self.switch_names)
         if nodes > MOST_NODES:
-            raise Slips(
-                Slip(
-                    f"{nodes} ranks and switches are more than {MOST_NODES}",
-                    "a smaller graph",
-                    ("edges",),
-                )
-            )
-        beside: dict[int | str, set[int | str]] = {}
-        for one in self.links:
-            for a, b in (one.between, one.between[::-1]):
-                beside.setdefault(a, set()).add(b)
-        seen = hops_from(0, beside)
-        if len(seen) < nodes:
-            apart = next(end for end in beside if end not in seen)
-            raise Slips(
-                Slip(f"{apart} cannot be reached from rank 0", "join it by a link", ("edges",))
-            )
+            what = f"{nodes} ranks and switches are more than {MOST_NODES}"
+            raise Slips(Slip(what, "a smaller graph", ("edges",)))
+        neighbours: dict[int | str, set[int | str]] = {}
+        for link in self.links:
+            a, b = link.between
+            neighbours.setdefault(a, set()).add(b)
+            neighbours.setdefault(b, set()).add(a)
+        reached = hops_from(0, neighbours)
+        if len(reached) < nodes:
+            apart = next(end for end in neighbours if end not in reached)
+            what = f"{apart} cannot be reached from rank 0"
+            raise Slips(Slip(what, "join it by a link", ("edges",)))
         return self
 
 
@@ -148,30 +136,23 @@ class _GroupedTier(TierBase):
 
     @property
     def spine_count(self) -> int:
-        """Of a group; 0 where its switches are joined directly."""
+        """Spines of a group; 0 where its switches are joined directly."""
         return 0
 
     @model_validator(mode="after")
     def _not_too_large(self) -> Self:
         if self.endpoints > ft.MAX_RANKS:
-            raise Slips(
-                Slip(
-                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
-                    "fewer groups",
-                    ("groups",),
-                )
-            )
+            what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
+            raise Slips(Slip(what, "fewer groups", ("groups",)))
         gateways = self.spine_count or self.switches_
         routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
         if routes > MOST_ROUTES:
             what = (
                 f"{self.groups} groups of {gateways} switches and {self.global_.links} links to"
-                " each other group "
+                f" each other group have {routes} routes to follow, more than {MOST_ROUTES}"
             )
-            what += f"have {routes} routes to follow, more than {MOST_ROUTES}"
-            raise Slips(
-                Slip(what, "fewer groups, or fewer links of a higher bandwidth", ("groups",))
-            )
+            fix = "fewer groups, or fewer links of a higher bandwidth"
+            raise Slips(Slip(what, fix, ("groups",)))
         return self
 
 
@@ -239,17 +220,11 @@ class HyperXTier(TierBase):
     def _axes_agree(self) -> HyperXTier:
         slips = []
         if self.endpoints > ft.MAX_RANKS:
-            slips.append(
-                Slip(
-                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
-                    "shorten an axis",
-                    ("shape",),
-                )
-            )
+            what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
+            slips.append(Slip(what, "shorten an axis", ("shape",)))
         if len(self.shape) > MOST_AXES:
-            slips.append(
-                Slip(f"{len(self.shape)} axes are more than {MOST_AXES}", "fewer axes", ("shape",))
-            )
+            what = f"{len(self.shape)} axes are more than {MOST_AXES}"
+            slips.append(Slip(what, "fewer axes", ("shape",)))
         if self.links is not None and len(self.links) != len(self.shape):
             what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
             slips.append(Slip(what, "give one for each axis", ("links",)))

@@ -14,9 +14,17 @@ from colltool.network.twisted import twisted_axes
 
 
 class _Box(NamedTuple):
-    narrow: float  # N over it is the number of links that halve the box
+    """A box of endpoints; the smaller, the better: first by bisection, then by diameter."""
+
+    # N over it is the number of links that halve the box
+    narrow: float
     diameter: int
     shape: Shape
+
+
+def _box(axes: tuple[Axis, ...]) -> _Box:
+    narrow = max(map(_narrow, axes))
+    return _Box(narrow, sum(map(_across, axes)), tuple(axis.size for axis in axes))
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
@@ -28,27 +36,30 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
     so it need not lie inside the lattice and has wraparound, also twisted where the lattice is and
     the box can be. Any other box wraps along the axes that it takes whole.
     """
-    rented = [
-        axes
-        for one in tier.slices or ()
-        if prod(one) == endpoints and (axes := _slice_axes(tier, one))
-    ]
-    if (
-        tier.cube is not None
-        and endpoints <= tier.endpoints
-        and endpoints % tier.cube ** len(tier.shape) == 0
-    ):
-        cubes = endpoints // tier.cube ** len(tier.shape)
-        for box in _boxes(tuple(Axis(cubes + 1, False) for _ in tier.shape), cubes):
-            # the longest last
-            rented.append(tuple(Axis(tier.cube * one, tier.closes) for one in reversed(box.shape)))
-    boxes = [
-        _Box(max(map(_narrow, axes)), sum(map(_across, axes)), tuple(axis.size for axis in axes))
-        for axes in rented
-    ]
+    rented = []
+    for shape in tier.slices or ():
+        axes = _slice_axes(tier, shape) if prod(shape) == endpoints else None
+        if axes:
+            rented.append(_box(axes))
+    rented += _boxes_of_cubes(tier, endpoints)
     # of equal boxes inside the lattice the first takes most of the innermost axes
-    found = min(boxes, default=None) or next(iter(_boxes(axes_of(tier), endpoints)), None)
-    return None if found is None else cut_slice(tier, found.shape)
+    best = min(rented, default=None) or next(iter(_boxes(axes_of(tier), endpoints)), None)
+    return cut_slice(tier, best.shape) if best else None
+
+
+def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> list[_Box]:
+    """Boxes of whole cubes, the longest axis last; none where the lattice has no cubes."""
+    if tier.cube is None:
+        return []
+    cubes, rest = divmod(endpoints, tier.cube ** len(tier.shape))
+    if rest or endpoints > tier.endpoints:
+        return []
+    found = []
+    # an axis of one cube more than there are is open: optical switches close it
+    for box in _boxes((Axis(cubes + 1, False),) * len(tier.shape), cubes):
+        sizes = reversed(box.shape)
+        found.append(_box(tuple(Axis(tier.cube * size, tier.closes) for size in sizes)))
+    return found
 
 
 def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
@@ -60,26 +71,21 @@ def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
         return None
     if tier.twist and of_cubes(tier, shape) and twisted_axes(shape):
         return tier.model_copy(update={"shape": shape})
-    return tier.model_copy(
-        update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes), "twist": False}
-    )
+    wrap = tuple(axis.wrap for axis in axes)
+    return tier.model_copy(update={"shape": shape, "wrap": wrap, "twist": False})
 
 
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
+    """The axes of a slice; None where it does not fit."""
     if of_cubes(tier, shape):
-        return (
-            tuple(Axis(size, tier.closes) for size in shape)
-            if prod(shape) <= tier.endpoints
-            else None
-        )
+        fits = prod(shape) <= tier.endpoints
+        return tuple(Axis(size, tier.closes) for size in shape) if fits else None
     if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
         return None
     if tier.cube is not None and shape in (tier.slices or ()):
         return tuple(Axis(size, False) for size in shape)
-    return tuple(
-        Axis(size, axis.wrap and size == axis.size)
-        for size, axis in zip(shape, axes_of(tier), strict=True)
-    )
+    pairs = zip(shape, axes_of(tier), strict=True)
+    return tuple(Axis(size, axis.wrap and size == axis.size) for size, axis in pairs)
 
 
 def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
@@ -92,13 +98,12 @@ def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
         return twisted_axes(tier.shape) or ()  # the file was refused where none is defined
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
-    return tuple(
-        Axis(size, tier.closes and (tier.cube is None or of_cubes(tier, tier.shape)))
-        for size in tier.shape
-    )
+    closed = tier.closes and (tier.cube is None or of_cubes(tier, tier.shape))
+    return tuple(Axis(size, closed) for size in tier.shape)
 
 
 def of_cubes(tier: LatticeTier, shape: Shape) -> bool:
+    """Whether a box is whole cubes, which optical switches join."""
     return tier.cube is not None and all(size % tier.cube == 0 for size in shape)
 
 
@@ -108,29 +113,30 @@ def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
     best."""
     if not axes:
         return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
+    outer = axes[0]
     found = []
-    for size in (
-        size for size in range(min(axes[0].size, endpoints), 0, -1) if endpoints % size == 0
-    ):
-        first = Axis(size, axes[0].wrap and size == axes[0].size)
+    for size in range(min(outer.size, endpoints), 0, -1):
+        if endpoints % size:
+            continue
+        first = Axis(size, outer.wrap and size == outer.size)
         for rest in _boxes(axes[1:], endpoints // size):
-            found.append(
-                _Box(
-                    max(_narrow(first), rest.narrow),
-                    _across(first) + rest.diameter,
-                    (size, *rest.shape),
-                )
-            )
+            narrow = max(_narrow(first), rest.narrow)
+            diameter = _across(first) + rest.diameter
+            found.append(_Box(narrow, diameter, (size, *rest.shape)))
     kept: list[_Box] = []
-    for box in sorted(found, key=lambda one: one[:2]):  # stable: the longer inner axis stays first
+    for box in sorted(found, key=lambda box: box[:2]):  # stable: the longer inner axis stays first
         if not kept or box.diameter < kept[-1].diameter:
             kept.append(box)
     return tuple(kept)
 
 
 def _narrow(axis: Axis) -> float:
-    return axis.size / (2 if axis.is_ring else 1) if axis.size > 1 else 0.0
+    """Endpoints of an axis for each link that halves it: a ring is cut in two places."""
+    if axis.size == 1:
+        return 0.0
+    return axis.size / 2 if axis.is_ring else float(axis.size)
 
 
 def _across(axis: Axis) -> int:
+    """Links of the longest way along an axis."""
     return axis.size // 2 if axis.wrap else axis.size - 1

@@ -1,5 +1,5 @@
-"""A fabric file to start from, with a comment beside each key (of a template, tiers typed on a
-line, or another fabric), and any fabric as YAML text that loads again.
+"""A fabric file to start from, with a comment at each key (of a template, of tiers typed on a line,
+or of another fabric), and any fabric as YAML text that loads again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from colltool.sizing.size_clos import LEVELS
 # as the shipped dgx-h100, whose file has the sources
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+# Default contention (α, β) of the topologies that a line can describe. Source: Collectives
+# Explainer Series part 05 §4.1 and §4.2.
 ETAS = {
     "star": (1.0, 0.8),
     "full_mesh": (1.0, 0.8),
@@ -30,10 +32,12 @@ ETAS = {
     "mesh": (1.2, 0.6),
     "clos": (1.2, 0.8),
 }
-"""Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
+# Topologies that take more than a size; tests/fabric/test_topology.py has each in one of the two.
+NOT_ON_A_LINE = frozenset({"graph", "hyperx", "dragonfly", "dragonfly_plus"})
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
+_RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
 # What each key means, by its path: an index that stands in it counts for that item alone.
 COMMENTS = {
@@ -122,28 +126,29 @@ def fabric_start(
             "a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix
         )
     if source is None:
-        drafted = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
-        if tiers is None:
-            drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
-        # tiers alone have no library whose launch is known
-        rest = (
-            {"device": "h100", "library": "nccl"} if tiers is None else {"launch_overhead": "5us"}
-        )
-        source = {"name": "my-cluster", "tiers": drafted} | rest
+        source = _drafted(tiers)
     if failed:
         from colltool.fabric.broken import without
 
-        source, overrides = without(fabric_data(source, overrides), failed), ()
-    called = valid_name(name)
-    data = {
-        "schema": "colltool.fabric/2",
-        **fabric_data(source, overrides),
-        **({"name": called} if called else {}),
-    }
+        source = without(fabric_data(source, overrides), failed)
+        overrides = ()
+    data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides)}
+    if valid_name(name):
+        data["name"] = valid_name(name)
     load_fabric(data)
-    return _commented(
-        data, start_lines("fabric"), {key: text for key, text in MORE.items() if key not in data}
-    )
+    missing = {key: example for key, example in MORE.items() if key not in data}
+    return _commented(data, start_lines("fabric"), missing)
+
+
+def _drafted(tiers: str | None) -> dict[str, Any]:
+    """The data of a fabric of tiers on one line, or of the template."""
+    found = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
+    drafted: dict[str, Any] = {"name": "my-cluster", "tiers": found}
+    if tiers is not None:
+        # tiers alone have no library whose launch is known
+        return drafted | {"launch_overhead": "5us"}
+    found[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
+    return drafted | {"device": "h100", "library": "nccl"}
 
 
 def valid_name(text: str) -> str:
@@ -153,14 +158,10 @@ def valid_name(text: str) -> str:
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
     """A fabric with its overrides as a file that loads to the same."""
-    made = (
-        [
-            "with"
-            f" {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"
-        ]
-        if overrides
-        else []
-    )
+    made = []
+    if overrides:
+        pairs = load_fabric(source, overrides).overrides
+        made.append(f"with {', '.join(f'{key}={value}' for key, value in pairs)}")
     return fabric_text({"schema": "colltool.fabric/2", **fabric_data(source, overrides)}, made)
 
 
@@ -169,47 +170,53 @@ def _tier(text: str) -> dict[str, Any]:
     come later."""
     fields = [field.strip() for field in text.split(":")]
     if len(fields) < len(_FIELDS) or not all(fields):
-        missing = _FIELDS[next((i for i, field in enumerate(fields) if not field), len(fields)) :]
-        what = f"'{clipped(text)}' has no {missing[0] if missing else 'value behind a colon'}"
+        empty = fields.index("") if "" in fields else len(fields)
+        missing = _FIELDS[empty] if empty < len(_FIELDS) else "value behind a colon"
+        what = f"'{clipped(text)}' has no {missing}"
         raise _refused(what, f"a tier is {':'.join(_FIELDS)}, such as {EXAMPLE.split(',')[0]}")
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
         fix = f"{nearest(topology, list(ETAS))} one of {', '.join(ETAS)}".strip()
         raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
-    alphas = [one.strip() for one in alpha.split("/")]
+    alphas = [part.strip() for part in alpha.split("/")]
     _check(parse_rate, rate, text)
     more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
-    for one in alphas:
-        _check(parse_time, one, text)
+    for part in alphas:
+        _check(parse_time, part, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
-    if (medium := medium_of(None, name, parse_rate(rate), None)) is not None:
+    medium = medium_of(None, name, parse_rate(rate), None)
+    if medium is not None:
         tier["medium"] = medium.name
-    groups = []
-    if topology in ("torus", "mesh"):
-        tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
-    else:
-        groups = _counts(
-            size,
-            "/",
-            "a whole number such as 8" if topology != "clos" else "8, or groups of levels 8/32",
-            text,
-        )
-        tier["size"] = groups[-1]
-    levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
-    if not levels and len(alphas) > 1:
-        raise _refused(
-            f"'{clipped(alpha)}' gives several alphas",
-            "one, such as 0.8us; a clos with levels has one for each",
-        )
-    tier |= {} if levels else {"alpha": alpha}
-    tier |= {"bandwidth": rate, "eta": dict(zip(("alpha", "beta"), ETAS[topology], strict=True))}
-    tier |= {key: value for key, value in more.items() if key != "s"}
-    if levels:
-        tier["levels"] = _levels(groups, alphas, more.get("s", []), text)
-    elif "s" in more:
+    groups = _sizes(tier, size, text)
+    has_levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
+    if not has_levels:
+        if len(alphas) > 1:
+            fix = "one, such as 0.8us; a clos with levels has one for each"
+            raise _refused(f"'{clipped(alpha)}' gives several alphas", fix)
+        tier["alpha"] = alpha
+    eta_alpha, eta_beta = ETAS[topology]
+    ratios = more.pop("s", [])
+    tier |= {"bandwidth": rate, "eta": {"alpha": eta_alpha, "beta": eta_beta}, **more}
+    if has_levels:
+        tier["levels"] = _levels(groups, alphas, ratios, text)
+    elif ratios:
         what = f"'{clipped(text)}' has no levels to be oversubscribed"
         raise _refused(what, "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2")
     return tier
+
+
+def _sizes(tier: dict[str, Any], text: str, line: str) -> list[int]:
+    """Put the ``size`` or ``shape`` into a tier; return the groups of its levels, bottom up."""
+    topology = tier["topology"]
+    if topology in ("torus", "mesh"):
+        tier["shape"] = _counts(text, "x", "a shape such as 8x8x4", line)
+        return []
+    wanted = "8, or groups of levels 8/32" if topology == "clos" else "a whole number such as 8"
+    groups = _counts(text, "/", wanted, line)
+    if topology != "clos" and len(groups) > 1:
+        raise _no_size(text, wanted, line)
+    tier["size"] = groups[-1]
+    return groups
 
 
 def _levels(
@@ -229,7 +236,7 @@ def _levels(
         level: dict[str, Any] = {"name": name, "group": group, "alpha": alpha}
         if index:
             ratio = ratios[index - 1] if index <= len(ratios) else 1.0
-            plain = int(ratio) if ratio == int(ratio) else ratio
+            plain = int(ratio) if ratio.is_integer() else ratio
             # of two levels both say the same
             level["oversubscription"] = plain if len(groups) == 2 else {"uplinks": plain}
         levels.append(level)
@@ -242,27 +249,26 @@ def _option(field: str, text: str) -> tuple[str, Any]:
     if key == "ports" and _WHOLE.fullmatch(value):
         return key, int(value)
     parts = [part.strip() for part in value.split("/")]
-    if key in ("s", "eta") and all(map(re.compile(r"\d{1,6}(\.\d{1,6})?").fullmatch, parts)):
+    if all(map(_RATIO.fullmatch, parts)):
         numbers = list(map(float, parts))
         if key == "s":
             return key, numbers
-        if len(numbers) == 2:
-            return key, {"alpha": numbers[0], "beta": numbers[1]}
-    raise _refused(
-        f"'{clipped(field)}' is not understood in '{clipped(text)}'",
-        "s=2, eta=1.2/0.8 or ports=4 may follow",
-    )
+        if key == "eta" and len(numbers) == 2:
+            return key, dict(zip(("alpha", "beta"), numbers, strict=True))
+    what = f"'{clipped(field)}' is not understood in '{clipped(text)}'"
+    raise _refused(what, "s=2, eta=1.2/0.8 or ports=4 may follow")
 
 
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     parts = [part.strip() for part in text.split(between)]
-    if not all(_WHOLE.fullmatch(part) for part in parts) or (
-        wanted.endswith("such as 8") and len(parts) > 1
-    ):
-        raise _refused(
-            f"'{clipped(text)}' is not a size in '{clipped(tier)}'", f"expected {wanted}"
-        )
-    return [int(part) for part in parts]
+    if not all(map(_WHOLE.fullmatch, parts)):
+        raise _no_size(text, wanted, tier)
+    return list(map(int, parts))
+
+
+def _no_size(text: str, wanted: str, tier: str) -> ColltoolError:
+    what = f"'{clipped(text)}' is not a size in '{clipped(tier)}'"
+    return _refused(what, f"expected {wanted}")
 
 
 def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
@@ -271,10 +277,8 @@ def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
     except ColltoolError as error:
         raise _refused(f"{error.what}, in '{clipped(tier)}'", error.fix) from error
     if parse is parse_rate and not value[-1].isalpha():
-        raise _refused(
-            f"'{clipped(value)}' has no unit, in '{clipped(tier)}'",
-            "write 450GB/s (bytes) or 400Gbps (bits)",
-        )
+        what = f"'{clipped(value)}' has no unit, in '{clipped(tier)}'"
+        raise _refused(what, "write 450GB/s (bytes) or 400Gbps (bits)")
 
 
 def _refused(what: str, fix: str) -> ColltoolError:
@@ -314,7 +318,9 @@ class _Drafter(_Dumper):
         return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        short = len(str(sequence)) <= _SHORT and not any(isinstance(one, dict) for one in sequence)
+        short = len(str(sequence)) <= _SHORT and not any(
+            isinstance(item, dict) for item in sequence
+        )
         return super().represent_sequence(tag, sequence, flow_style=short)
 
 
@@ -325,42 +331,45 @@ def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str
     ``head``: comment lines on top. ``more``: keys that are missing, with examples, as comments
     below.
     """
-    body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
+    body = _yaml(data, _Drafter)
     lines = body.splitlines()
-    told: set[str] = set()
+    explained: set[str] = set()
     taken: set[int] = set()
     for path, number in _keys(yaml.compose(body), ()):
-        exact, plain = (
-            ".".join(map(str, path)),
-            ".".join(step for step in path if isinstance(step, str)),
-        )
-        name = exact if exact in COMMENTS else plain
-        if name not in COMMENTS or name in told or number in taken:
-            continue
-        told.add(name)
-        taken.add(number)
-        line, said = lines[number], f"# {COMMENTS[name]}"
-        indent = line[: len(line) - len(line.lstrip())]
-        lines[number] = (
-            f"{line:<{_COLUMN}}  {said}" if len(line) <= _COLUMN else f"{indent}{said}\n{line}"
-        )
+        name = ".".join(map(str, path))
+        if name not in COMMENTS:
+            name = ".".join(step for step in path if isinstance(step, str))
+        if name in COMMENTS and name not in explained and number not in taken:
+            explained.add(name)
+            taken.add(number)
+            lines[number] = _with_comment(lines[number], COMMENTS[name])
     below = ["", "# More that a file may say:"] if more else []
-    below += [
-        line
-        for key, example in more.items()
-        for line in (f"#   {COMMENTS[key]}:", f"# {key}: {example}")
-    ]
+    for key, example in more.items():
+        below += [f"#   {COMMENTS[key]}:", f"# {key}: {example}"]
     text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
     return text if len(text.encode()) <= BOUNDS["definition"].limit else fabric_text(data, head)
+
+
+def _with_comment(line: str, comment: str) -> str:
+    """A line with a comment behind it, or above it where it is long."""
+    if len(line) <= _COLUMN:
+        return f"{line:<{_COLUMN}}  # {comment}"
+    indent = line[: len(line) - len(line.lstrip())]
+    return f"{indent}# {comment}\n{line}"
+
+
+def _yaml(data: dict[str, Any], dumper: type[yaml.SafeDumper]) -> str:
+    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)
-            if value.start_mark.line == value.end_mark.line or not isinstance(
-                value, yaml.ScalarNode
-            ):
+            # a text over several lines has no room for a comment
+            one_line = value.start_mark.line == value.end_mark.line
+            if one_line or not isinstance(value, yaml.ScalarNode):
                 yield inner, key.start_mark.line
             yield from _keys(value, inner)
     elif isinstance(node, yaml.SequenceNode):
@@ -374,25 +383,15 @@ def fabric_text(
     """A fabric file under as many comment lines as the reader's size limit allows; ``compact``:
     short mappings on one line."""
     limit = BOUNDS["definition"].limit
-    body = yaml.dump(
-        data,
-        Dumper=_Drafter if compact else _Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=120,
-    )
+    body = _yaml(data, _Drafter if compact else _Dumper)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
-        fix = "use fewer logs, protocols or texts"
-        raise ColltoolError(
-            f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix
-        )
+        what = f"a fabric file of more than {limit // 2**20} MiB cannot be read back"
+        raise ColltoolError(what, fix="use fewer logs, protocols or texts")
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     kept = bisect_right(list(accumulate(len(line.encode()) for line in lines)), room)
-    left = len(lines) - kept
-    cut = (
-        f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n"
-        if left
-        else ""
-    )
-    return "".join(lines[:kept]) + cut + body
+    text = "".join(lines[:kept])
+    if kept < len(lines):
+        left = len(lines) - kept
+        text += f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n"
+    return text + body

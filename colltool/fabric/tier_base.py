@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import combinations
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -86,7 +85,7 @@ class TierBase(Part):
         return self._ranks_inside
 
     def around(self, ranks: int) -> Self:
-        """The tier with so many ranks in an endpoint."""
+        """The tier with this many ranks in an endpoint."""
         if ranks == self._ranks_inside:
             return self
         tier = self.model_copy()
@@ -122,17 +121,15 @@ class TierBase(Part):
     @property
     def choices(self) -> TierLibrary | None:
         """What the library runs here, without its numbers; None for anything."""
-        return (
-            TierLibrary(runs=self._library.runs)
-            if self._library is not None and self._library.runs
-            else None
-        )
+        if self._library is None or not self._library.runs:
+            return None
+        return TierLibrary(runs=self._library.runs)
 
     def stated_protocols(self, primitive: Primitive) -> list[str]:
         """Names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()
-        own = [one.name for one in listed if one.primitives and primitive in one.primitives]
-        return own or [one.name for one in listed if one.primitives is None]
+        own = [row.name for row in listed if row.primitives and primitive in row.primitives]
+        return own or [row.name for row in listed if row.primitives is None]
 
     @field_validator("algorithms", mode="wrap")
     @classmethod
@@ -143,10 +140,9 @@ class TierBase(Part):
         slips = []
         for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
             for index, name in enumerate(names):
-                if name in names[:index]:
-                    slips.append(Slip(f"'{name}' is named twice", "list it once", (key, index)))
-                    continue
                 try:
+                    if name in names[:index]:
+                        raise ColltoolError(f"'{name}' is named twice", fix="list it once")
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
                     slips.append(Slip(error.what, error.fix, (key, index)))
@@ -156,25 +152,29 @@ class TierBase(Part):
     @model_validator(mode="after")
     def _agrees(self) -> TierBase:
         """A primitive finds at most one protocol of a name, and the endpoints find room."""
-        slips: dict[int, Slip] = {}
-        for (_, other), (index, one) in combinations(enumerate(self.protocols or ()), 2):
-            both = set(one.primitives or ()) & set(other.primitives or ())
-            if one.name == other.name and (both or one.primitives is other.primitives is None):
-                what = (
-                    f"two protocols are called '{one.name}'"
-                    f" {f'for {min(both)}' if both else 'for all primitives'}"
-                )
+        slips = []
+        for index, row in enumerate(self.protocols or ()):
+            whose = self._names_again(index, row)
+            if whose:
+                what = f"two protocols are called '{row.name}' for {whose}"
                 fix = "give each a name of its own, or primitives that differ"
-                slips.setdefault(index, Slip(what, fix, ("protocols", index)))
-        parts.refuse([slips[index] for index in sorted(slips)])
+                slips.append(Slip(what, fix, ("protocols", index)))
+        parts.refuse(slips)
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
-            raise Slips(
-                Slip(
-                    what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)
-                )
-            )
+            fix = f"at most {self.max_size} endpoints, or a larger max_size"
+            raise Slips(Slip(what, fix, ("max_size",)))
         return self
+
+    def _names_again(self, index: int, row: Protocol) -> str:
+        """The primitive for which a protocol has the name of one before it, or all; else empty."""
+        for other in (self.protocols or ())[:index]:
+            both = set(row.primitives or ()) & set(other.primitives or ())
+            if other.name == row.name and both:
+                return min(both)
+            if other.name == row.name and row.primitives is other.primitives is None:
+                return "all primitives"
+        return ""
 
     @property
     def rail_only(self) -> bool:
@@ -188,12 +188,10 @@ class TierBase(Part):
 
     def on_datasheet(self) -> Self:
         """The tier by its own numbers, without what a library adds."""
-        switch = (
-            {"in_network": one.model_copy(update={"protocols": None})}
-            if (one := self.switches)
-            else {}
-        )
-        tier = self.model_copy(update={"protocols": None, "algorithms": None, **switch})
+        plain: dict[str, Any] = {"protocols": None, "algorithms": None}
+        if self.switches:
+            plain["in_network"] = self.switches.model_copy(update={"protocols": None})
+        tier = self.model_copy(update=plain)
         tier._library = None
         return tier
 
@@ -214,14 +212,11 @@ class SizedTier(TierBase):
     @classmethod
     def _is_one_size(cls, given: Any) -> Any:
         if isinstance(given, list):
-            what = "is one number, and this is a list"
-            raise Slips(
-                Slip(
-                    what,
-                    "size is that of the largest domain; the tier that joins them lists each:"
-                    " domains: [64, 72]",
-                )
+            fix = (
+                "size is that of the largest domain; the tier that joins them lists each: domains:"
+                " [64, 72]"
             )
+            raise Slips(Slip("is one number, and this is a list", fix))
         return given
 
     @property

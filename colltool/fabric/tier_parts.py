@@ -29,35 +29,28 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
     composed = [row.name for row in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
-        row = find(
-            primitive, base if base in {one.name for one in on_request()} else name, composed
-        )
+        takes_number = any(row.name == base for row in on_request())
+        row = find(primitive, base if takes_number else name, composed)
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
-            raise ColltoolError(
-                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
-            )
+            what = f"'{name}' has no number of {row.counts} behind its name"
+            raise ColltoolError(what, fix=f"such as {base}:8")
         return
     known = sorted({row.name for row in every_algorithm()})
     for part in choice.split("/") if colon else ():
         if part not in known:
-            raise ColltoolError(
-                f"no algorithm '{part}' in '{name}'",
-                fix=nearest(part, known) or f"known: {', '.join(known)}",
-            )
+            fix = nearest(part, known) or f"known: {', '.join(known)}"
+            raise ColltoolError(f"no algorithm '{part}' in '{name}'", fix=fix)
 
 
 def check_named_once(keys: Sequence[str]) -> None:
     """A mapping by primitive names each once, whatever the spelling."""
-    words = [key.lower().replace("-", "_") for key in keys]
-    names = [
-        primitive
-        for word in words
-        for primitive, short in SHORT.items()
-        if word in (short, primitive)
-    ]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
+    by_name = {short: primitive for primitive, short in SHORT.items()}
+    by_name |= {str(primitive): primitive for primitive in SHORT}
+    names = [by_name.get(key.lower().replace("-", "_")) for key in keys]
+    for name in names:
+        if name is not None and names.count(name) > 1:
+            what = f"gives {name} twice, under two of its names"
+            raise Slips(Slip(what, "keep one of the two"))
 
 
 def first_repeated(names: Sequence[str]) -> int | None:
@@ -66,6 +59,7 @@ def first_repeated(names: Sequence[str]) -> int | None:
 
 
 def refuse(slips: Sequence[Slip]) -> None:
+    """Raise the mistakes, if there are any."""
     if slips:
         raise Slips(*slips)
 
@@ -76,22 +70,14 @@ ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 _OWN_ETA = Accepted(
     "a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}"
 )
-
-
 _LISTED = Field(min_length=1, max_length=ft.MAX_LISTED)
-
-
 _OVERSUBSCRIPTION = Accepted(
     "a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}"
 )
-
-
 _LIMITS = Accepted(
     "a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B,"
     " groups: 64}"
 )
-
-
 Shape = Annotated[
     tuple[ft.Count, ...],
     Field(min_length=1, max_length=ft.MAX_DEPTH),
@@ -159,11 +145,9 @@ class InNetwork(Part):
         """``eta_beta`` by primitive; empty where the tier's holds for everything."""
         if self.eta_beta is None:
             return {}
-        return (
-            self.eta_beta
-            if isinstance(self.eta_beta, dict)
-            else {Primitive.ALL_REDUCE: self.eta_beta}
-        )
+        if isinstance(self.eta_beta, dict):
+            return self.eta_beta
+        return {Primitive.ALL_REDUCE: self.eta_beta}
 
     @field_validator("eta_beta", mode="before")
     @classmethod
@@ -194,17 +178,11 @@ class Planes(Part):
     @model_validator(mode="after")
     def _some_work(self) -> Planes:
         if self.failed >= self.count:
-            raise Slips(
-                Slip(f"all {self.count} planes failed", f"at most {self.count - 1}", ("failed",))
-            )
+            what = f"all {self.count} planes failed"
+            raise Slips(Slip(what, f"at most {self.count - 1}", ("failed",)))
         if self.flows > 1 and self.spread == "spray":
-            raise Slips(
-                Slip(
-                    "packets are sprayed over all planes, whatever the flows",
-                    "write spread: ecmp",
-                    ("flows",),
-                )
-            )
+            what = "packets are sprayed over all planes, whatever the flows"
+            raise Slips(Slip(what, "write spread: ecmp", ("flows",)))
         return self
 
     @property
@@ -213,12 +191,12 @@ class Planes(Part):
 
     @property
     def share(self) -> float:
-        """Of a port's bandwidth, in all planes that work."""
+        """Share of a port's bandwidth in all planes that work."""
         return self.working / self.count
 
     def share_of(self, messages: float) -> float:
-        """Of a port's bandwidth, what so many messages at once get: their flows spread evenly, the
-        fullest plane is the last."""
+        """Share of a port's bandwidth that this many messages at once get: their flows spread
+        evenly, and the fullest plane is the last."""
         if self.spread == "spray":
             return self.share
         flows = ceil(messages) * self.flows
@@ -351,25 +329,25 @@ def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """
-    found = [1.0]
-    for one in levels:
-        given = one.oversubscription
-        found.append(found[-1] * given.uplinks if isinstance(given, HopByHop) else given)
-    return found[1:]
+    found: list[float] = []
+    total = 1.0
+    for level in levels:
+        ratio = level.oversubscription
+        total = total * ratio.uplinks if isinstance(ratio, HopByHop) else ratio
+        found.append(total)
+    return found
 
 
 def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
     """The switches compute under protocols that the tier lists."""
-    names = [one.name for one in listed]
-    named = enumerate((switch.protocols or ()) if switch else ())
-    what, fix = f"protocols lists {', '.join(names) or 'none'}", "name a protocol of this tier"
-    refuse(
-        [
-            Slip(f"names '{name}', {what}", fix, ("in_network", "protocols", at))
-            for at, name in named
-            if name not in names
-        ]
-    )
+    known = [protocol.name for protocol in listed]
+    slips = []
+    for index, name in enumerate((switch.protocols if switch else None) or ()):
+        if name not in known:
+            what = f"names '{name}', protocols lists {', '.join(known) or 'none'}"
+            fix = "name a protocol of this tier"
+            slips.append(Slip(what, fix, ("in_network", "protocols", index)))
+    refuse(slips)
 
 
 def twist_slips(
@@ -377,27 +355,16 @@ def twist_slips(
 ) -> list[Slip]:
     """Why a lattice of this shape cannot be twisted; empty where it can."""
     if not torus:
-        return [
-            Slip(
-                "a mesh has no wraparound to twist",
-                "write topology: torus, or leave out twist",
-                ("twist",),
-            )
-        ]
+        what = "a mesh has no wraparound to twist"
+        return [Slip(what, "write topology: torus, or leave out twist", ("twist",))]
     if wrap is not None:
-        return [
-            Slip(
-                "a twisted torus is closed along every axis", "leave out wrap, or twist", ("wrap",)
-            )
-        ]
+        what = "a twisted torus is closed along every axis"
+        return [Slip(what, "leave out wrap, or twist", ("wrap",))]
     if twisted_axes(shape) is None:
         fix = f"write a shape of {TWISTED_SHAPES}, or leave out twist"
         return [Slip(f"no twist is defined for {shape_text(shape)}", fix, ("twist",))]
     if cube is not None and any(size % cube for size in shape):
         what = f"{shape_text(shape)} is not whole cubes of {cube}, which alone have wraparound"
-        return [
-            Slip(
-                what, f"write multiples of {cube} along every axis, or leave out twist", ("twist",)
-            )
-        ]
+        fix = f"write multiples of {cube} along every axis, or leave out twist"
+        return [Slip(what, fix, ("twist",))]
     return []

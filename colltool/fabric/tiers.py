@@ -3,8 +3,9 @@ mesh and Clos."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -18,32 +19,16 @@ from colltool.fabric.uplinks import open_uplinks
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
-
-
 _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
-
-
 _WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
-
-
 _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
-
-
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
-
-
 _UPLINKS = Accepted("a number from 1 to 1000, such as 3")
-
-
 _LEVELS = Accepted(
     f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha:"
     " 2us}]"
 )
-
-
 _TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
-
-
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
@@ -98,42 +83,24 @@ class LatticeTier(TierBase):
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
-        slips, axes, wrap = [], len(self.shape), self.wrap or ()
+        slips = []
+        axes = len(self.shape)
+        wrap = self.wrap or ()
         if self.endpoints > ft.MAX_RANKS:
-            slips.append(
-                Slip(
-                    f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}",
-                    "shorten an axis",
-                    ("shape",),
-                )
-            )
+            what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
+            slips.append(Slip(what, "shorten an axis", ("shape",)))
         if wrap and len(wrap) != axes:
-            slips.append(
-                Slip(
-                    f"has {len(wrap)} entries, the shape has {axes} axes",
-                    "give one for each axis",
-                    ("wrap",),
-                )
-            )
+            what = f"has {len(wrap)} entries, the shape has {axes} axes"
+            slips.append(Slip(what, "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
-            slips.append(
-                Slip(
-                    "a mesh has no wraparound",
-                    "write topology: torus, or leave out wrap",
-                    ("wrap",),
-                )
-            )
+            fix = "write topology: torus, or leave out wrap"
+            slips.append(Slip("a mesh has no wraparound", fix, ("wrap",)))
         if self.twist and not slips:
             slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
-        for index, one in enumerate(self.slices or ()):
-            if len(one) != axes:
-                slips.append(
-                    Slip(
-                        f"has {len(one)} axes, the shape has {axes}",
-                        "one number for each axis",
-                        ("slices", index),
-                    )
-                )
+        for index, shape in enumerate(self.slices or ()):
+            if len(shape) != axes:
+                what = f"has {len(shape)} axes, the shape has {axes}"
+                slips.append(Slip(what, "one number for each axis", ("slices", index)))
         parts.refuse(slips)
         return self
 
@@ -185,7 +152,7 @@ class ClosTier(SizedTier):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.levels or ())
+        return tuple(level.name for level in self.levels or ())
 
     @model_validator(mode="after")
     def _levels_agree(self) -> ClosTier:
@@ -197,68 +164,62 @@ class ClosTier(SizedTier):
                 self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
             )
         )
-        levels, size, slips, names = self.levels, self.size, [], self.level_names
-        if self.trunk is not None and (
-            other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)
-        ):
+        described = next((key for key in ("levels", "sizing") if getattr(self, key)), "")
+        if self.trunk is not None and described:
+            what = "a trunk joins its endpoints directly, without switches to describe"
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
-            raise Slips(
-                Slip(
-                    "a trunk joins its endpoints directly, without switches to describe",
-                    fix,
-                    (other,),
-                )
-            )
-        if levels is None:
+            raise Slips(Slip(what, fix, (described,)))
+        if self.levels is None:
             if self.alpha is None:
-                raise Slips(
-                    Slip(
-                        "needs alpha, or levels",
-                        "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]",
-                    )
-                )
+                fix = "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"
+                raise Slips(Slip("needs alpha, or levels", fix))
             return self
-        first, last = levels[0], levels[-1]
+        slips = []
         if self.alpha is not None:
-            slips.append(
-                Slip(
-                    "has both alpha and levels: give each level its own alpha",
-                    "remove this one",
-                    ("alpha",),
-                )
-            )
-        if (second := parts.first_repeated(names)) is not None:
+            what = "has both alpha and levels: give each level its own alpha"
+            slips.append(Slip(what, "remove this one", ("alpha",)))
+        slips += self._level_slips(self.levels)
+        if not slips:
+            slips += _too_oversubscribed(self.levels)
+        parts.refuse(slips)
+        return self
+
+    def _level_slips(self, levels: tuple[Level, ...]) -> Iterator[Slip]:
+        """What is wrong with names, groups and the first level's uplinks."""
+        names = self.level_names
+        second = parts.first_repeated(names)
+        if second is not None:
             what = f"two levels have the same name: {', '.join(names)}"
-            slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
+            yield Slip(what, "give each a name of its own", ("levels", second, "name"))
+        first, last = levels[0], levels[-1]
         if first.oversubscription != 1:
             what = (
                 f"oversubscription has no meaning on the first level '{first.name}': no uplinks"
                 " enter it from below"
             )
-            slips.append(
-                Slip(what, "give it to the level above", ("levels", 0, "oversubscription"))
-            )
+            yield Slip(what, "give it to the level above", ("levels", 0, "oversubscription"))
         for index, (below, above) in enumerate(pairwise(levels), start=1):
             if above.group % below.group or above.group <= below.group:
-                what = f"groups do not nest: '{above.name}' has {above.group} endpoints, "
-                what += f"which is not a larger multiple of the {below.group} of '{below.name}'"
-                near = max(2, -(-above.group // below.group)) * below.group
-                slips.append(
-                    Slip(what, f"the next that does: group: {near}", ("levels", index, "group"))
+                what = (
+                    f"groups do not nest: '{above.name}' has {above.group} endpoints, which is not"
+                    f" a larger multiple of the {below.group} of '{below.name}'"
                 )
-        if last.group < size:
-            what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
-            fix = f"give it a group of {size} or more, or add a level above it"
-            slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
-        for at, total in enumerate(parts.oversubscription_totals(levels)):
-            if total > ft.MAX_RATIO and not slips:
-                fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
-                slips.append(
-                    Slip(
-                        f"oversubscribed {total:g}:1 against the endpoints",
-                        fix,
-                        ("levels", at, "oversubscription"),
-                    )
-                )
-        parts.refuse(slips)
-        return self
+                near = max(2, ceil(above.group / below.group)) * below.group
+                yield Slip(what, f"the next that does: group: {near}", ("levels", index, "group"))
+        if last.group < self.size:
+            what = (
+                f"the last level '{last.name}' joins {last.group} endpoints, the tier has"
+                f" {self.size}"
+            )
+            fix = f"give it a group of {self.size} or more, or add a level above it"
+            yield Slip(what, fix, ("levels", len(levels) - 1, "group"))
+
+
+def _too_oversubscribed(levels: tuple[Level, ...]) -> list[Slip]:
+    """The first level whose hops multiply to more than a price can be trusted with."""
+    for index, total in enumerate(parts.oversubscription_totals(levels)):
+        if total > ft.MAX_RATIO:
+            what = f"oversubscribed {total:g}:1 against the endpoints"
+            fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
+            return [Slip(what, fix, ("levels", index, "oversubscription"))]
+    return []

@@ -2,8 +2,8 @@
 :func:`capabilities_of`.
 
 A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group``,
-its links in ``schedules.links``, its eta in ``fabric.templates``: mypy and
-tests/fabric/test_topology.py name them. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
+its links in ``schedules.links``, its eta in ``fabric.templates``, its answers in ``fabric.uneven``:
+mypy and tests/fabric/test_topology.py name them. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
 and appendix B (lattices), part 03 §1 (Clos).
 """
 
@@ -95,11 +95,8 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     @property
     def cube(self) -> int:
-        return (
-            self.tier.cube ** len(self.tier.shape)
-            if self.tier.cube and of_cubes(self.tier, self.tier.shape)
-            else 0
-        )
+        tier = self.tier
+        return tier.cube ** len(tier.shape) if tier.cube and of_cubes(tier, tier.shape) else 0
 
     @property
     def neighbours(self) -> int:
@@ -119,19 +116,17 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     def bisection_Bps(self) -> float:
         """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else
         of 1; and twists along it."""
-        cuts = (
-            links_across(self.axes, number)
-            for number, axis in enumerate(self.axes)
-            if axis.size > 1
-        )
+        long = [number for number, axis in enumerate(self.axes) if axis.size > 1]
+        cuts = (links_across(self.axes, number) for number in long)
         return self.rate_Bps * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
         """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
-        lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
-        return copies * sum(
-            count * (axis.size if axis.closed else axis.size - 1) for count, axis in lines
-        )
+        found = 0
+        for axis in self.axes:
+            lines = prod(self.tier.shape) // axis.size
+            found += lines * (axis.size if axis.closed else axis.size - 1)
+        return copies * found
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
@@ -168,28 +163,25 @@ class ClosTopology(TierCapabilities[ClosTier]):
         if self.tier.trunk is not None:
             (joined,) = super().classes
             ratio = largest(1.0, self.tier.ranks_inside * self.rate_Bps / self.tier.trunk)
-            return joined._replace(name="site", group=1), joined._replace(
-                name="trunk", oversubscription=ratio
-            )
+            site = joined._replace(name="site", group=1)
+            return site, joined._replace(name="trunk", oversubscription=ratio)
         if not self.levels:
             return super().classes
         totals = zip(self.levels, oversubscription_totals(self.levels), strict=True)
         return tuple(
-            self._class(one.name, one.group, one.alpha, total, one.cable) for one, total in totals
+            self._class(level.name, level.group, level.alpha, total, level.cable)
+            for level, total in totals
         )
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         if not self.levels:
             return super().at_alpha(alpha_s)
-        nearest = self.levels[0].alpha
-        # farther levels rise and fall with it
-        alphas = (alpha_s + largest(one.alpha - nearest, 0.0) for one in self.levels)
-        return {
-            "levels": tuple(
-                one.model_copy(update={"alpha": to})
-                for one, to in zip(self.levels, alphas, strict=True)
-            )
-        }
+        levels = []
+        for level in self.levels:
+            # farther levels rise and fall with the nearest
+            surplus_s = largest(level.alpha - self.levels[0].alpha, 0.0)
+            levels.append(level.model_copy(update={"alpha": alpha_s + surplus_s}))
+        return {"levels": tuple(levels)}
 
     @property
     def diameter_links(self) -> int:
@@ -199,11 +191,8 @@ class ClosTopology(TierCapabilities[ClosTier]):
     def bisection_Bps(self) -> float:
         """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios
         do not multiply."""
-        return (
-            self.rate_Bps
-            * (self.tier.size // 2)
-            / max(one.oversubscription for one in self.reached)
-        )
+        worst = max(level.oversubscription for level in self.reached)
+        return self.rate_Bps * (self.tier.size // 2) / worst
 
     def links(self, copies: int) -> int:
         """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk
@@ -211,7 +200,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
         if self.tier.trunk is not None:
             return self.tier.size if self.tier.size > 2 else self.tier.size - 1
         ports = copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
-        return ports + sum(ceil(ports / one.oversubscription) for one in self.reached[1:])
+        return ports + sum(ceil(ports / level.oversubscription) for level in self.reached[1:])
 
     def switches(self, planes: int) -> int | None:
         """One in each plane where a single level joins all; otherwise the radix decides."""
@@ -224,6 +213,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
 
 def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
+    """The answers of a tier, by its topology."""
     match tier:
         case StarTier():
             return StarTopology(tier)

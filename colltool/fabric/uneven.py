@@ -5,82 +5,132 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from colltool.base.errors import ColltoolError, given
 from colltool.definitions.field_types import Slip
-from colltool.fabric.tier_base import TierBase
 
-if TYPE_CHECKING:
-    from colltool.fabric.model import Fabric
+# Topologies in which the ranks that a smaller domain lacks take nothing from the others.
+INSIDE = {
+    "star": True,
+    "full_mesh": True,
+    "torus": False,
+    "mesh": False,
+    "clos": False,
+    "graph": False,
+    "hyperx": False,
+    "dragonfly": False,
+    "dragonfly_plus": False,
+}
+# Topologies that can join domains of different sizes. tests/fabric/test_topology.py has every
+# topology answer both.
+OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
 
-_INSIDE, _OUTSIDE = ("star", "full_mesh"), ("star", "clos")
-"""Topologies in which ranks that are missing take nothing from the others."""
+
+class SomeTier(Protocol):
+    """What a tier answers here, of whatever topology."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topology(self) -> str: ...
+
+    @property
+    def endpoints(self) -> int: ...
+
+    @property
+    def uneven(self) -> tuple[int, ...]: ...
+
+    @property
+    def rail_only(self) -> bool: ...
+
+
+class HasDomains(Protocol):
+    """What a fabric answers here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tiers(self) -> Sequence[SomeTier]: ...
+
+    @property
+    def domains(self) -> tuple[int, ...]: ...
 
 
 def domains_text(domains: Sequence[int]) -> str:
     """Such as ``64 + 2x72``."""
-    return " + ".join(
-        f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in Counter(domains).items()
-    )
+    counts = Counter(domains).items()
+    return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[TierBase]) -> list[Slip]:
+def domain_slips(tiers: Sequence[SomeTier]) -> list[Slip]:
     """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
-    return [
-        slip
-        for at, tier in enumerate(tiers)
-        if tier.uneven and (slip := _slip(tiers, at)) is not None
-    ]
+    found = []
+    for number, tier in enumerate(tiers):
+        if tier.uneven:
+            wrong = _wrong(tiers, number)
+            if wrong:
+                found.append(Slip(*wrong, ("tiers", number, "domains")))
+    return found
 
 
-def _slip(tiers: Sequence[TierBase], at: int) -> Slip | None:
-    tier, here = tiers[at], ("tiers", at, "domains")
-    if at != 1 or len(tiers) != 2:
-        what = (
+def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
+    """Why a tier cannot list its domains, and what to write; None where it can."""
+    tier = tiers[number]
+    if number != 1 or len(tiers) != 2:
+        return (
             "domains of different sizes are joined by the outer of two tiers, and this is tier"
-            f" {at + 1} of {len(tiers)}"
-        )
-        return Slip(
-            what,
+            f" {number + 1} of {len(tiers)}",
             "leave domains out, or write a fabric of two tiers and give them to the second",
-            here,
         )
-    inner, count = tiers[0], len(tier.uneven)
-    for one, known in ((inner, _INSIDE), (tier, _OUTSIDE)):
-        if (topology := getattr(one, "topology", "")) not in known:
-            what = (
-                f"'{one.name}' is a {topology}: domains of different sizes are modelled where it is"
-                f" one of {', '.join(known)}"
-            )
-            return Slip(what, f"leave domains out, or take topology: {known[0]}", here)
+    inner = tiers[0]
+    wrong = _wrong_topology(inner, INSIDE) or _wrong_topology(tier, OUTSIDE)
+    if wrong:
+        return wrong
+    count = len(tier.uneven)
     if count != tier.endpoints:
-        return Slip(
+        return (
             f"lists {count} domains, the tier has a size of {tier.endpoints}",
             f"size: {count}, or one for each",
-            here,
         )
-    if (most := max(tier.uneven)) > inner.endpoints:
-        what = (
-            f"a domain of {most} ranks is larger than '{inner.name}', which joins {inner.endpoints}"
+    most = max(tier.uneven)
+    if most > inner.endpoints:
+        return (
+            f"a domain of {most} ranks is larger than '{inner.name}', which joins"
+            f" {inner.endpoints}",
+            f"give {inner.name} the size of the largest domain: size: {most}",
         )
-        return Slip(what, f"give {inner.name} the size of the largest domain: size: {most}", here)
     if tier.rail_only:
-        what = "on rails that never meet, ranks that a smaller domain lacks have nobody to talk to"
-        return Slip(what, "leave out domains, or rails: only", here)
-    if hashed := next(
-        (one for one in tiers if getattr(getattr(one, "planes", None), "spread", "") == "ecmp"),
-        None,
-    ):
-        what = (
-            f"flows of '{hashed.name}' are hashed to planes, which is not modelled between domains"
-            " of different sizes"
+        return (
+            "on rails that never meet, ranks that a smaller domain lacks have nobody to talk to",
+            "leave out domains, or rails: only",
         )
-        return Slip(what, "write spread: spray, or leave out domains", here)
+    for hashed in tiers:
+        planes = getattr(hashed, "planes", None)
+        if planes is not None and planes.spread == "ecmp":
+            return (
+                f"flows of '{hashed.name}' are hashed to planes, which is not modelled between"
+                " domains of different sizes",
+                "write spread: spray, or leave out domains",
+            )
     return None
 
 
-def check_even(fabric: Fabric) -> None:
+def _wrong_topology(tier: SomeTier, answers: dict[str, bool]) -> tuple[str, str] | None:
+    topology = tier.topology
+    if answers[topology]:
+        return None
+    known = [name for name, works in answers.items() if works]
+    return (
+        f"'{tier.name}' is a {topology}: domains of different sizes are modelled where it is one of"
+        f" {', '.join(known)}",
+        f"leave domains out, or take topology: {known[0]}",
+    )
+
+
+def check_even(fabric: HasDomains) -> None:
     """Refuse a fabric whose domains differ in size, for all that counts by domains of one size."""
     if not fabric.domains:
         return
@@ -95,11 +145,8 @@ def check_even(fabric: Fabric) -> None:
     raise ColltoolError(what, argument="fabric", fix=fix)
 
 
-def even_domains(fabric: Fabric) -> str:
+def even_domains(fabric: HasDomains) -> str:
     """What to type for as many ranks of each domain as the smallest has."""
-    return given(
-        "overrides",
-        [
-            f"{fabric.tiers[-1].name}.domains=[{','.join([str(min(fabric.domains))] * len(fabric.domains))}]"
-        ],
-    )
+    fewest = min(fabric.domains)
+    sizes = ",".join(str(fewest) for _ in fabric.domains)
+    return given("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

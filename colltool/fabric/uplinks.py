@@ -1,4 +1,4 @@
-"""Oversubscription of a Clos of one level: of the uplinks that each of its endpoints has to it."""
+"""Oversubscription of a Clos of one level: that of each endpoint's uplinks to it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ def open_uplinks(
     if ratio is not None and trunk_Bps is not None:
         raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
     if ratio is not None and len(levels) > 1:
-        fix = (
-            "give it to the level that the uplinks enter:"
-            f" levels.{levels[-1].name}.oversubscription"
-        )
+        level = f"levels.{levels[-1].name}.oversubscription"
+        fix = f"give it to the level that the uplinks enter: {level}"
         raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
     if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
         spine = levels[0]
@@ -42,6 +40,6 @@ def open_uplinks(
         return {}
     if ratio is not None:
         spine = spine.model_copy(update={"oversubscription": ratio})
-    below = "leaf" if spine.name != "leaf" else "endpoint"
+    below = "endpoint" if spine.name == "leaf" else "leaf"
     leaf = spine.model_copy(update={"name": below, "group": 1, "oversubscription": 1.0})
     return {"alpha": None, "oversubscription": None, "levels": (leaf, spine)}

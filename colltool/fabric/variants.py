@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -19,14 +20,14 @@ from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
+# Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``.
 Place = tuple[str | int, ...]
-"""Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
+# Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not
+# by numbers of its own.
 _NEVER_PRICED = frozenset(
     {"source", "notes", "description", "name", "protocols", "algorithms", "reached"}
 )
-"""Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not
-by numbers of its own."""
 INNERMOST = (0,)
 
 
@@ -34,9 +35,10 @@ def with_tiers(
     fabric: Fabric, change: Callable[[Tier], Tier], only: Container[int] | None = None
 ) -> Fabric:
     """Change all tiers, or those of ``only``, where the innermost is 0."""
-    tiers = (
-        change(tier) if only is None or at in only else tier for at, tier in enumerate(fabric.tiers)
-    )
+    tiers = list(fabric.tiers)
+    for number, tier in enumerate(tiers):
+        if only is None or number in only:
+            tiers[number] = change(tier)
     return fabric.model_copy(update={"tiers": tuple(tiers)})
 
 
@@ -46,11 +48,17 @@ _BOUND_BY_FLAGS = 0.25
 
 def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
     """The overrides that make :func:`scaled_rates` of a tier."""
-    found = {f"{tier.name}.bandwidth": tier.bandwidth}
-    found |= (
-        {} if (whole := capabilities_of(tier).trunk_Bps) is None else {f"{tier.name}.trunk": whole}
-    )
-    return {key: f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in found.items()}
+    rates = _rates(tier).items()
+    return {f"{tier.name}.{key}": f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates}
+
+
+def _rates(tier: Tier) -> dict[str, float]:
+    """The bandwidth of a tier, and its trunk if there is one."""
+    rates = {"bandwidth": tier.bandwidth}
+    trunk_Bps = capabilities_of(tier).trunk_Bps
+    if trunk_Bps is not None:
+        rates["trunk"] = trunk_Bps
+    return rates
 
 
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
@@ -65,29 +73,28 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     fullest = max((row.share for row in tier.library.protocols), default=1.0)
     protocols = []
     for row in tier.library.protocols:
-        bound = row.share <= _BOUND_BY_FLAGS * fullest
-        by_ranks = tuple((count, min(own / share, fullest)) for count, own in row.by_ranks)
-        protocols.append(
-            row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks) if bound else row
-        )
+        if row.share <= _BOUND_BY_FLAGS * fullest:
+            by_ranks = tuple((count, min(own / share, fullest)) for count, own in row.by_ranks)
+            row = row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks)
+        protocols.append(row)
     return slower.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 
 def scaled_rates(tier: Tier, share: float) -> Tier:
     """Scale the bandwidth of a tier, and of its trunk, alone, as :func:`bandwidth_values` do."""
-    trunk = {} if (whole := capabilities_of(tier).trunk_Bps) is None else {"trunk": whole * share}
-    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, **trunk})
+    rates = {key: rate_Bps * share for key, rate_Bps in _rates(tier).items()}
+    return tier.model_copy(update=rates)
 
 
 def without_in_network(tier: Tier) -> Tier:
+    """A tier whose switches compute nothing."""
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
 def non_blocking(tier: Tier) -> Tier:
     """A tier without oversubscription."""
-    levels = tuple(
-        one.model_copy(update={"oversubscription": 1.0}) for one in capabilities_of(tier).levels
-    )
+    open_ = {"oversubscription": 1.0}
+    levels = tuple(level.model_copy(update=open_) for level in capabilities_of(tier).levels)
     return tier.model_copy(update={"levels": levels}) if levels else tier
 
 
@@ -101,18 +108,17 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
         for name in type(part).model_fields:
             if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
-        if (
-            "library" not in type(part).model_fields
-            and (numbers := getattr(part, "library", None)) is not None
-        ):
-            yield (*at, "library"), numbers  # what a library adds to a tier
+        # what a library adds to a tier is no field of it
+        numbers = getattr(part, "library", None)
+        if numbers is not None and "library" not in type(part).model_fields:
+            yield (*at, "library"), numbers
     elif isinstance(part, tuple):
-        for index, one in enumerate(part):
-            yield from _values(one, (*at, index))
+        for index, item in enumerate(part):
+            yield from _values(item, (*at, index))
         yield (*at, "length"), len(part)
     elif isinstance(part, dict):
-        for key, one in part.items():
-            yield from _values(one, (*at, str(key)))
+        for key, item in part.items():
+            yield from _values(item, (*at, str(key)))
     else:
         yield at, part
 
@@ -120,20 +126,18 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
     """The numbers in which fabrics differ, with their values in each; None where they differ in
     more than numbers."""
-    first, *others = [values_of(fabric) for fabric in fabrics]
-    if any(other.keys() != first.keys() for other in others):
+    every = [values_of(fabric) for fabric in fabrics]
+    if any(values.keys() != every[0].keys() for values in every):
         return None
-    every = {place: [value, *(one[place] for one in others)] for place, value in first.items()}
-    found = {
-        place: several
-        for place, several in every.items()
-        if any(one != several[0] for one in several)
-    }
-    return (
-        found
-        if all(isinstance(one, float) for several in found.values() for one in several)
-        else None
-    )
+    found: dict[Place, list[float]] = {}
+    for place, first in every[0].items():
+        several = [values[place] for values in every]
+        if all(value == first for value in several):
+            continue
+        if not all(isinstance(value, float) for value in several):
+            return None
+        found[place] = several
+    return found
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
@@ -148,40 +152,38 @@ def _put(part: Any, place: Place, value: Any) -> Any:
         return value
     step, rest = place[0], place[1:]
     if isinstance(part, tuple):
-        return tuple(
-            _put(one, rest, value) if index == step else one for index, one in enumerate(part)
-        )
+        items = list(part)
+        items[int(step)] = _put(items[int(step)], rest, value)
+        return tuple(items)
     if isinstance(part, dict):
-        return {
-            key: _put(one, rest, value) if str(key) == step else one for key, one in part.items()
-        }
+        # keys are names of primitives, whose text is the step
+        return part | {key: _put(part[key], rest, value) for key in part if str(key) == step}
     return part.model_copy(update={str(step): _put(getattr(part, str(step)), rest, value)})
 
 
+# Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives
+# Explainer Series 05 section 7), rates to what encoding and headers take.
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
-"""Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives
-Explainer Series 05 section 7), rates to what encoding and headers take.
-"""
 
-_FACTOR, _SHARE, _RANGE = (
-    re.compile(r"(\d+\.?\d*)x"),
-    re.compile(r"(\d+\.?\d*)%"),
-    re.compile(r"([^:]+):([^:]+)"),
-)
+_FACTOR = re.compile(r"(\d+\.?\d*)x")
+_SHARE = re.compile(r"(\d+\.?\d*)%")
+_RANGE = re.compile(r"([^:]+):([^:]+)")
 # parts of a tier whose numbers are called like the tier's own
 _AROUND = frozenset({"levels", "in_network"})
+# What a factor or share of a name also covers: every latency, every rate of a wire, every share of
+# bandwidth.
 _ALIKE = {
     "alpha": frozenset({"alpha", "alpha_switch", "post"}),
     "bandwidth": frozenset({"bandwidth", "trunk"}),
     "eta.beta": frozenset({"eta.beta", "eta_beta"}),
 }
-"""What a factor or share of a name also covers: every latency, every rate of a wire, every share of
-bandwidth."""
 _READ: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
 }
-_RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
+_RATIO = (1.0, inf)
+_PART = (1e-6, 1.0)
+# What the file format allows; anything else is at least 0.
 _BOUNDS = {
     "eta.alpha": _RATIO,
     "eta.beta": _PART,
@@ -205,11 +207,15 @@ class ParameterRange(NamedTuple):
     @property
     def limits(self) -> tuple[float, float]:
         """The bounds that the file format allows."""
-        return _BOUNDS.get(_name(list(map(str, self.place))), (0.0, float("inf")))
+        return _BOUNDS.get(self.name, (0.0, inf))
+
+    @property
+    def name(self) -> str:
+        return _name(list(map(str, self.place)))
 
 
 def _name(parts: Sequence[str]) -> str:
-    """What a number is called, wherever it stands: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
+    """What a number is called, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
     primitive)."""
     if parts[-2:-1] == ["eta"]:
         return f"eta.{parts[-1]}"
@@ -224,7 +230,8 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
     a tier also launching), one of ``eta.beta`` also the switches' share. LOW:HIGH applies to
     numbers of exactly that name.
     """
-    known, every = numbers_of(fabric), values_of(fabric)
+    known = numbers_of(fabric)
+    every = values_of(fabric)
     found: dict[Place, ParameterRange] = {}
     for text in typed:
         key, equals, how = (part.strip() for part in text.partition("="))
@@ -235,34 +242,28 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
             )
             raise _refused(text, "expected KEY=RANGE", fix)
         relative = bool(_FACTOR.fullmatch(how) or _SHARE.fullmatch(how))
-        places = [
-            place for place, name in known.items() if _means(fabric, key, name, alike=relative)
-        ]
-        if not places:
+        named = [place for place, name in known.items() if _means(fabric, key, name, relative)]
+        if not named:
             names = list(known.values())
             fix = (
                 f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of"
-                " all tiers".strip()
+                " all tiers"
             )
             raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
-        if relative and not (places := [place for place in places if every[place]]):
-            raise _refused(
-                text,
-                f"{key} is 0: a factor or a share of it is 0 too",
-                f"two ends, such as {key}=0us:10us",
-            )
-        found |= {
-            place: _between(
-                text, how, ParameterRange(place, known[place], every[place], 0, 0, False)
-            )
-            for place in places
-        }
+        places = [place for place in named if every[place] or not relative]
+        if not places:
+            fix = f"two ends, such as {key}=0us:10us"
+            raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
+        for place in places:
+            number = ParameterRange(place, known[place], every[place], 0, 0, False)
+            found[place] = _between(text, how, number)
     return tuple(found.values())
 
 
 def names_a_number(fabric: Fabric, typed: str) -> bool:
+    """Whether a typed range is one of a number that the fabric has."""
     key = typed.partition("=")[0].strip()
-    return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
+    return any(_means(fabric, key, name, True) for name in numbers_of(fabric).values())
 
 
 def ranges_of(
@@ -275,12 +276,15 @@ def ranges_of(
     """
     own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
     found = parameter_ranges(fabric, typed or own or USUAL)
-    mine = tuple(
-        one
-        for one in found
-        if primitive is None or one.place[-2:-1] != ("eta_beta",) or one.place[-1] == primitive
-    )
-    return mine or found, not (typed or own)
+    usual = not (typed or own)
+    if primitive is None:
+        return found, usual
+    mine = [
+        number
+        for number in found
+        if number.place[-2:-1] != ("eta_beta",) or number.place[-1] == primitive
+    ]
+    return tuple(mine) or found, usual
 
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
@@ -289,10 +293,8 @@ def numbers_of(fabric: Fabric) -> dict[Place, str]:
     every = values_of(fabric)
     found: dict[Place, str] = {}
     for place, key in keys_of(fabric).items():
-        timed = place == ("launch_overhead",) or (
-            place[0] == "tiers" and len(place) > 2 and place[2] != "sizing"
-        )
-        if timed and isinstance(every[place], float):
+        of_tier = place[0] == "tiers" and place[2:3] != ("sizing",)
+        if (of_tier or place == ("launch_overhead",)) and isinstance(every[place], float):
             found[place] = key
     return found
 
@@ -312,7 +314,7 @@ def keys_of(fabric: Fabric) -> dict[Place, str]:
     return found
 
 
-def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
+def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
     """Whether a typed key names this number, alone or with others; with ``alike`` also by
     :data:`_ALIKE`."""
     if typed == key:
@@ -323,9 +325,9 @@ def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
             return False
         rest = rest[1:]
     name = _name(own)
-    if alike and (
-        name in _ALIKE.get(".".join(rest), ()) or (typed == "alpha" and name == "launch_overhead")
-    ):
+    if alike and typed == "alpha" and name == "launch_overhead":
+        return True
+    if alike and name in _ALIKE.get(".".join(rest), ()):
         return True
     if name == "eta_beta" and own[-1] != "eta_beta" and rest[-1:] == ["eta_beta"]:
         own = own[:-1]  # of every primitive
@@ -335,48 +337,46 @@ def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
     return not between or (between[0] in _AROUND and between[-1] != "eta")
 
 
-def _between(text: str, how: str, one: ParameterRange) -> ParameterRange:
+def _between(text: str, how: str, number: ParameterRange) -> ParameterRange:
     """The number with the bounds that are typed."""
-    least, most = one.limits
-    if factor := _FACTOR.fullmatch(how):
+    least, most = number.limits
+    factor = _FACTOR.fullmatch(how)
+    if factor:
         times = float(factor[1])
         if times <= 1:
             raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
-        return one._replace(
-            low=max(least, one.value / times), high=min(most, one.value * times), even=True
-        )
-    if share := _SHARE.fullmatch(how):
+        low, high = number.value / times, number.value * times
+        return number._replace(low=max(least, low), high=min(most, high), even=True)
+    share = _SHARE.fullmatch(how)
+    if share:
         part = float(share[1]) / 100
         if not 0 < part < 1:
-            raise _refused(
-                text, f"{how} is not between 0 and 100%", "such as 10%, or a factor such as 2x"
-            )
-        return one._replace(
-            low=max(least, one.value * (1 - part)), high=min(most, one.value * (1 + part))
-        )
+            fix = "such as 10%, or a factor such as 2x"
+            raise _refused(text, f"{how} is not between 0 and 100%", fix)
+        low, high = number.value * (1 - part), number.value * (1 + part)
+        return number._replace(low=max(least, low), high=min(most, high))
     ends = _RANGE.fullmatch(how)
     if ends is None:
         raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
-    read = _READ.get(_name(list(map(str, one.place))), float)
+    read = _READ.get(number.name, float)
     try:
         low, high = read(ends[1].strip()), read(ends[2].strip())
     except ValueError:
         raise _refused(text, f"'{clipped(how)}' are not numbers", "such as 0.6:0.9") from None
     if not low < high:
-        raise _refused(
-            text,
-            f"the range is upside down: {ends[1]} is not below {ends[2]}",
-            f"write {ends[2]}:{ends[1]}",
-        )
+        what = f"the range is upside down: {ends[1]} is not below {ends[2]}"
+        raise _refused(text, what, f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:
-        raise _refused(text, f"{one.key} lies between {least:g} and {most:g}", "a range within")
-    return one._replace(low=low, high=high)
+        what = f"{number.key} lies between {least:g} and {most:g}"
+        raise _refused(text, what, "a range within")
+    return number._replace(low=low, high=high)
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
 
 
+# Keys that are no assumptions.
 _NO_ASSUMPTIONS = frozenset(
     {
         "schema_",
@@ -389,10 +389,9 @@ _NO_ASSUMPTIONS = frozenset(
         "device",
     }
 )
-"""Keys that are no assumptions; nor are names, except that of a library."""
 
+# The source of a value that an override gives.
 SET = "set for this call"
-"""The source of a value that an override gives."""
 
 
 class Provenance(NamedTuple):
@@ -407,16 +406,13 @@ class Provenance(NamedTuple):
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     """Every value that the file gives with the source that it gives for it, tiers innermost first;
     defaults are left out."""
-    keys = [key for key, _ in fabric.overrides]
-    found = _sourced(fabric, "", {})
-    return tuple(
-        (
-            one._replace(source=SET)
-            if any(f"{one.key}.".startswith(f"{key}.") for key in keys)
-            else one
-        )
-        for one in found
-    )
+    overridden = tuple(f"{key}." for key, _ in fabric.overrides)
+    found = []
+    for value in _sourced(fabric, "", {}):
+        if f"{value.key}.".startswith(overridden):
+            value = value._replace(source=SET)
+        found.append(value)
+    return tuple(found)
 
 
 def _sourced(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
@@ -424,33 +420,30 @@ def _sourced(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[P
     for its keys."""
     own = _sources(getattr(part, "source", None)) or dict(above)
     for name in type(part).model_fields:
-        if (
-            name in part.model_fields_set
-            and name not in _NO_ASSUMPTIONS
-            and (name != "name" or isinstance(part, LibraryFacts))
-        ):
+        # names are no assumptions, except that of a library
+        named = name == "name" and not isinstance(part, LibraryFacts)
+        if name in part.model_fields_set and name not in _NO_ASSUMPTIONS and not named:
             yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, own)
 
 
 def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
-    said = sources.get(name, sources.get("", ""))
+    source = sources.get(name, sources.get("", ""))
+    below = {"": source} if source else {}
     if isinstance(value, Efficiency):
         yield Provenance(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
     elif isinstance(value, BaseModel):
-        yield from _sourced(value, key, {"": said} if said else {})
+        yield from _sourced(value, key, below)
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-        for at, one in enumerate(value):
-            step = getattr(one, "name", None) or getattr(one, "algorithm", None) or str(at)
-            yield from _value(
-                one, step if name == "tiers" else f"{key}.{step}", name, {"": said} if said else {}
-            )
+        for index, item in enumerate(value):
+            step = getattr(item, "name", None) or getattr(item, "algorithm", None) or str(index)
+            yield from _value(item, step if name == "tiers" else f"{key}.{step}", name, below)
     elif value is not None:
-        yield Provenance(key, value, said)
+        yield Provenance(key, value, source)
 
 
 def _sources(source: Any) -> dict[str, str]:
     """The texts of a ``source`` by key; an empty key is for all."""
     if isinstance(source, Mapping):
         return {str(key): " ".join(text.split()) for key, text in source.items()}
-    several = [source] if isinstance(source, str) else source or []
+    several = [source] if isinstance(source, str) else source
     return {"": " ".join(" ".join(several).split())} if several else {}

@@ -14,9 +14,8 @@ from typing import Any
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted, parse_rate
 from colltool.fabric.by_device import CLUSTERS, Known, known
-from colltool.fabric.library import DEVICES
 from colltool.fabric.load import fabric_data, load_fabric
-from colltool.fabric.media import medium_of
+from colltool.fabric.media import DEVICES, medium_of
 from colltool.imports.clos import ClosNetwork, levels_named
 from colltool.imports.node import InnerTier, NodeDump, inner_tiers, odd_links
 

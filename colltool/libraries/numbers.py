@@ -9,6 +9,7 @@ the file's own ``source`` lines.
 from __future__ import annotations
 
 import tomllib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import log
@@ -59,16 +60,13 @@ class ProtocolNumbers(NamedTuple):
     by_ranks: tuple[tuple[int, float], ...] = ()
 
     def share_on(self, endpoints: int) -> float:
-        """e on so many endpoints: between two counts by logarithms, beyond them the nearest."""
+        """e on this many endpoints: between two counts by logarithms, beyond them the nearest."""
         if not self.by_ranks:
             return self.share
-        after = next(
-            (at for at, (count, _) in enumerate(self.by_ranks) if count >= endpoints),
-            len(self.by_ranks),
-        )
+        after = bisect_left(self.by_ranks, endpoints, key=lambda point: point[0])
         if after in (0, len(self.by_ranks)):
             return self.by_ranks[max(after - 1, 0)][1]
-        (low, first), (high, last) = self.by_ranks[after - 1], self.by_ranks[after]
+        (low, first), (high, last) = self.by_ranks[after - 1 : after + 1]
         between: float = first * (last / first) ** (log(endpoints / low) / log(high / low))
         return between
 
@@ -92,12 +90,9 @@ class TierLibrary(NamedTuple):
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """The protocols of a primitive by name: those that name it, else those for all."""
-        own = {
-            row.name: row
-            for row in self.protocols
-            if row.primitives and primitive in row.primitives
-        }
-        return own or {row.name: row for row in self.protocols if row.primitives is None}
+        own = [row for row in self.protocols if row.primitives and primitive in row.primitives]
+        for_all = [row for row in self.protocols if row.primitives is None]
+        return {row.name: row for row in own or for_all}
 
 
 class LibraryData(NamedTuple):
@@ -144,7 +139,8 @@ def tier_library(
         return None
     for gpu in gpus:
         for number, entry in enumerate(data.tiers):
-            if medium in entry["media"] and gpu in entry["gpus"] and entry.get("p2p", p2p) == p2p:
+            on_medium = medium in entry["media"] and entry.get("p2p", p2p) == p2p
+            if on_medium and gpu in entry["gpus"]:
                 return _tier_of(library, number)
     return None
 
@@ -162,25 +158,24 @@ def _tier_of(library: str, number: int) -> TierLibrary:
 
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
-    measured = row.get("measured")
-    primitives, share = row.get("primitives"), row.get("share", 1.0)
-    by_ranks = (
-        tuple((point["ranks"], point["share"]) for point in share)
-        if isinstance(share, list)
-        else ()
-    )
+    primitives = row.get("primitives")
+    share = row.get("share", 1.0)
+    by_ranks: tuple[tuple[int, float], ...] = ()
+    if isinstance(share, list):
+        by_ranks = tuple((point["ranks"], point["share"]) for point in share)
+        share = by_ranks[-1][1]
+    measured = None
+    if "measured" in row:
+        within = row["measured"]
+        measured = MeasuredAt(within["smallest"], within["largest"], tuple(within["ranks"]))
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
         launch_s=_scaled(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
-        share=by_ranks[-1][1] if by_ranks else share,
+        share=share,
         copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
-        measured=(
-            None
-            if measured is None
-            else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"]))
-        ),
+        measured=measured,
         host_Bps=_scaled(row.get("host_GBps"), 1e9),
         by_ranks=by_ranks,
     )
@@ -190,13 +185,12 @@ def _switch_of(row: Mapping[str, Any] | None) -> SwitchNumbers | None:
     if row is None:
         return None
     shares = {Primitive(name): share for name, share in row.get("shares", {}).items()}
-    protocols = row.get("protocols")
-    return SwitchNumbers(
-        row.get("step_us", 0.0) * 1e-6, shares, None if protocols is None else tuple(protocols)
-    )
+    protocols = tuple(row["protocols"]) if "protocols" in row else None
+    return SwitchNumbers(row.get("step_us", 0.0) * 1e-6, shares, protocols)
 
 
 def _scaled(number: float | None, unit: float) -> float | None:
+    """A number in SI units; None where none is known."""
     return None if number is None else number * unit
 
 
@@ -208,6 +202,5 @@ def reached_rows(
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    return tuple(
-        row for row in data.reached if medium in row["media"] and set(gpus) & set(row["gpus"])
-    )
+    on_medium = [row for row in data.reached if medium in row["media"]]
+    return tuple(row for row in on_medium if set(gpus) & set(row["gpus"]))

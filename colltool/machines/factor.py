@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from colltool.base.arrays import is_array
 from colltool.base.primitives import Number
 
+# The scope of a group that stays in one innermost domain; other scopes are named by the outermost
+# medium crossed.
 INSIDE = "inside"
-"""The scope of a group that stays in one innermost domain; other scopes are named by the outermost
-medium crossed."""
 FIRST_BYTES = 8
+# The grid's sizes: 8 B to 32 GiB.
 SIZES = tuple(FIRST_BYTES * 2**doubling for doubling in range(33))
-"""The grid's sizes: 8 B to 32 GiB."""
 _FIRST = log2(FIRST_BYTES)
 
 
@@ -35,11 +35,10 @@ class RankLine(NamedTuple):
 
 
 class GridCell(NamedTuple):
-    """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the
-    sizes are)."""
+    """A grid cell by its lower corner, and how far into it a value lies (0 to 1)."""
 
-    index: Any
-    share: Any
+    corner: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -52,23 +51,26 @@ class MachineFactor:
 
     @cached_property
     def doublings(self) -> tuple[float, ...]:
+        """log2 of the rank counts."""
         return tuple(log2(line.ranks) for line in self.lines)
 
     def d(self, ranks: int, size: Any) -> Any:
+        """d at a rank count and a size or an array of sizes."""
         return self._read(ranks, size, "d")
 
     def sigma(self, ranks: int, size: Any) -> Any:
+        """Standard deviation of d there."""
         return self._read(ranks, size, "sigma")
 
     def _read(self, ranks: int, size: Any, what: str) -> Any:
         row = _place(self.doublings, log2(ranks))
-        lower = getattr(self.lines[row.index], what)
-        upper = getattr(self.lines[min(row.index + 1, len(self.lines) - 1)], what)
+        lower = getattr(self.lines[row.corner], what)
+        upper = getattr(self.lines[min(row.corner + 1, len(self.lines) - 1)], what)
         if is_array(size):
             return _between_arrays(lower, upper, row.share, size)
         column = _size_place(size)
-        low = lower[column.index] + (upper[column.index] - lower[column.index]) * row.share
-        after = column.index + 1
+        low = lower[column.corner] + (upper[column.corner] - lower[column.corner]) * row.share
+        after = column.corner + 1
         high = lower[after] + (upper[after] - lower[after]) * row.share
         return low + (high - low) * column.share
 
@@ -177,14 +179,18 @@ class MeasuredMachine:
         found: Number = factor.sigma(ranks, size)
         if share == 1.0:
             return found
-        alone = (1 - share**2) * self.prior[scope] ** 2  # what the measured primitive leaves open
+        # what the measured primitive leaves open
+        alone = (1 - share**2) * self.prior[scope] ** 2
         variance = alone + (share * found) ** 2
         root: Number = variance**0.5 if is_array(variance) else sqrt(variance)
         return root
 
     def _factor(self, primitive: str, scope: str) -> tuple[MachineFactor | None, float]:
-        if own := self.factors.get((primitive, scope)):
+        """The factor of a primitive, and the share of its d that counts."""
+        own = self.factors.get((primitive, scope))
+        if own:
             return own, 1.0
-        if other := self.borrowed.get(primitive):
+        other = self.borrowed.get(primitive)
+        if other:
             return self.factors.get((other.primitive, scope)), other.share
         return None, 0.0

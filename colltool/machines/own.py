@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, log2, sqrt
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -34,7 +34,6 @@ from colltool.machines.factor import (
     MachineFactor,
     MeasuredMachine,
     OwnProtocol,
-    RankLine,
 )
 from colltool.machines.smoother import (
     Observation,
@@ -45,21 +44,19 @@ from colltool.machines.smoother import (
     rank_lines,
 )
 
-if TYPE_CHECKING:
-    from colltool.machines.shape import Floats
-
 SCHEMA = "colltool.machine/1"
+# Doublings of the largest measured rank count that a grid reaches.
 BEYOND = 8
-"""Doublings of the largest measured rank count that a grid reaches."""
 _MOST_ROWS = 5_000
 _MOST_SECONDS = 1e5
 
+# ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
+# nothing.
 LogPrice = Callable[[str, str, int, float], float | None]
-"""ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
-nothing."""
 
 
 def _seconds(value: Any) -> float:
+    """Read a time; a number without a unit is refused."""
     if not isinstance(value, str):
         raise ValueError("expected text with a unit")
     return float(units_own(fmt.parse_time, value))
@@ -164,10 +161,11 @@ class MachineFile(Part):
     ]
 
 
+# Standard deviation of ln(measured / price) of a machine that nobody measured, by scope.
 SIGMA = {INSIDE: 0.1}
-"""Standard deviation of ln(measured / price) of a machine that nobody measured, by scope."""
 SIGMA_ACROSS = 0.25
-_CURVE = 0.85  # of that variance is one curve of the machine, the rest scatter of its rows
+# of that variance is one curve of the machine, the rest scatter of its rows
+_CURVE = 0.85
 
 
 def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> MachineFile:
@@ -178,20 +176,17 @@ def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> Machi
 
 def machine_text(file: MachineFile) -> str:
     """A machine file as YAML, a line a row."""
-    settings = {
-        key: value
-        for key, value in file.smoother.model_dump(exclude_defaults=True).items()
-        if value is not None
-    }
-    outside = f", outside: {file.media.outside}" if file.media.outside else ""
     lines = [f"schema: {SCHEMA}", f"name: {file.name}"]
-    lines += [f"fabric: {file.fabric}"] if file.fabric else []
-    lines += [f"device: {file.device}"] if file.device else []
-    lines += [f"media: {{inside: {file.media.inside}{outside}}}"]
+    if file.fabric:
+        lines.append(f"fabric: {file.fabric}")
+    if file.device:
+        lines.append(f"device: {file.device}")
+    outside = f", outside: {file.media.outside}" if file.media.outside else ""
+    lines.append(f"media: {{inside: {file.media.inside}{outside}}}")
+    settings = file.smoother.model_dump(exclude_defaults=True, exclude_none=True)
     if settings:
-        lines.append(
-            f"smoother: {{{', '.join(f'{key}: {value:g}' for key, value in settings.items())}}}"
-        )
+        pairs = ", ".join(f"{key}: {value:g}" for key, value in settings.items())
+        lines.append(f"smoother: {{{pairs}}}")
     if file.protocols:
         lines += ["protocols:", *map(_protocol_text, file.protocols)]
     return "\n".join([*lines, "rows:", *map(_row_text, file.rows), ""])
@@ -269,19 +264,19 @@ def machine_from_rows(
     factors = dict(base.factors) if base else {}
     prior = dict(base.prior) if base else {}
     for scope in dict.fromkeys(row.scope for row in rows):
-        several = [row for row in rows if row.scope == scope]
+        in_scope = [row for row in rows if row.scope == scope]
         smoother = own_smoother(scope, settings)
         prior[scope] = smoother.prior
-        observed = [_observed(row, base) for row in several]
-        ranks = grid_ranks([row.ranks for row in several])
+        observed = [_observed(row, base) for row in in_scope]
+        ranks = grid_ranks([row.ranks for row in in_scope])
         for primitive in map(str, Primitive):
-            found = posterior(
-                smoother, observed, Observation(primitive, scope, 1, 1.0, 0.0, ""), ranks
-            )
-            lines = _in_order(
-                _on_base(found, base, primitive, scope, ranks), primitive, scope, ranks, price
-            )
-            factors[primitive, scope] = MachineFactor(primitive, scope, lines)
+            target = Observation(primitive, scope, 1, 1.0, 0.0, "")
+            found = posterior(smoother, observed, target, ranks)
+            if base:
+                found = _on_base(found, base, target, ranks)
+            if price:
+                found = _in_order(found, price, target, ranks)
+            factors[primitive, scope] = MachineFactor(primitive, scope, rank_lines(found, ranks))
     return MeasuredMachine(
         name=name,
         devices=(device,) if device else (),
@@ -296,8 +291,8 @@ def machine_from_rows(
 
 
 def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
-    """The process for one owner's rows: all of one source, so that what the source has of its own
-    is d."""
+    """The process for one owner's rows: all are of one source, so that what the source has of its
+    own is d."""
     sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
     curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
     return Smoother(
@@ -311,46 +306,41 @@ def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
 def grid_ranks(measured: Sequence[int]) -> list[int]:
     """The rank counts of a grid: doublings from 2 on to :data:`BEYOND` past the largest measured,
     and the measured ones."""
-    doublings = ceil(log2(max(measured))) + BEYOND
-    return sorted({*measured, *(2**doubling for doubling in range(1, doublings + 1))})
+    doublings = range(1, ceil(log2(max(measured))) + BEYOND + 1)
+    return sorted({*measured, *(2**doubling for doubling in doublings)})
 
 
 def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
+    """A row by how it differs from the base."""
     known = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
-    return Observation(
-        str(row.primitive), row.scope, row.ranks, row.bytes, row.r - float(known), "own"
-    )
+    r = row.r - float(known)
+    return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, r, "own")
 
 
 def _on_base(
-    found: Posterior, base: MeasuredMachine | None, primitive: str, scope: str, ranks: Sequence[int]
+    found: Posterior, base: MeasuredMachine, target: Observation, ranks: Sequence[int]
 ) -> Posterior:
-    if base is None:
-        return found
+    """d of the base plus what the rows say beyond it."""
     import numpy as np
 
     sizes = np.array(SIZES, dtype=float)
-    known = np.stack(
-        [np.broadcast_to(base.d(primitive, scope, count, sizes), sizes.shape) for count in ranks]
-    )
-    return Posterior(found.d + known, found.sigma)
+    rows = [base.d(target.primitive, target.scope, count, sizes) for count in ranks]
+    known = np.stack([np.broadcast_to(row, sizes.shape) for row in rows])
+    return found._replace(d=found.d + known)
 
 
 def _in_order(
-    found: Posterior, primitive: str, scope: str, ranks: Sequence[int], price: LogPrice | None
-) -> tuple[RankLine, ...]:
-    if price is None:
-        return rank_lines(found, ranks)
-    from colltool.machines.shape import room_of, shaped
-
-    best = _grid_of(price, primitive, scope, ranks)
-    return rank_lines(
-        Posterior(shaped(found.d, found.sigma, room_of(best, [])), found.sigma), ranks
-    )
-
-
-def _grid_of(price: LogPrice, primitive: str, scope: str, ranks: Sequence[int]) -> Floats:
+    found: Posterior, price: LogPrice, target: Observation, ranks: Sequence[int]
+) -> Posterior:
+    """The nearest d under which a larger message or group takes no less time."""
     import numpy as np
 
-    priced = [[price(primitive, scope, count, float(size)) for size in SIZES] for count in ranks]
-    return np.array([[np.nan if value is None else value for value in line] for line in priced])
+    from colltool.machines.shape import room_of, shaped
+
+    best = np.full((len(ranks), len(SIZES)), np.nan)
+    for row, count in enumerate(ranks):
+        for column, size in enumerate(SIZES):
+            priced = price(target.primitive, target.scope, count, float(size))
+            if priced is not None:
+                best[row, column] = priced
+    return found._replace(d=shaped(found.d, found.sigma, room_of(best, [])))

@@ -3,7 +3,7 @@ no bus bandwidth by a tenth.
 
 d multiplies a price, so what it may do between two grid points depends on what the price does
 there: with t the time of layers 1 to 3, t exp(d) rises where d falls less than ln t rises, and the
-    bus bandwidth holds where d rises less than it leaves room for.
+bus bandwidth holds where d rises less than it leaves room for.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Share of the bus bandwidth that may go as the message doubles.
 MOST_FALL = 0.1
-"""Share of the bus bandwidth that may go as the message doubles."""
 # of a step: what rounding to three decimals and an early end of the iteration may take
 _MARGIN = 1.2e-3
 _MOST_ROUNDS = 4000
 _CLOSE = 1e-4
-_STIFF = 3.0  # the multipliers' penalty, where weights are 1 in the mean
-_AHEAD = 1.6  # over-relaxation
-_PULL = 0.05  # sigma below which a point is not held any tighter
+# the multipliers' penalty, where weights are 1 in the mean
+_STIFF = 3.0
+# over-relaxation
+_AHEAD = 1.6
+# sigma below which a point is not held any tighter
+_PULL = 0.05
 
 
 class Room(NamedTuple):
@@ -61,15 +64,6 @@ def room_of(best: Floats, ways: list[Floats]) -> Room:
     return Room(by_size, np.maximum(most, by_size), least([np.diff(best, axis=0)]))
 
 
-def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
-    """The room with no bound on the bus bandwidth at (ranks, size) steps where measured rows show
-    its fall."""
-    most = room.most_by_size.copy()
-    for at in steps:
-        most[at] = float("inf")
-    return room._replace(most_by_size=most)
-
-
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
     """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating
     directions with multipliers."""
@@ -81,7 +75,9 @@ def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
     weight = weight / weight.mean()
     inverse = np.linalg.inv(np.diag(weight.ravel()) + _STIFF * _normal_matrix(*d.shape))
     pulled = weight * d
-    held = [_clipped(step, bounds) for step, bounds in zip(_steps(d), _bounds(room), strict=True)]
+    bounds = _bounds(room)
+    # steps within the room, and what they still have to give back, along sizes and along ranks
+    held = list(map(_clipped, _steps(d), bounds))
     owed = [np.zeros_like(step) for step in held]
     for _ in range(_MOST_ROUNDS):
         wanted = [keep - owe for keep, owe in zip(held, owed, strict=True)]
@@ -89,14 +85,10 @@ def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
         steps = _steps(found)
         if _beyond(steps, room) <= _CLOSE:
             break
-        ahead = [
-            _AHEAD * step + (1 - _AHEAD) * keep for step, keep in zip(steps, held, strict=True)
-        ]
-        held = [
-            _clipped(step + owe, bounds)
-            for step, owe, bounds in zip(ahead, owed, _bounds(room), strict=True)
-        ]
-        owed = [owe + step - keep for owe, step, keep in zip(owed, ahead, held, strict=True)]
+        for way, step in enumerate(steps):
+            ahead = _AHEAD * step + (1 - _AHEAD) * held[way]
+            held[way] = _clipped(ahead + owed[way], bounds[way])
+            owed[way] = owed[way] + ahead - held[way]
     return found
 
 
@@ -126,9 +118,8 @@ def _gathered(steps: list[Floats]) -> Floats:
     import numpy as np
 
     by_size, by_ranks = steps
-    return -np.diff(by_size, axis=1, prepend=0, append=0) - np.diff(
-        by_ranks, axis=0, prepend=0, append=0
-    )
+    along_sizes = -np.diff(by_size, axis=1, prepend=0, append=0)
+    return along_sizes - np.diff(by_ranks, axis=0, prepend=0, append=0)
 
 
 def _normal_matrix(ranks: int, sizes: int) -> Floats:
@@ -145,7 +136,5 @@ def _normal_matrix(ranks: int, sizes: int) -> Floats:
 
 def _beyond(steps: tuple[Floats, Floats], room: Room) -> float:
     """The farthest that a step is out of its room."""
-    return max(
-        float(abs(step - _clipped(step, bounds)).max(initial=0.0))
-        for step, bounds in zip(steps, _bounds(room), strict=True)
-    )
+    ways = zip(steps, map(_clipped, steps, _bounds(room)), strict=True)
+    return max(float(abs(step - inside).max(initial=0.0)) for step, inside in ways)

@@ -32,11 +32,15 @@ class Entry(NamedTuple):
 def index() -> tuple[Entry, ...]:
     """The shipped machines; of two with the same device the first one's numbers hold inside a
     domain."""
-    listed = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
-    return tuple(
-        Entry(one["name"], tuple(one["devices"]), one["inside"], tuple(one["outside"]))
-        for one in listed
-    )
+    found = []
+    for row in _read("index"):
+        devices, outside = tuple(row["devices"]), tuple(row["outside"])
+        found.append(Entry(row["name"], devices, row["inside"], outside))
+    return tuple(found)
+
+
+def _read(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def machine_for(
@@ -50,9 +54,8 @@ def machine_for(
     >>> machine_for("h100", "nvlink4", "ib").name
     'dgx-h100'
     """
-    known = [
-        entry for entry in index() if device in entry.devices and entry.inside == inside_medium
-    ]
+    of_device = [entry for entry in index() if device in entry.devices]
+    known = [entry for entry in of_device if entry.inside == inside_medium]
     if not known:
         return None
     across = next((entry for entry in known if outside_medium in entry.outside), known[0])
@@ -66,11 +69,13 @@ def _joined(across: str, inside: str) -> MeasuredMachine:
     found = machine(across)
     if across == inside:
         return found
-    own = {key: factor for key, factor in found.factors.items() if key[1] != INSIDE}
     board = machine(inside)
-    lent = {key: factor for key, factor in board.factors.items() if key[1] == INSIDE}
-    prior = {INSIDE: board.prior[INSIDE]} if INSIDE in board.prior else {}
-    return replace(found, factors=own | lent, prior=found.prior | prior)
+    factors = {key: factor for key, factor in found.factors.items() if key[1] != INSIDE}
+    factors |= {key: factor for key, factor in board.factors.items() if key[1] == INSIDE}
+    prior = dict(found.prior)
+    if INSIDE in board.prior:
+        prior[INSIDE] = board.prior[INSIDE]
+    return replace(found, factors=factors, prior=prior)
 
 
 @cache
@@ -82,67 +87,26 @@ def machine(name: str) -> MeasuredMachine:
     """
     names = [entry.name for entry in index()]
     if name not in names:
-        raise ColltoolError(
-            f"no measured machine '{name}'",
-            fix=f"{nearest(name, names)} machines: {', '.join(names)}".strip(),
-        )
-    return from_data(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
+        fix = f"{nearest(name, names)} machines: {', '.join(names)}".strip()
+        raise ColltoolError(f"no measured machine '{name}'", fix=fix)
+    return from_data(_read(name))
 
 
 def from_data(data: dict[str, Any]) -> MeasuredMachine:
-    """A machine of the data that :func:`text_of` writes."""
+    """A machine from the data of its file."""
     lines: dict[tuple[str, str], list[RankLine]] = {}
-    for one in data["factors"]:
-        line = RankLine(one["ranks"], tuple(one["d"]), tuple(one["sigma"]))
-        lines.setdefault((one["primitive"], one["scope"]), []).append(line)
+    for row in data["factors"]:
+        line = RankLine(row["ranks"], tuple(row["d"]), tuple(row["sigma"]))
+        lines.setdefault((row["primitive"], row["scope"]), []).append(line)
     return MeasuredMachine(
         name=data["name"],
         devices=tuple(data["devices"]),
         generation=data["generation"],
         inside=data["inside"],
         outside=tuple(data["outside"]),
-        factors={key: MachineFactor(*key, tuple(several)) for key, several in lines.items()},
+        factors={key: MachineFactor(*key, tuple(grid)) for key, grid in lines.items()},
         borrowed={primitive: Borrowed(*other) for primitive, other in data["borrowed"].items()},
         prior=data["prior"],
         sources=data["sources"],
         exceptions=tuple(data["exceptions"]),
     )
-
-
-def text_of(machine: MeasuredMachine) -> str:
-    """A machine as JSON: a line a primitive, scope and rank count."""
-    head = {
-        "schema": SCHEMA,
-        "name": machine.name,
-        "devices": machine.devices,
-        "generation": machine.generation,
-        "inside": machine.inside,
-        "outside": machine.outside,
-        "prior": machine.prior,
-        "borrowed": machine.borrowed,
-        "sources": machine.sources,
-    }
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    lines.append(_listed("exceptions", [json.dumps(one) for one in machine.exceptions]))
-    lines.append(
-        _listed(
-            "factors",
-            [_line(*key, line) for key, factor in machine.factors.items() for line in factor.lines],
-        )
-    )
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _listed(key: str, items: list[str]) -> str:
-    return f'"{key}": [\n' + ",\n".join(items) + "\n]" if items else f'"{key}": []'
-
-
-def _line(primitive: str, scope: str, line: RankLine) -> str:
-    d, sigma = (",".join(rounded(value) for value in values) for values in (line.d, line.sigma))
-    return f'{{"primitive":"{primitive}","scope":"{scope}","ranks":{line.ranks},"d":[{d}],"sigma":[{sigma}]}}'
-
-
-def rounded(value: float) -> str:
-    """Three decimals: a thousandth of the price."""
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text

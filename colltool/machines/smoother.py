@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import log2, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,13 +72,13 @@ class Smoother:
         return sqrt(sum(part.sd**2 for part in (*self.parts, self.source)))
 
     def between_primitives(self, first: str, second: str) -> float:
+        """Correlation of d of two primitives."""
         if first == second:
             return 1.0
-        names = sorted((first, second))
-        return next(
-            (share for *pair, share in self.primitives if sorted(pair) == names),
-            self.other_primitive,
-        )
+        for *pair, share in self.primitives:
+            if set(pair) == {first, second}:
+                return share
+        return self.other_primitive
 
 
 class Posterior(NamedTuple):
@@ -85,23 +86,6 @@ class Posterior(NamedTuple):
 
     d: Floats
     sigma: Floats
-
-
-def rising_times(times: Sequence[float]) -> list[float]:
-    """Times of ascending sizes without their falls: neighbours that fall take one time (pool
-    adjacent violators, by 1/t^2).
-
-    A hump that a larger message does not show is a setting of one owner, not what the next message
-    should be priced by.
-    """
-    # sum of weighted times, of weights, and how many times
-    levels: list[tuple[float, float, int]] = []
-    for time in times:
-        levels.append((1 / time, 1 / time**2, 1))
-        while len(levels) > 1 and levels[-2][0] / levels[-2][1] > levels[-1][0] / levels[-1][1]:
-            last, before = levels.pop(), levels.pop()
-            levels.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
-    return [total / weight for total, weight, count in levels for _ in range(count)]
 
 
 def posterior(
@@ -116,15 +100,14 @@ def posterior(
     import numpy as np
 
     # a new owner is of no source: what one source's rows share is not shared with it
-    asked = [
-        target._replace(ranks=count, size=size, source="") for count in ranks for size in sizes
-    ]
+    anyone = target._replace(source="")
+    grid = [anyone._replace(ranks=count, size=size) for count, size in product(ranks, sizes)]
     shape = len(ranks), len(sizes)
     if not rows:
         return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
     # the noise of a row keeps two that disagree from being fitted both, and the matrix regular
     own = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
-    cross = _covariance(smoother, asked, rows)
+    cross = _covariance(smoother, grid, rows)
     weights = np.linalg.solve(own, cross.T).T
     d = weights @ np.array([row.r for row in rows])
     variance = smoother.prior**2 - (weights * cross).sum(axis=1)
@@ -142,29 +125,24 @@ def _covariance(
         distance: Floats = rows[:, None] - columns[None, :]
         return distance
 
-    sizes, ranks = apart(lambda row: log2(row.size)), apart(lambda row: log2(row.ranks))
+    sizes = apart(lambda row: log2(row.size))
+    ranks = apart(lambda row: log2(row.ranks))
 
     def smooth(part: Smooth) -> Floats:
         exponent = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
         found: Floats = part.sd**2 * np.exp(-exponent / 2)
         return found
 
-    primitives = _shared(
-        [row.primitive for row in first],
-        [row.primitive for row in second],
-        smoother.between_primitives,
-    )
-    scopes = _shared(
-        [row.scope for row in first], [row.scope for row in second], _unless(smoother.other_scope)
-    )
-    machines = _shared(
-        [row.machine for row in first],
-        [row.machine for row in second],
-        _unless(smoother.other_machine),
-    )
-    of_source = _shared([row.source for row in first], [row.source for row in second], _same_source)
+    def shared(field: str, correlation: Callable[[str, str], float]) -> Floats:
+        names = [getattr(row, field) for row in first]
+        other_names = [getattr(row, field) for row in second]
+        return _shared(names, other_names, correlation)
+
+    scopes = shared("scope", _unless(smoother.other_scope))
+    machines = shared("machine", _unless(smoother.other_machine))
     common: Floats = sum(map(smooth, smoother.parts)) * scopes * machines
-    return primitives * (common + smooth(smoother.source) * of_source)
+    of_source = smooth(smoother.source) * shared("source", _same_source)
+    return shared("primitive", smoother.between_primitives) * (common + of_source)
 
 
 def _unless(other: float) -> Callable[[str, str], float]:
@@ -178,7 +156,7 @@ def _same_source(first: str, second: str) -> float:
 def _shared(
     first: Sequence[str], second: Sequence[str], correlation: Callable[[str, str], float]
 ) -> Floats:
-    """The correlation of each pair of names, asked once a pair of different names."""
+    """The correlation of each pair of names, worked out once a pair of different names."""
     import numpy as np
 
     rows, row_at = np.unique(np.array(first), return_inverse=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
+from colltool.base.formatting import counted
 from colltool.machines.factor import MeasuredMachine
 
 
@@ -22,6 +23,7 @@ class MachineUsed(NamedTuple):
 
     @classmethod
     def of(cls, machine: MeasuredMachine | None) -> MachineUsed | None:
+        """The name and the rows of a machine."""
         if machine is None:
             return None
         return cls(machine.file or machine.name, machine.rows, bool(machine.file), machine.idle)
@@ -31,8 +33,10 @@ class MachineUsed(NamedTuple):
         """Such as ``3 rows of cluster.machine.yaml``; empty for a machine that ships."""
         if not self.own:
             return ""
-        left = f" (without those of {', '.join(self.idle)})" if self.idle else ""
-        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.file}{left}"
+        text = f"{counted(self.rows, 'row')} of {self.file}"
+        if self.idle:
+            text += f" (without those of {', '.join(self.idle)})"
+        return text
 
 
 class Applied(tuple[tuple[str, str], ...]):
@@ -59,11 +63,11 @@ def machine_used(overrides: Overrides) -> MachineUsed | None:
 def common(several: Sequence[Overrides]) -> Applied:
     """The overrides that all fabrics have, and the machine where it is that of all."""
     first, *others = several
-    pairs = (pair for pair in first if all(pair in other for other in others))
+    pairs = [pair for pair in first if all(pair in other for other in others)]
     machine = machine_used(first)
-    return Applied(
-        pairs, machine if all(machine_used(other) == machine for other in others) else None
-    )
+    if any(machine_used(other) != machine for other in others):
+        machine = None
+    return Applied(pairs, machine)
 
 
 def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:

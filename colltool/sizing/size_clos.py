@@ -16,14 +16,14 @@ from functools import cache
 from math import ceil, inf, prod
 
 from colltool.base.errors import ColltoolError, clipped, given, shown
-from colltool.base.formatting import parse_rate
+from colltool.base.formatting import counted, parse_rate
 from colltool.definitions.field_types import MAX_RATIO
 from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
+# Per switch: the largest have 512, and the search for a wiring stays short.
 MOST_PORTS = 1024
-"""Per switch: the largest have 512, and the search for a wiring stays short."""
 
 Hops = Sequence[float | str] | float | str
 
@@ -108,16 +108,18 @@ class ClosPlan:
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""
-        joined = (self.down_ports, self.down_ports * -(-self.leaves // self.pods))
+        leaves_in_pod = -(-self.leaves // self.pods)
+        joined = (self.down_ports, self.down_ports * leaves_in_pod)
         return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
 
     @property
     def leaves(self) -> int:
-        """On one rail."""
+        """Leaves on one rail."""
         return self.levels[0].per_rail
 
     @property
     def spines(self) -> int:
+        """Spines on one rail."""
         return self.levels[1].per_rail if len(self.levels) > 1 else 0
 
     @property
@@ -130,7 +132,7 @@ class ClosPlan:
 
     @property
     def cables_per_pair(self) -> int:
-        """Between a leaf and each of its spines."""
+        """Cables between a leaf and each of its spines."""
         return self.levels[1].parallel if len(self.levels) > 1 else 0
 
 
@@ -147,10 +149,20 @@ def fat_tree(k: int) -> FatTree:
             f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
         )
         raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
-    layer, core, endpoints = k * k // 2, (k // 2) ** 2, k**3 // 4
-    ends = {"endpoints": endpoints, "links": 3 * endpoints, "paths": core, "planes": k // 2}
+    layer = k * k // 2
+    core = (k // 2) ** 2
+    endpoints = k**3 // 4
     return FatTree(
-        k=k, pods=k, edge=layer, aggregation=layer, core=core, switches=2 * layer + core, **ends
+        k=k,
+        pods=k,
+        endpoints=endpoints,
+        edge=layer,
+        aggregation=layer,
+        core=core,
+        switches=2 * layer + core,
+        links=3 * endpoints,
+        paths=core,
+        planes=k // 2,
     )
 
 
@@ -175,9 +187,9 @@ def tree_levels(endpoints: int, radix: int) -> int:
     A non-blocking network takes more: half of the ports below the top are uplinks. Source:
     Collectives Explainer Series part 04 §2.2.
     """
-    levels, joined = 1, radix
-    while joined < endpoints:
-        levels, joined = levels + 1, joined * radix
+    levels = 1
+    while radix**levels < endpoints:
+        levels += 1
     return levels
 
 
@@ -213,26 +225,10 @@ def clos_plan(
     are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
     """
     check_counts(endpoints, ports, radix, rails)
-    if levels is not None and not 1 <= levels <= len(LEVELS):
-        raise ColltoolError(
-            f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}",
-            argument="levels",
-            fix="or leave it out",
-        )
-    most_hops = (levels or len(LEVELS)) - 1
-    if len(hops) > most_hops:
-        what = (
-            f"{most_hops + 1} levels have {most_hops} ratio{'s' * (most_hops != 1)} below the top,"
-            f" got {len(hops)}"
-        )
-        raise ColltoolError(
-            what, argument="oversubscription", fix="give one for each level with uplinks, bottom up"
-        )
-    if low := [hop for hop in hops if not isinstance(hop, Split) and not hop >= 1]:
-        what = f"oversubscription {low[0]:g} is below 1"
-        raise ColltoolError(what, argument="oversubscription", fix="1 is non-blocking, 2 is 2:1")
-    on_rail, of_endpoint = ceil(endpoints * ports / rails), max(1, ports // rails)
-    found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
+    _check_levels(levels, hops)
+    on_rail = ceil(endpoints * ports / rails)
+    of_endpoint = max(1, ports // rails)
+    ratios, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
     stages = _stages(made, radix, rails, endpoints * ports, names)
     return ClosPlan(
         rails=rails,
@@ -240,52 +236,79 @@ def clos_plan(
         ports=endpoints * ports,
         spare_ports=stages[0].switches * stages[0].down_ports - endpoints * ports,
         levels=stages,
-        switches=sum(one.switches for one in stages),
-        cables=sum(one.cables for one in stages[1:]),
-        oversubscription=prod(one.oversubscription for one in stages[:-1]),
+        switches=sum(stage.switches for stage in stages),
+        cables=sum(stage.cables for stage in stages[1:]),
+        oversubscription=prod(stage.oversubscription for stage in stages[:-1]),
         pods=made.pods,
         planes=made.planes,
         paths=stages[-1].per_rail,
         tree_levels=len(stages),
         least_levels=tree_levels(on_rail, radix),
-        notes=tuple(_notes(made, stages, radix, on_rail, of_endpoint, found)),
+        notes=(
+            *_split_notes(made, stages, radix, ratios),
+            *_spread_notes(made, stages, on_rail, of_endpoint),
+        ),
     )
+
+
+def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
+    """Refuse levels that no Clos has here, and oversubscriptions that fit no level."""
+    if levels is not None and not 1 <= levels <= len(LEVELS):
+        what = f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}"
+        raise ColltoolError(what, argument="levels", fix="or leave it out")
+    most_hops = (levels or len(LEVELS)) - 1
+    if len(hops) > most_hops:
+        what = (
+            f"{most_hops + 1} levels have {counted(most_hops, 'ratio')} below the top, got"
+            f" {len(hops)}"
+        )
+        raise _refused(what, "give one for each level with uplinks, bottom up")
+    for hop in hops:
+        if not isinstance(hop, Split) and not hop >= 1:
+            raise _refused(f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1")
 
 
 def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
 ) -> tuple[Sequence[Hop], Wired]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
+    least = 1
+    for number, hop in enumerate(hops, start=1):
+        if isinstance(hop, Split):
+            least = number + 1
     found: tuple[Sequence[Hop], Wired] | None = None
-    least = 1 + max(
-        (at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0
-    )
+    most = inf
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
-        asked = [*hops[: count - 1], *(1.0,) * (count - 1 - len(hops))]
-        made = wired(on_rail, radix, asked, wanted, sum(found[1].switches) - 1 if found else inf)
-        found = (asked, made) if made else found
+        ratios = [*hops[: count - 1]]
+        ratios += [1.0] * (count - 1 - len(hops))
+        made = wired(on_rail, radix, ratios, wanted, most)
+        if made:
+            found = ratios, made
+            most = sum(made.switches) - 1
     if found:
         return found
-    if asked and wanted.leaf_down and not isinstance(asked[0], Split):
-        up = max(1, ceil(wanted.leaf_down / asked[0] - 1e-9))
-        if wanted.leaf_down + up > radix:
-            what = (
-                f"a leaf of {wanted.leaf_down} ports down needs {up} up at {asked[0]:g}:1, more"
-                f" than the {radix} of the switch"
-            )
-            raise ColltoolError(
-                what,
-                argument="radix",
-                fix="use a smaller group, a larger radix, or more oversubscription",
-            )
-    most = most_ports(radix, asked, wanted)
+    if ratios and wanted.leaf_down and not isinstance(ratios[0], Split):
+        _check_leaf(wanted.leaf_down, ratios[0], radix)
+    most = most_ports(radix, ratios, wanted)
     more = ", more levels" if count < len(LEVELS) else ""
     raise ColltoolError(
-        f"{on_rail} ports on one rail do not fit: {count} level{'s' * (count > 1)} of {radix}-port"
+        f"{on_rail} ports on one rail do not fit: {counted(count, 'level')} of {radix}-port"
         f" switches join at most {most}",
         argument="levels" if levels else "endpoints",
         fix=f"use a larger radix, more rails{more}, or more oversubscription",
     )
+
+
+def _check_leaf(down: int, ratio: float, radix: int) -> None:
+    """Refuse a leaf whose ports down and up are more than the switch has."""
+    up = max(1, ceil(down / ratio - 1e-9))
+    if down + up > radix:
+        what = (
+            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
+            " the switch"
+        )
+        fix = "use a smaller group, a larger radix, or more oversubscription"
+        raise ColltoolError(what, argument="radix", fix=fix)
 
 
 def _stages(
@@ -294,41 +317,35 @@ def _stages(
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
     splits = [*made.splits, Split(radix, 0, 1.0)]
-    entering = [
-        ports,
-        *(
-            rails * below * split.up
-            for below, split in zip(made.switches, made.splits, strict=False)
-        ),
-    ]
-    return tuple(
-        ClosLevel(
-            name=names[index],
-            switches=rails * count,
-            per_rail=count,
-            least=made.least[index],
-            down_ports=splits[index].down,
-            up_ports=splits[index].up,
-            oversubscription=splits[index].ratio,
-            cables=entering[index],
-            parallel=made.parallel[index - 1] if index else 1,
-        )
-        for index, count in enumerate(made.switches)
-        if count
-    )
+    # a leaf is reached by single cables of endpoints
+    parallel = [1, *made.parallel]
+    cables = ports
+    stages = []
+    for level, count in enumerate(made.switches):
+        split = splits[level]
+        if count:
+            stages.append(
+                ClosLevel(
+                    name=names[level],
+                    switches=rails * count,
+                    per_rail=count,
+                    least=made.least[level],
+                    down_ports=split.down,
+                    up_ports=split.up,
+                    oversubscription=split.ratio,
+                    cables=cables,
+                    parallel=parallel[level],
+                )
+            )
+        cables = rails * count * split.up
+    return tuple(stages)
 
 
-def _notes(
-    made: Wired,
-    stages: Sequence[ClosLevel],
-    radix: int,
-    on_rail: int,
-    of_endpoint: int,
-    asked: Sequence[Hop],
+def _split_notes(
+    made: Wired, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
 ) -> Iterator[str]:
-    """What differs from the request, was rounded up or is left over on one rail; ``of_endpoint``:
-    ports of an endpoint there."""
-    for stage, split, hop in zip(stages, made.splits, asked, strict=False):
+    """Where the ports of a switch differ from the request, or are left over."""
+    for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
         if isinstance(hop, Split):
             continue
         if abs(hop - split.ratio) > 1e-9:
@@ -336,21 +353,27 @@ def _notes(
                 f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
                 f" instead of {hop:g}:1"
             )
-        if unused := radix - split.down - split.up:
+        unused = radix - split.down - split.up
+        if unused:
             yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
+
+
+def _spread_notes(
+    made: Wired, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+) -> Iterator[str]:
+    """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
-    if len(made.splits) and on_rail % leaf.down_ports:
+    if made.splits and on_rail % leaf.down_ports:
         yield (
             f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports}"
             " down-ports"
         )
     if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
-        ports = (
+        yield (
             f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports}"
-            " down-ports"
+            " down-ports: some endpoints straddle two leaves"
         )
-        yield f"{ports}: some endpoints straddle two leaves"
     for stage in stages[1:]:
         if stage.per_rail > stage.least:
             yield (
@@ -358,22 +381,17 @@ def _notes(
                 f" alone {stage.least} would do"
             )
     if len(stages) <= len(made.splits):
-        yield (
-            f"one {'leaf' if len(stages) == 1 else 'pod'} joins everything{rail}: no switches are"
-            " needed above it"
-        )
-    elif (
-        len(stages) > 1
-        and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports
-    ):
-        yield (
-            f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports"
-            " unused"
-        )
+        part = "leaf" if len(stages) == 1 else "pod"
+        yield f"one {part} joins everything{rail}: no switches are needed above it"
+    elif len(stages) > 1:
+        used = stages[-2].per_rail * stages[-2].up_ports // top.per_rail
+        if used < top.down_ports:
+            unused = top.down_ports - used
+            yield f"{top.name}: a switch leaves {unused} of its {top.down_ports} ports unused"
 
 
 def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
-    """Refuses endpoints, ports of each, ports of a switch and rails that are none, too many or do
+    """Refuse endpoints, ports of each, ports of a switch and rails that are none, too many or do
     not fit each other."""
     _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
@@ -390,48 +408,35 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ColltoolError(
-                f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}"
-            )
+            what = f"must be at least 1, got {count}"
+            raise ColltoolError(what, argument=name, fix=f"write {given(name, 1)}")
 
 
-def hops_of(typed: Hops, radix: int) -> list[float | Split]:
+def hops_of(typed: Hops, radix: int) -> list[Hop]:
     """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is
     ``[Split(48, 8, 3.0), 2.0]``.
 
     ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more
     ports than the switch has.
     """
-    several = (
-        [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
-    )
-    parts = [
-        part for one in several for part in (one.split(",") if isinstance(one, str) else [one])
-    ]
-    return [_hop(part, radix) for part in parts]
+    several: Sequence[object] = [typed]
+    if isinstance(typed, Sequence) and not isinstance(typed, str | bytes):
+        several = typed
+    found = []
+    for hop in several:
+        for part in hop.split(",") if isinstance(hop, str) else [hop]:
+            found.append(_hop(part, radix))
+    return found
 
 
-def _hop(typed: object, radix: int) -> float | Split:
+def _hop(typed: object, radix: int) -> Hop:
+    """The ratio or the ports of one level."""
     ratio = typed
     if isinstance(typed, str):
         text = typed.strip()
-        if ports := _PORTS.fullmatch(text):
-            # s from ports x rates. Source: Collectives Explainer Series part 03 §1.
-            down, down_Bps, up, up_Bps = (
-                int(ports[1]),
-                parse_rate(ports[2]),
-                int(ports[3]),
-                parse_rate(ports[4]),
-            )
-            if not (down and up and down_Bps and up_Bps):
-                raise _refused(f"'{clipped(text)}' has no ports or no rate")
-            taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
-            if taken > radix:
-                raise _refused(
-                    f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has"
-                    f" {radix}"
-                )
-            return Split(down, up, down * down_Bps / (up * up_Bps))
+        ports = _PORTS.fullmatch(text)
+        if ports:
+            return _split(ports, clipped(text), radix)
         found = _RATIO.fullmatch(text)
         if found is None or (found[2] and not float(found[2])):
             raise _refused(f"'{clipped(text)}' is not an oversubscription")
@@ -439,11 +444,23 @@ def _hop(typed: object, radix: int) -> float | Split:
     if isinstance(ratio, bool) or not isinstance(ratio, int | float):
         raise _refused(f"expected a ratio, got {shown(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
-        raise _refused(
-            f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}"
-        )
+        got = clipped(shown(ratio))
+        raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {got}")
     return float(ratio)
 
 
-def _refused(what: str) -> ColltoolError:
-    return ColltoolError(what, argument="oversubscription", fix=f"write {_FIX}")
+def _split(ports: re.Match[str], text: str, radix: int) -> Split:
+    """Ports and rates of a switch. s = ports x rates down over up. Source: Collectives Explainer
+    Series part 03 §1."""
+    down, up = int(ports[1]), int(ports[3])
+    down_Bps, up_Bps = parse_rate(ports[2]), parse_rate(ports[4])
+    if not (down and up and down_Bps and up_Bps):
+        raise _refused(f"'{text}' has no ports or no rate")
+    taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
+    if taken > radix:
+        raise _refused(f"'{text}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+    return Split(down, up, down * down_Bps / (up * up_Bps))
+
+
+def _refused(what: str, fix: str = f"write {_FIX}") -> ColltoolError:
+    return ColltoolError(what, argument="oversubscription", fix=fix)

@@ -13,10 +13,10 @@ routing, and packaging of efficient large-scale networks", SC 2009.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf, prod
-from typing import ClassVar, Literal, NamedTuple, get_args
+from math import ceil, comb, inf, prod
+from typing import ClassVar, Literal, NamedTuple, assert_never, get_args
 
 from colltool.base.errors import ColltoolError, given
 from colltool.definitions.field_types import MAX_RANKS
@@ -24,8 +24,8 @@ from colltool.sizing.size_clos import check_counts
 
 Direct = Literal["dragonfly", "dragonfly_plus", "hyperx"]
 DIRECT: tuple[Direct, ...] = get_args(Direct)
+# Axes of a HyperX; a fabric file has no more.
 MOST_AXES = 5
-"""Of a HyperX; a fabric file has no more."""
 
 _ROUNDED = 1e-9
 
@@ -81,11 +81,11 @@ class DirectPlan:
     @property
     def oversubscription(self) -> float:
         """The load of the busiest cable between switches."""
-        return max((one.load for one in self.levels[1:]), default=0.0)
+        return max((level.load for level in self.levels[1:]), default=0.0)
 
     @property
     def bisection(self) -> float:
-        """Of what half of the endpoints inject, at least.
+        """Least share of what half of the endpoints inject.
 
         Half of that crosses when all send alike to all, which no cable slows by more than
         :attr:`oversubscription`.
@@ -94,7 +94,8 @@ class DirectPlan:
 
 
 class _Sought(NamedTuple):
-    """On one rail: endpoints of ``unit`` ports, switches of ``radix``, the most load of a cable."""
+    """What one rail has to join: endpoints of ``unit`` ports, switches of ``radix``, the most load
+    of a cable."""
 
     endpoints: int
     unit: int
@@ -102,16 +103,23 @@ class _Sought(NamedTuple):
     most: float
 
     def hosts_at(self, switches: int) -> int:
-        return -(-self.endpoints // switches)
+        """Endpoints at the fullest of this many switches."""
+        return ceil(self.endpoints / switches)
+
+    def most_hosts(self, ports: int) -> int:
+        """The most endpoints at a switch, one for one with its ports."""
+        return max(1, ports // self.unit)
 
     def cables_for(self, load: float) -> int:
-        """The fewest parallel ones; ``load``: of one alone."""
+        """The fewest parallel cables; ``load``: of one alone."""
         return max(1, ceil(load / self.most - _ROUNDED))
 
 
 class _Made(NamedTuple):
-    """One rail. ``shape``: switches (leaves) and groups, or of each axis; ``parallel``: cables of
-    each kind."""
+    """A network of one rail.
+
+    ``shape``: switches (leaves) and groups, or of each axis; ``parallel``: cables of each kind.
+    """
 
     nodes: int
     cables: int
@@ -119,6 +127,18 @@ class _Made(NamedTuple):
     shape: tuple[int, ...]
     parallel: tuple[int, ...]
     spines: int = 0
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """The fewest switches are best, then the fewest cables."""
+        return self.nodes, self.cables
+
+
+_NAMES: dict[Direct, str] = {
+    "dragonfly": "dragonfly",
+    "dragonfly_plus": "dragonfly+",
+    "hyperx": f"HyperX of up to {MOST_AXES} axes",
+}
 
 
 def direct_plan(
@@ -135,62 +155,62 @@ def direct_plan(
     """
     check_counts(endpoints, ports, radix, rails)
     if endpoints > MAX_RANKS:
-        raise ColltoolError(
-            f"{endpoints} endpoints are more than {MAX_RANKS}",
-            argument="endpoints",
-            fix="size one part of it",
-        )
+        what = f"{endpoints} endpoints are more than {MAX_RANKS}"
+        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
     if ports % rails:
+        what = f"{rails} rails do not divide the {ports} ports of an endpoint"
         fix = f"write {given('rails', 1)}, or a number that divides {ports}"
-        raise ColltoolError(
-            f"{rails} rails do not divide the {ports} ports of an endpoint",
-            argument="rails",
-            fix=fix,
-        )
-    asked = _Sought(endpoints, ports // rails, radix, most)
-    search: dict[Direct, Callable[[_Sought], _Made | None]]
-    search = {"dragonfly": _dragonfly, "dragonfly_plus": _dragonfly_plus, "hyperx": _hyperx}
-    found = search[topology](asked)
+        raise ColltoolError(what, argument="rails", fix=fix)
+    sought = _Sought(endpoints, ports // rails, radix, most)
+    found = _search(topology, sought)
     if found is None:
-        name = {
-            "dragonfly": "dragonfly",
-            "dragonfly_plus": "dragonfly+",
-            "hyperx": f"HyperX of up to {MOST_AXES} axes",
-        }[topology]
         what = (
-            f"no {name} of {radix}-port switches joins {endpoints * asked.unit} ports at {most:g}:1"
+            f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * sought.unit} ports"
+            f" at {most:g}:1"
         )
-        raise ColltoolError(
-            what,
-            argument="endpoints",
-            fix="use a larger radix, more rails, or more oversubscription",
-        )
-    return _plan(topology, asked, rails, found)
+        fix = "use a larger radix, more rails, or more oversubscription"
+        raise ColltoolError(what, argument="endpoints", fix=fix)
+    return _plan(topology, sought, rails, found)
 
 
-def _plan(topology: Direct, asked: _Sought, rails: int, made: _Made) -> DirectPlan:
-    levels = tuple(
-        _hyperx_levels(asked, made) if topology == "hyperx" else _group_levels(asked, made)
-    )
+def _search(topology: Direct, sought: _Sought) -> _Made | None:
+    match topology:
+        case "dragonfly":
+            return _dragonfly(sought)
+        case "dragonfly_plus":
+            return _dragonfly_plus(sought)
+        case "hyperx":
+            return _hyperx(sought)
+        case _:
+            assert_never(topology)
+
+
+def _plan(topology: Direct, sought: _Sought, rails: int, made: _Made) -> DirectPlan:
+    """A network of one rail on all rails."""
+    level_makers = _hyperx_levels if topology == "hyperx" else _group_levels
+    of_rail = tuple(level_makers(sought, made))
+    levels = []
+    for level in of_rail:
+        switches, cables = rails * level.switches, rails * level.cables
+        levels.append(replace(level, switches=switches, cables=cables))
     room = made.hosts * prod(made.shape)
-    alone = rails == asked.unit == 1
+    # one port of an endpoint: else no one tier states it
+    alone = rails == sought.unit == 1
     return DirectPlan(
         topology=topology,
         rails=rails,
-        radix=asked.radix,
-        ports=rails * asked.unit * asked.endpoints,
-        spare_ports=rails * asked.unit * (room - asked.endpoints),
+        radix=sought.radix,
+        ports=rails * sought.unit * sought.endpoints,
+        spare_ports=rails * sought.unit * (room - sought.endpoints),
         hosts=made.hosts,
         shape=made.shape,
         spines=made.spines,
-        levels=tuple(
-            replace(one, switches=rails * one.switches, cables=rails * one.cables) for one in levels
-        ),
+        levels=tuple(levels),
         switches=rails * made.nodes,
         cables=rails * made.cables,
         diameter=2 + _hops(topology, made),
         tier=_tier(topology, made) if alone else {},
-        notes=tuple(_notes(levels, asked, made)),
+        notes=tuple(_notes(of_rail, sought, made)),
     )
 
 
@@ -206,27 +226,25 @@ def _hops(topology: Direct, made: _Made) -> int:
 
 
 def _tier(topology: Direct, made: _Made) -> dict[str, object]:
+    """The keys of a fabric file that state a network."""
     links = [{"links": count} for count in made.parallel]
+    tier: dict[str, object] = {"topology": topology, "hosts": made.hosts}
     if topology == "hyperx":
-        return {
-            "topology": topology,
-            "hosts": made.hosts,
-            "shape": list(made.shape),
-            "links": links,
-        }
-    switches, groups = made.shape
-    spines = {"spines": made.spines} if made.spines else {}
-    sizes = {"hosts": made.hosts, "switches": switches} | spines | {"groups": groups}
-    return {"topology": topology} | sizes | dict(zip(("local", "global"), links, strict=True))
+        return tier | {"shape": list(made.shape), "links": links}
+    tier["switches"], groups = made.shape
+    if made.spines:
+        tier["spines"] = made.spines
+    local, far = links
+    return tier | {"groups": groups, "local": local, "global": far}
 
 
-def _notes(levels: tuple[DirectLevel, ...], asked: _Sought, made: _Made) -> Iterator[str]:
+def _notes(levels: tuple[DirectLevel, ...], sought: _Sought, made: _Made) -> Iterator[str]:
     if made.nodes == 1:
         yield "one switch joins everything"
-    # of a leaf; spines are shown by their row
-    used = sum(one.ports for one in levels if not made.spines or one.name != "global")
-    if not made.spines and (unused := asked.radix - used):
-        yield f"a switch leaves at least {unused} of its {asked.radix} ports unused"
+    unused = sought.radix - sum(level.ports for level in levels)
+    # those of leaves and spines are shown by their rows
+    if unused and not made.spines:
+        yield f"a switch leaves at least {unused} of its {sought.radix} ports unused"
 
 
 # groups
@@ -238,7 +256,7 @@ def _out_of_group(groups: int, parallel: int, gateways: int) -> int:
 
 
 def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:
-    """Of uniform traffic on one cable of two switches of a group, or from leaf to spine, at the
+    """Load of uniform traffic on one cable of two switches of a group, or from leaf to spine, at the
     gateway with most cables.
 
     ``hosts``: ports of endpoints at a switch; ``made``: switches, spines, groups and cables between
@@ -246,195 +264,199 @@ def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:
     x/C and, without spines, as many come in; 1/g stays.
     """
     switches, spines, groups, parallel = made
-    leaving = (
-        (groups - 1)
-        / groups
-        * _out_of_group(groups, parallel, spines or switches)
-        / ((groups - 1) * parallel or 1)
-    )
+    if not spines and switches == 1:
+        return 0.0
+    at_gateway = _out_of_group(groups, parallel, spines or switches)
+    leaving = (groups - 1) / groups * at_gateway / ((groups - 1) * parallel or 1)
     if spines:
         return hosts * (leaving + (switches - 1) / (switches * groups * spines))
-    return hosts * (2 * leaving + 1 / (groups * switches)) if switches > 1 else 0.0
+    return hosts * (2 * leaving + 1 / (groups * switches))
 
 
-def _dragonfly(asked: _Sought) -> _Made | None:
-    """Over switches a of a group and groups g; hosts, then cables are the fewest that serve
+def _better(made: _Made | None, best: _Made | None) -> _Made | None:
+    """The better of two networks, the first found of equals."""
+    if made is None or best is None:
+        return made or best
+    return made if made.cost < best.cost else best
+
+
+def _dragonfly(sought: _Sought) -> _Made | None:
+    """Search over switches a of a group and groups g; hosts, then cables are the fewest that serve
     them."""
     best: _Made | None = None
-    for switches in range(1, asked.radix + 1):
-        groups = max(
-            1, -(-asked.endpoints // (switches * _most_hosts(asked, asked.radix - switches + 1)))
-        )
-        while (
-            switches * groups <= (best.nodes if best else inf)
-            and groups - 1 <= switches * asked.radix
-        ):
-            made = _one_dragonfly(asked, switches, groups)
+    for switches in range(1, sought.radix + 1):
+        hosts = sought.most_hosts(sought.radix - switches + 1)
+        groups = ceil(sought.endpoints / (switches * hosts))
+        most = best.nodes if best else inf
+        while switches * groups <= most and groups - 1 <= switches * sought.radix:
+            made = _one_dragonfly(sought, switches, groups)
             if made:
-                best = made if best is None or made[:2] < best[:2] else best
+                best = _better(made, best)
                 break
             groups += 1
     return best
 
 
-def _most_hosts(asked: _Sought, ports: int) -> int:
-    """Endpoints at a switch at most, one for one with its ports."""
-    return max(1, ports // asked.unit)
-
-
-def _one_dragonfly(asked: _Sought, switches: int, groups: int) -> _Made | None:
-    hosts = asked.hosts_at(switches * groups)
-    ends = hosts * asked.unit
-    far = asked.cables_for(switches * ends / groups if groups > 1 else 0)
-    local = asked.cables_for(_local_load(ends, (switches, 0, groups, far)))
-    if ends + (switches - 1) * local + _out_of_group(groups, far, switches) > asked.radix:
+def _one_dragonfly(sought: _Sought, switches: int, groups: int) -> _Made | None:
+    hosts = sought.hosts_at(switches * groups)
+    ends = hosts * sought.unit
+    far = sought.cables_for(switches * ends / groups if groups > 1 else 0)
+    local = sought.cables_for(_local_load(ends, (switches, 0, groups, far)))
+    if ends + (switches - 1) * local + _out_of_group(groups, far, switches) > sought.radix:
         return None
-    cables = groups * switches * (switches - 1) // 2 * local + groups * (groups - 1) // 2 * far
+    cables = groups * comb(switches, 2) * local + comb(groups, 2) * far
     return _Made(switches * groups, cables, hosts, (switches, groups), (local, far))
 
 
-def _dragonfly_plus(asked: _Sought) -> _Made | None:
-    """Over leaves of a group and groups; of spines the fewest that serve them."""
+def _dragonfly_plus(sought: _Sought) -> _Made | None:
+    """Search over leaves of a group and groups; of spines the fewest that serve them."""
     best: _Made | None = None
-    for leaves in range(1, asked.radix + 1):
-        groups = max(1, -(-asked.endpoints // (leaves * _most_hosts(asked, asked.radix))))
-        while (leaves + 1) * groups <= (
-            best.nodes if best else inf
-        ) and groups - 1 <= asked.radix**2:
-            made = _one_dragonfly_plus(asked, leaves, groups, best.nodes if best else inf)
-            if made and (best is None or made[:2] < best[:2]):
-                best = made
+    most: float = inf
+    for leaves in range(1, sought.radix + 1):
+        groups = ceil(sought.endpoints / (leaves * sought.most_hosts(sought.radix)))
+        while (leaves + 1) * groups <= most and groups - 1 <= sought.radix**2:
+            best = _better(_one_dragonfly_plus(sought, leaves, groups, most), best)
+            most = best.nodes if best else inf
             groups += 1
     return best
 
 
-def _one_dragonfly_plus(asked: _Sought, leaves: int, groups: int, most: float) -> _Made | None:
-    """With the fewest spines, from those that have the ports for all that passes them; of at most
-    so many switches."""
-    hosts = asked.hosts_at(leaves * groups)
-    ends = hosts * asked.unit
-    far = asked.cables_for(leaves * ends / groups if groups > 1 else 0)
-    passing = (leaves - 1 / groups) * ends / asked.most + (groups - 1) * far
-    for spines in range(max(1, ceil(passing / asked.radix - _ROUNDED)), asked.radix - ends + 1):
+def _one_dragonfly_plus(sought: _Sought, leaves: int, groups: int, most: float) -> _Made | None:
+    """A dragonfly+ of the fewest spines that have the ports for all that passes them, of at most
+    ``most`` switches."""
+    hosts = sought.hosts_at(leaves * groups)
+    ends = hosts * sought.unit
+    far = sought.cables_for(leaves * ends / groups if groups > 1 else 0)
+    passing = (leaves - 1 / groups) * ends / sought.most + (groups - 1) * far
+    for spines in range(max(1, ceil(passing / sought.radix - _ROUNDED)), sought.radix - ends + 1):
         if (leaves + spines) * groups > most:
             break
-        local = asked.cables_for(_local_load(ends, (leaves, spines, groups, far)))
-        at_leaf, at_spine = (
-            ends + spines * local,
-            leaves * local + _out_of_group(groups, far, spines),
-        )
-        if max(at_leaf, at_spine) <= asked.radix:
-            cables = groups * leaves * spines * local + groups * (groups - 1) // 2 * far
-            return _Made(
-                (leaves + spines) * groups, cables, hosts, (leaves, groups), (local, far), spines
-            )
+        local = sought.cables_for(_local_load(ends, (leaves, spines, groups, far)))
+        at_leaf = ends + spines * local
+        at_spine = leaves * local + _out_of_group(groups, far, spines)
+        if max(at_leaf, at_spine) <= sought.radix:
+            nodes = (leaves + spines) * groups
+            cables = groups * leaves * spines * local + comb(groups, 2) * far
+            return _Made(nodes, cables, hosts, (leaves, groups), (local, far), spines)
     return None
 
 
-def _ends(asked: _Sought, made: _Made, name: str) -> DirectLevel:
-    """The switches that endpoints stand at."""
-    ends, cables = made.hosts * asked.unit, asked.endpoints * asked.unit
+def _ends(sought: _Sought, made: _Made, name: str) -> DirectLevel:
+    """The switches that have endpoints."""
+    ends = made.hosts * sought.unit
     return DirectLevel(
         name,
         switches=prod(made.shape),
         ports=ends,
         others=ends,
         parallel=1,
-        cables=cables,
+        cables=sought.endpoints * sought.unit,
         load=1.0,
     )
 
 
-def _group_levels(asked: _Sought, made: _Made) -> Iterator[DirectLevel]:
-    (switches, groups), (local, far), spines = made.shape, made.parallel, made.spines
-    ends, own = made.hosts * asked.unit, switches * groups
+def _group_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
+    switches, groups = made.shape
+    local, far = made.parallel
+    spines = made.spines
+    ends = made.hosts * sought.unit
+    own = switches * groups
     load = _local_load(ends, (switches, spines, groups, far)) / local
-    yield _ends(asked, made, "leaf" if spines else "switch")
+    yield _ends(sought, made, "leaf" if spines else "switch")
     if spines:
-        ports, cables = switches * local, own * spines * local
-        many = spines * groups
         yield DirectLevel(
             "spine",
-            switches=many,
-            ports=ports,
+            switches=spines * groups,
+            ports=switches * local,
             others=switches,
             parallel=local,
-            cables=cables,
+            cables=own * spines * local,
             load=load,
         )
     else:
         ports = (switches - 1) * local
-        cables = own * ports // 2
         yield DirectLevel(
             "local",
             switches=0,
             ports=ports,
             others=switches - 1,
             parallel=local,
-            cables=cables,
+            cables=own * ports // 2,
             load=load,
         )
-    ports, cables = _out_of_group(groups, far, spines or switches), groups * (groups - 1) // 2 * far
-    load = own * ends / groups**2 / far if groups > 1 else 0.0
     yield DirectLevel(
-        "global", switches=0, ports=ports, others=groups - 1, parallel=far, cables=cables, load=load
+        "global",
+        switches=0,
+        ports=_out_of_group(groups, far, spines or switches),
+        others=groups - 1,
+        parallel=far,
+        cables=comb(groups, 2) * far,
+        load=own * ends / groups**2 / far if groups > 1 else 0.0,
     )
 
 
 # axes
 
 
-def _hyperx(asked: _Sought) -> _Made | None:
-    """Over all sizes of one to :data:`MOST_AXES` axes, in rising order."""
+def _hyperx(sought: _Sought) -> _Made | None:
+    """Search over all sizes of one to :data:`MOST_AXES` axes, in rising order."""
     best: _Made | None = None
-    least = -(-asked.endpoints // _most_hosts(asked, asked.radix))
+    least = ceil(sought.endpoints / sought.most_hosts(sought.radix))
+
+    def most() -> float:
+        return best.nodes if best else inf
 
     def grow(shape: tuple[int, ...], left: int) -> None:
         """``left``: ports that the cables of further axes may take."""
         nonlocal best
         nodes = prod(shape)
-        size = max(shape[-1] if shape else 1, -(-least // nodes))
-        while size - 1 <= left and nodes * size <= (best.nodes if best else inf):
-            made = _one_hyperx(asked, (*shape, size))
+        before = shape[-1] if shape else 1
+        # as the last axis: long enough for all endpoints
+        size = max(before, ceil(least / nodes))
+        while size - 1 <= left and nodes * size <= most():
+            made = _one_hyperx(sought, (*shape, size))
             if made:
-                best = made if best is None or made[:2] < best[:2] else best
+                best = _better(made, best)
                 break
             size += 1
+        # as one before others, which are at least as long
         if len(shape) + 1 < MOST_AXES:
-            for size in range(max(2, shape[-1] if shape else 2), left + 2):
-                if nodes * size * size > (best.nodes if best else inf):
+            for size in range(max(2, before), left + 2):
+                if nodes * size * size > most():
                     break
                 grow((*shape, size), left - size + 1)
 
-    grow((), asked.radix - asked.unit)
+    grow((), sought.radix - sought.unit)
     return best
 
 
-def _one_hyperx(asked: _Sought, shape: tuple[int, ...]) -> _Made | None:
-    hosts = asked.hosts_at(prod(shape))
-    ends = hosts * asked.unit
-    parallel = tuple(asked.cables_for(ends / size if size > 1 else 0) for size in shape)
-    between = [(size - 1) * each for size, each in zip(shape, parallel, strict=True)]
-    if ends + sum(between) > asked.radix:
-        return None
+def _one_hyperx(sought: _Sought, shape: tuple[int, ...]) -> _Made | None:
     nodes = prod(shape)
-    return _Made(nodes, sum(nodes * one // 2 for one in between), hosts, shape, parallel)
+    hosts = sought.hosts_at(nodes)
+    ends = hosts * sought.unit
+    parallel = []
+    free = sought.radix - ends
+    cables = 0
+    for size in shape:
+        each = sought.cables_for(ends / size if size > 1 else 0)
+        ports = (size - 1) * each
+        parallel.append(each)
+        free -= ports
+        cables += nodes * ports // 2
+    return _Made(nodes, cables, hosts, shape, tuple(parallel)) if free >= 0 else None
 
 
-def _hyperx_levels(asked: _Sought, made: _Made) -> Iterator[DirectLevel]:
-    yield _ends(asked, made, "switch")
+def _hyperx_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
+    yield _ends(sought, made, "switch")
+    ends = made.hosts * sought.unit
     for axis, (size, each) in enumerate(zip(made.shape, made.parallel, strict=True), start=1):
         ports = (size - 1) * each
-        cables, load = (
-            made.nodes * ports // 2,
-            made.hosts * asked.unit / size / each if size > 1 else 0.0,
-        )
         yield DirectLevel(
             f"axis-{axis}",
             switches=0,
             ports=ports,
             others=size - 1,
             parallel=each,
-            cables=cables,
-            load=load,
+            cables=made.nodes * ports // 2,
+            load=ends / size / each if size > 1 else 0.0,
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from math import ceil, floor, gcd, inf, prod
+from math import ceil, floor, gcd, inf, isqrt, prod
 from typing import Any, NamedTuple
 
+# Tolerance for ratios that round a fraction, such as 1.333 for 4/3.
 _ROUNDED = 1e-9
-"""Tolerance for ratios that round a fraction, such as 1.333 for 4/3."""
 
 
 class Split(NamedTuple):
@@ -24,8 +24,8 @@ class Split(NamedTuple):
     ratio: float
 
 
+# The most oversubscription of one level, or its ports as they are.
 Hop = float | Split
-"""Of one level: the most oversubscription, or its ports as they are."""
 
 
 class Grouping(NamedTuple):
@@ -61,14 +61,14 @@ class Wired(NamedTuple):
     planes: int = 1
 
 
-def _order(one: Wired, unit: int) -> tuple[Any, ...]:
+def _order(made: Wired, unit: int) -> tuple[Any, ...]:
     """Fewest switches, endpoints whole on a leaf, fewest cables between switches, fewest pods, most
     planes, room to grow."""
-    rising = zip(one.switches, one.switches[1:], one.splits, strict=False)
+    rising = zip(made.switches, made.switches[1:], made.splits, strict=False)
     cables = sum(below * split.up for below, above, split in rising if above)
-    straddles = one.switches[0] > 1 and one.splits[0].down % unit > 0
-    room = [(-split.down, split.up) for split in one.splits]
-    return sum(one.switches), straddles, cables, one.pods, -one.planes, room
+    straddles = made.switches[0] > 1 and made.splits[0].down % unit > 0
+    room = [(-split.down, split.up) for split in made.splits]
+    return sum(made.switches), straddles, cables, made.pods, -made.planes, room
 
 
 def wired(
@@ -81,33 +81,30 @@ def wired(
         return Wired((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
+    bounds = []
+    for leaf in _leaves(hops[0], radix, wanted):
+        bounds.append((_fewest(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
     found: Wired | None = None
-    bounds = (
-        (_fewest(ceil(ports / one.down), one, radix, hops[1:]), one)
-        for one in _leaves(hops[0], radix, wanted)
-    )
     for fewest, leaf in sorted(bounds):
         if fewest > most:
             break
         leaves = ceil(ports / leaf.down)
-        two = len(hops) == 1 or leaves == 1
-        for one in (
-            [_two(leaves, radix, leaf)]
-            if two
-            else _three(leaves, radix, leaf, hops[1], wanted, most)
-        ):
-            if (
-                one
-                and sum(one.switches) <= most
-                and (found is None or _order(one, wanted.unit) < _order(found, wanted.unit))
-            ):
-                found, most = one, sum(one.switches)
+        if len(hops) == 1 or leaves == 1:
+            several: Iterable[Wired] = _two(leaves, radix, leaf)
+        else:
+            several = _three(leaves, radix, leaf, hops[1], wanted, most)
+        for made in several:
+            if sum(made.switches) > most:
+                continue
+            if found is None or _order(made, wanted.unit) < _order(found, wanted.unit):
+                found = made
+                most = sum(made.switches)
     return found
 
 
 def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping = FREE) -> int:
     """Endpoint ports that this many levels can join."""
-    down = [max_down(one, radix) for one in hops]
+    down = [max_down(hop, radix) for hop in hops]
     if down and wanted.leaf_down:
         down[0] = wanted.leaf_down
     return prod(down) * radix
@@ -121,30 +118,34 @@ def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
         return
     for up in range(1, radix):
         most = _carried(hop, up, radix)
-        several = [wanted.leaf_down] if wanted.leaf_down else {most, most - most % wanted.unit}
-        yield from (Split(down, up, down / up) for down in several if 0 < down <= most)
+        downs = {most, most - most % wanted.unit}
+        if wanted.leaf_down:
+            downs = {wanted.leaf_down}
+        for down in downs:
+            if 0 < down <= most:
+                yield Split(down, up, down / up)
 
 
 def _carried(ratio: float, up: int, radix: int) -> int:
+    """The most down-ports that this many uplinks carry."""
     return min(radix - up, floor(ratio * up + _ROUNDED))
 
 
 @cache
 def max_down(hop: Hop, radix: int) -> int:
     """The most down-ports of a switch below the top."""
-    return (
-        hop.down
-        if isinstance(hop, Split)
-        else max(_carried(hop, up, radix) for up in range(1, radix))
-    )
+    if isinstance(hop, Split):
+        return hop.down
+    return max(_carried(hop, up, radix) for up in range(1, radix))
 
 
 def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
     """Lower bound on the switches of any wiring of such leaves, from the ports for their
     uplinks."""
-    rising, total = float(leaves * leaf.up), leaves
     if leaves == 1:
-        return total
+        return 1
+    rising = float(leaves * leaf.up)
+    total = leaves
     for hop in above:
         down = max_down(hop, radix)
         total += ceil(rising / down - _ROUNDED)
@@ -154,20 +155,21 @@ def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
     return total + ceil(rising / radix - _ROUNDED)
 
 
-def _two(leaves: int, radix: int, leaf: Split) -> Wired | None:
+def _two(leaves: int, radix: int, leaf: Split) -> Iterator[Wired]:
+    """Leaves and spines, or the only leaf."""
     if leaves == 1:
-        return Wired((leaf,), (1, 0), (1, 0), (0,))
+        yield Wired((leaf,), (1, 0), (1, 0), (0,))
+        return
     spines = _sharing(leaves * leaf.up, leaf.up, radix)
-    if spines is None:
-        return None
-    return Wired(
-        (leaf,), (leaves, spines), (leaves, ceil(leaves * leaf.up / radix)), (leaf.up // spines,)
-    )
+    if spines is not None:
+        least = (leaves, ceil(leaves * leaf.up / radix))
+        yield Wired((leaf,), (leaves, spines), least, (leaf.up // spines,))
 
 
 def _three(
     leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float
 ) -> Iterator[Wired]:
+    """Leaves, spines and a top, over all pods and numbers of cables between leaf and spine."""
     for each in _divisors(leaf.up):
         of_pod = leaf.up // each
         for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):
@@ -211,7 +213,8 @@ def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
         return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []
     if isinstance(hop, Split):
         return [most] if most else []
-    return sorted({ceil(leaves / ceil(leaves / one)) for one in range(1, most + 1)}, reverse=True)
+    counts = {ceil(leaves / each) for each in range(1, most + 1)}
+    return sorted({ceil(leaves / pods) for pods in counts}, reverse=True)
 
 
 def _sharing(cables: int, groups: int, radix: int) -> int | None:
@@ -222,5 +225,6 @@ def _sharing(cables: int, groups: int, radix: int) -> int | None:
 
 @cache
 def _divisors(number: int) -> list[int]:
-    small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
-    return sorted({*small, *(number // one for one in small)})
+    """Divisors of a number, ascending."""
+    small = [factor for factor in range(1, isqrt(number) + 1) if number % factor == 0]
+    return sorted({*small, *(number // factor for factor in small)})

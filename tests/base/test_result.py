@@ -20,8 +20,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.result import Result
 from colltool.engines.results import LibraryChecks
 from colltool.estimate.results import Price, PriceList
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, check_fabric
+from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 from tests.logs.test_chakra_traces import STEP

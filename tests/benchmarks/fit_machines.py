@@ -16,7 +16,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from math import log, nan
@@ -44,8 +44,9 @@ from colltool.machines.factor import (  # noqa: E402
     Borrowed,
     MachineFactor,
     MeasuredMachine,
+    RankLine,
 )
-from colltool.machines.shape import MOST_FALL, allowing, room_of, shaped  # noqa: E402
+from colltool.machines.shape import MOST_FALL, Room, room_of, shaped  # noqa: E402
 from colltool.machines.smoother import (  # noqa: E402
     Observation,
     Posterior,
@@ -53,7 +54,6 @@ from colltool.machines.smoother import (  # noqa: E402
     Smoother,
     posterior,
     rank_lines,
-    rising_times,
 )
 
 Data = dict[str, Any]
@@ -293,6 +293,71 @@ def observations(
         for several in series.values()
         for found in _observed(several, without if refit else ())
     ]
+
+
+def rising_times(times: Sequence[float]) -> list[float]:
+    """Times of ascending sizes without their falls: neighbours that fall take one time (pool
+    adjacent violators, by 1/t^2).
+
+    A hump that a larger message does not show is a setting of one owner, not what the next message
+    should be priced by.
+    """
+    # sum of weighted times, of weights, and how many times
+    levels: list[tuple[float, float, int]] = []
+    for time in times:
+        levels.append((1 / time, 1 / time**2, 1))
+        while len(levels) > 1 and levels[-2][0] / levels[-2][1] > levels[-1][0] / levels[-1][1]:
+            last, before = levels.pop(), levels.pop()
+            levels.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
+    return [total / weight for total, weight, count in levels for _ in range(count)]
+
+
+def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
+    """The room with no bound on the bus bandwidth at (ranks, size) steps where measured rows show
+    its fall."""
+    most = room.most_by_size.copy()
+    for at in steps:
+        most[at] = float("inf")
+    return room._replace(most_by_size=most)
+
+
+def text_of(machine: MeasuredMachine) -> str:
+    """A machine as JSON: a line a primitive, scope and rank count."""
+    head = {
+        "schema": shipped.SCHEMA,
+        "name": machine.name,
+        "devices": machine.devices,
+        "generation": machine.generation,
+        "inside": machine.inside,
+        "outside": machine.outside,
+        "prior": machine.prior,
+        "borrowed": machine.borrowed,
+        "sources": machine.sources,
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines.append(_listed("exceptions", [json.dumps(one) for one in machine.exceptions]))
+    lines.append(
+        _listed(
+            "factors",
+            [_line(*key, line) for key, factor in machine.factors.items() for line in factor.lines],
+        )
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _listed(key: str, items: list[str]) -> str:
+    return f'"{key}": [\n' + ",\n".join(items) + "\n]" if items else f'"{key}": []'
+
+
+def _line(primitive: str, scope: str, line: RankLine) -> str:
+    d, sigma = (",".join(rounded(value) for value in values) for values in (line.d, line.sigma))
+    return f'{{"primitive":"{primitive}","scope":"{scope}","ranks":{line.ranks},"d":[{d}],"sigma":[{sigma}]}}'
+
+
+def rounded(value: float) -> str:
+    """Three decimals: a thousandth of the price."""
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def _observed(series: list[tuple[str, Row]], without: Collection[str]) -> Iterator[Observation]:
@@ -615,7 +680,7 @@ def main() -> int:
         print_accuracy()
         return 0
     check, changed = "--check" in sys.argv, []
-    texts = {f"{machine.name}.json": shipped.text_of(made(machine.name)) for machine in MACHINES}
+    texts = {f"{machine.name}.json": text_of(made(machine.name)) for machine in MACHINES}
     texts["index.json"] = index_text()
     shipped.FOLDER.mkdir(exist_ok=True)
     for name, text in texts.items():

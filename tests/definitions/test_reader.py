@@ -21,7 +21,7 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_layout
 from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
-from colltool.definitions.field_types import path_of, spot_at
+from colltool.definitions.field_types import path_of, place_at
 from colltool.definitions.reader import read
 from colltool.definitions.source import MAX_VALUES, MOST
 from colltool.fabric.ladder import LadderDefinition, LadderFile, load_ladder, read_ladder
@@ -262,10 +262,10 @@ def test_what_a_place_accepts() -> None:
         (("tiers", 0, "algorithms", "ar"), "a list of algorithms, such as [ring, in-network]"),
         (("schema",), "one of colltool.fabric/2, colltool.fabric/1"),
     ):
-        spot = spot_at(Fabric, path, data)
+        spot = place_at(Fabric, path, data)
         assert spot
         assert spot.words == words
-    assert spot_at(Fabric, ("tiers", 0, "size"), data) is None
+    assert place_at(Fabric, ("tiers", 0, "size"), data) is None
 
 
 def test_a_check_beyond_the_model_sees_what_is_sound() -> None:
@@ -287,7 +287,7 @@ def test_patterns_have_the_fields_of_their_files() -> None:
 
     for model, pattern, kinds in ((PatternFile, Pattern, KINDS), (MapFile, MapPattern, MAP_KINDS)):
         assert set(pattern._fields) == set(model.model_fields) - {"notes", "source"}
-        spot = spot_at(model, ("kind",), {})
+        spot = place_at(model, ("kind",), {})
         assert spot
         assert spot.words == f"one of {', '.join(kinds)}"
         plain = pattern()._asdict()

@@ -8,7 +8,7 @@ from small import read_source
 from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors, shown
-from colltool.definitions import source
+from colltool.definitions import source, yaml_text
 from colltool.definitions.source import Position, read_value, scan
 
 TEXT = """\
@@ -25,7 +25,7 @@ tiers:
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(yaml, request.param):
         pytest.skip("PyYAML without libyaml")
-    monkeypatch.setattr(source, "_Loader", getattr(yaml, request.param))
+    monkeypatch.setattr(yaml_text, "_Loader", getattr(yaml, request.param))
 
 
 def refusal(text: str) -> str:

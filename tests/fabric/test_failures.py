@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.properties import fabric_facts
-from colltool.fabric.results import Failure, failures_of, failures_of_plan
 from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Node = tuple[str, int, int]  # level, rail, number

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from swept import swept
 
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.load import shipped_fabrics
-from colltool.fabric.results import check_fabric
 
 GOOD = """\
 name: two-tiers

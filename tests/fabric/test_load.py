@@ -17,8 +17,8 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout import LayoutFile
-from colltool.definitions import source
-from colltool.definitions.field_types import spot_at
+from colltool.definitions import yaml_text
+from colltool.definitions.field_types import place_at
 from colltool.definitions.source import MOST
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
@@ -102,7 +102,7 @@ def test_every_bad_file_is_refused_in_these_words(
 
 
 def test_both_parsers_give_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_Loader", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_text, "_Loader", yaml.SafeLoader)
     monkeypatch.chdir(BAD[0].parent)
     for file in BAD:
         with pytest.raises(ColltoolError) as caught:
@@ -438,13 +438,13 @@ def models(annotation: object) -> set[type[BaseModel]]:
 def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
     for model in models(definition):
         for name, field in model.model_fields.items():
-            spot = spot_at(model, (field.alias or name,), {})
+            spot = place_at(model, (field.alias or name,), {})
             assert spot
             assert spot.words != "another value", f"{model.__name__}.{name}"
 
 
 def test_every_tier_is_known_by_its_topology() -> None:
-    tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
+    tier = place_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
     wanted = [
         "star",

@@ -11,10 +11,10 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
+from colltool.fabric.failures import failures_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import bill_of, fabric_facts
-from colltool.fabric.results import failures_of
 from colltool.sizing.size_clos import fat_tree
 
 GB = 1e9

@@ -10,8 +10,8 @@ import yaml
 from swept import swept
 
 from colltool.base.errors import ColltoolError
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.load import load_fabric, read_fabric, shipped_fabrics
-from colltool.fabric.results import check_fabric
 from colltool.fabric.templates import COMMENTS, MORE, fabric_start, yaml_of
 from colltool.fabric.topology import capabilities_of
 

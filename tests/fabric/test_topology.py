@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from small import TOPOLOGIES
 
+from colltool.fabric import templates, uneven
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -194,6 +195,14 @@ def test_what_joins_a_tier_is_what_its_links_are(kind: TierCapabilities[Tier]) -
 def test_the_words_of_the_registry_are_those_of_the_file() -> None:
     assert set(get_args(Topology)) - SEVERAL_TIERS == set(TOPOLOGIES)
     assert {joined_by(topology) for topology in SEVERAL_TIERS} == {"tiers"}
+
+
+def test_every_topology_answers_where_tables_go_by_its_name() -> None:
+    """Whether it takes domains of different sizes, and whether a line can describe it."""
+    topologies = set(get_args(Topology)) - SEVERAL_TIERS
+    assert topologies == uneven.INSIDE.keys() == uneven.OUTSIDE.keys()
+    assert topologies == templates.ETAS.keys() | templates.NOT_ON_A_LINE
+    assert not templates.ETAS.keys() & templates.NOT_ON_A_LINE
 
 
 def test_other_in_network_hardware_goes_only_where_there_is_some() -> None:

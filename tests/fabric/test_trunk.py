@@ -15,9 +15,10 @@ from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
+from colltool.fabric.failures import failures_of
+from colltool.fabric.lint import lint
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.results import failures_of, lint
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import bandwidth_values, scaled_bandwidth, with_tiers, with_values
 from colltool.network.links import SwitchedLinks

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import fit_machines
-from fit_machines import KNOWN, PRIMITIVES
+from fit_machines import KNOWN, PRIMITIVES, rising_times, text_of
 
 from colltool.base.errors import ColltoolError
 from colltool.machines.factor import (
@@ -35,8 +35,8 @@ from colltool.machines.own import (
     read_machine_file,
 )
 from colltool.machines.shape import room_of, shaped
-from colltool.machines.shipped import FOLDER, from_data, index, machine, machine_for, text_of
-from colltool.machines.smoother import Observation, Smooth, Smoother, posterior, rising_times
+from colltool.machines.shipped import FOLDER, from_data, index, machine, machine_for
+from colltool.machines.smoother import Observation, Smooth, Smoother, posterior
 
 NAMES = [shipped.name for shipped in fit_machines.MACHINES]
 MOST_FALL = 0.1

@@ -12,12 +12,14 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.library import DEVICES, WITHOUT_PEAK
 from colltool.fabric.load import load_fabric, shipped_fabrics
+from colltool.fabric.media import DEVICES
 from colltool.render.dispatch import document
 from colltool.training.files.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
+# No FLOP/s of these are known.
+WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "trainium3", "vr200")
 # No peak of these devices is kept.
 UNKNOWN = {
     "atlas-950",

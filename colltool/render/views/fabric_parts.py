@@ -20,10 +20,11 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
+from colltool.fabric.failures import Failure
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
-from colltool.fabric.results import FabricSized, Failure
+from colltool.fabric.results import FabricSized
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number

@@ -19,9 +19,10 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import fabric_facts
-from colltool.fabric.results import CheckedFabric, FabricsChecked
+from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, on_fabric, plain, set_field

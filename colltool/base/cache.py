@@ -1,0 +1,67 @@
+"""What is slow to read, kept in the user's cache folder from one process to the next.
+
+Kept as JSON, which cannot run code. An entry counts only for the very text that it was made from;
+what is broken, old or somebody else's is ignored and replaced. Where the folder cannot be used,
+everything is simply read again. No entry holds anything that the package itself does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from colltool import __version__
+from colltool.base.errors import ColltoolError
+from colltool.base.files import write_file
+
+_LARGEST = 2**24  # bytes: ours have some 100 kB, and a larger file is not one of ours
+
+
+def cache_folder() -> Path:
+    """Folder of this version's entries, by the XDG base directory specification."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    # the specification has relative paths ignored
+    if not os.path.isabs(home):
+        home = os.path.expanduser("~/.cache")
+    return Path(home, "colltool", __version__)
+
+
+def recall(name: str, made_from: str) -> Any:
+    """Return the data kept under ``name`` for the text ``made_from``; None without a sound
+    entry."""
+    try:
+        with open(cache_folder() / f"{name}.json", "rb") as stream:
+            if not _is_ours(os.fstat(stream.fileno())):
+                return None
+            checksum, _, content = stream.read().partition(b"\n")
+        if checksum != _checksum(content):
+            return None
+        entry = json.loads(content)
+        return entry["data"] if entry["made_from"] == made_from else None
+    # no such file, no such folder, no JSON, or JSON of another form
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def keep(name: str, made_from: str, data: Any) -> None:
+    """Keep JSON data under ``name`` for the text ``made_from``; do nothing where that fails."""
+    content = json.dumps({"made_from": made_from, "data": data}).encode()
+    with suppress(OSError, ColltoolError):
+        folder = cache_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(folder / f"{name}.json", _checksum(content) + b"\n" + content)
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file can be an entry: the user's own, where files have owners, and no giant."""
+    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return own and status.st_size <= _LARGEST
+
+
+def _checksum(content: bytes) -> bytes:
+    """Tell a file that was cut or damaged; that it is the user's own is checked by its owner."""
+    return b"%08x" % zlib.crc32(content)

@@ -1,0 +1,209 @@
+"""What one failure takes down: every kind of single failure of a fabric or of a sized Clos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from colltool.fabric.capabilities import TierCapabilities
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
+from colltool.sizing.size_clos import ClosPlan
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed part and what that takes from whom, in ports and cables, before any detour is
+    congested.
+
+    Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric.
+    ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``trunk`` of an
+    endpoint; ``plane``; ``switch``; ``switches``: all of a domain; ``cube`` of a lattice, until
+    optical switches put another in its place. ``level``: of the switch, or that the link enters
+    from below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left
+    without a switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each.
+    ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``: ranks
+    that reach nobody on the tier any more. Source of the question: Collectives Explainer Series
+    part 03 §1.1, one switch a pod against one for each of its rails.
+    """
+
+    tier: str
+    part: str
+    level: str
+    count: int
+    nics: int
+    endpoints: int
+    ranks: int
+    share: float
+    beyond: str = ""
+    cut_off: int = 0
+
+    @classmethod
+    def of_domains(
+        cls,
+        facts: TierFacts,
+        part: str,
+        level: str,
+        count: int,
+        endpoints: int,
+        share: float = 1.0,
+        *,
+        nics: int = 0,
+        cut_off: int = 0,
+    ) -> Failure:
+        """A failed part of a tier: ``count`` in each domain; ``endpoints`` lose the share,
+        ``cut_off`` of them all of it."""
+        return cls(
+            tier=facts.name,
+            part=part,
+            level=level,
+            count=count * facts.domains,
+            nics=nics,
+            endpoints=endpoints,
+            ranks=endpoints * facts.planes,
+            share=share,
+            cut_off=cut_off * facts.planes,
+        )
+
+
+def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
+    """Every kind of single failure, innermost tier first; of a Clos without ``sizing`` those of its
+    NICs alone."""
+    found: list[Failure] = []
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        if facts.endpoints > 1:
+            found += _tier_failures(capabilities_of(tier), facts)
+    return tuple(found)
+
+
+def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    level = kind.reached[0].name
+    ports = facts.planes * kind.tier.ports
+    # of two endpoints that lose what joins them both are alone
+    alone = 2 if facts.endpoints == 2 else 1
+    if facts.sizing is not None:
+        yield from _of_sizing(kind, facts, facts.sizing)
+        yield from _of_planes(kind, facts)
+    elif not kind.has_ports:
+        links = ports * kind.fewest_links
+        yield Failure.of_domains(
+            facts, "link", level, facts.links, 2, 1 / links, cut_off=alone if links == 1 else 0
+        )
+        cube = kind.cube
+        if cube:
+            cubes = facts.endpoints // cube
+            yield Failure.of_domains(facts, "cube", level, cubes, cube, cut_off=cube)
+    elif kind.trunk_Bps is not None:
+        yield Failure.of_domains(facts, "trunk", "trunk", facts.links, alone, cut_off=alone)
+    else:
+        yield from _of_planes(kind, facts)
+        yield from _of_ports(kind, facts, level)
+
+
+def _of_sizing(kind: TierCapabilities[Tier], facts: TierFacts, plan: ClosPlan) -> Iterator[Failure]:
+    ports = facts.planes * kind.tier.ports * plan.split
+    for failure in failures_of_plan(plan, facts.endpoints, ports):
+        share = failure.share
+        # a port has a larger part of what is left by the planes that work; a NIC has a port in each
+        if kind.planes is not None and failure.part != "NIC":
+            share = min(1.0, share / kind.planes.share)
+        yield replace(
+            failure,
+            tier=facts.name,
+            count=failure.count * facts.domains,
+            ranks=failure.endpoints * facts.planes,
+            share=share,
+            cut_off=failure.cut_off * facts.planes,
+        )
+
+
+def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """One more of the planes that still work, everywhere."""
+    planes = kind.planes
+    if planes is not None:
+        yield Failure(
+            tier=facts.name,
+            part="plane",
+            level=kind.reached[-1].name,
+            count=planes.working * facts.domains,
+            nics=facts.endpoints * facts.planes * kind.tier.ports,
+            endpoints=facts.endpoints,
+            ranks=facts.ranks,
+            share=1 / planes.working,
+            cut_off=facts.ranks if planes.working == 1 else 0,
+        )
+
+
+def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Iterator[Failure]:
+    """A port of an endpoint, and all switches of a domain where their number is known."""
+    ports = facts.planes * kind.tier.ports
+    nics = ports * facts.endpoints
+    part = "port" if kind.joins == "accelerators" else "NIC"
+    cut_off = 1 if ports == 1 else 0
+    yield Failure.of_domains(facts, part, level, nics, 1, 1 / ports, nics=1, cut_off=cut_off)
+    if facts.switches is not None:
+        # domains of different sizes have fewer ranks than the largest times their number
+        yield Failure(
+            tier=facts.name,
+            part="switches",
+            level=level,
+            count=facts.switches * facts.domains,
+            nics=nics,
+            endpoints=facts.endpoints,
+            ranks=facts.ranks,
+            share=1.0,
+            cut_off=facts.ranks,
+        )
+
+
+def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
+    """Every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint counts
+    as one rank."""
+    on_rail = ceil(plan.ports / plan.rails)
+    of_endpoint = ceil(ports / plan.rails)
+    # rails that an endpoint has a port on
+    serving = min(plan.rails, ports)
+    members = min(endpoints, ceil(on_rail / of_endpoint))
+
+    def lost(part: str, at: int, count: int, nics: int, share: float, beyond: str = "") -> Failure:
+        """``nics`` of one rail lose a share of their traffic."""
+        touched = ceil(nics / of_endpoint)
+        if nics not in (1, on_rail) and nics % of_endpoint:
+            # an endpoint at either end is there in part
+            touched = (nics - 2) // of_endpoint + 2
+        touched = min(members, touched)
+        return Failure(
+            tier="",
+            part=part,
+            level=plan.levels[at].name,
+            count=count,
+            nics=0 if beyond else nics,
+            endpoints=touched,
+            ranks=touched,
+            share=share,
+            beyond=beyond,
+            cut_off=touched if share >= 1 and not beyond else 0,
+        )
+
+    leaf, *above = plan.levels
+    below = leaf
+    # ports of a rail under one switch of the level below, and such switches that share them
+    under = min(leaf.down_ports, on_rail)
+    spread = 1
+    if plan.split > 1:
+        yield lost("port", 0, plan.ports, 1, 1 / ports)
+    yield replace(lost("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split)
+    yield lost("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
+    for number, level in enumerate(above, start=1):
+        ways = below.up_ports * spread  # cables out of one group of the level below
+        yield lost("link", number, level.cables, under, 1 / (ways * serving), below.name)
+        if number == len(above):
+            under = on_rail
+            spread = level.per_rail
+        else:
+            under = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
+            spread = level.per_rail // plan.pods
+        yield lost("switch", number, level.switches, under, 1 / (spread * serving), below.name)
+        below = level

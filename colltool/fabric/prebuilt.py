@@ -1,0 +1,119 @@
+"""Shipped fabrics as they are after validation, kept between calls: reading one from YAML builds
+pydantic's schema of all tiers, a tenth of a price's time.
+
+A fabric is written as plain JSON: a list is a tuple, and whatever else is no JSON has its kind with
+it. It is rebuilt without validation, which it passed when it was kept.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pydantic
+
+from colltool.base.cache import keep, recall
+from colltool.base.primitives import Primitive
+from colltool.definitions import field_types
+from colltool.fabric.model import Fabric
+
+_ROOM = "colltool.fabric."
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
+    """Return the fabric that was kept for these texts; None where there is none.
+
+    ``texts``: of its file, and of those that it is like.
+    """
+    data = recall(name, _made_from(texts))
+    try:
+        found = None if data is None else _decoded(data, _models())
+    # of another form than ours: an entry that somebody else wrote
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, Fabric) else None
+
+
+def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
+    """Keep a validated fabric for these texts, if all of it can be written."""
+    try:
+        data = _encoded(fabric)
+    except TypeError:
+        return
+    keep(name, _made_from(texts), data)
+
+
+def _made_from(texts: tuple[str, ...]) -> str:
+    """The texts, and the state of the code that validates it: in a checkout it changes between
+    versions."""
+    folders = (os.path.dirname(__file__), os.path.dirname(field_types.__file__))
+    changed = 0
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    changed = max(changed, entry.stat().st_mtime_ns)
+    return "\n".join([f"{pydantic.VERSION} {changed}", *texts])
+
+
+def _models() -> dict[str, type[field_types.Part]]:
+    """The classes that a fabric is made of, by name."""
+    found: dict[str, type[field_types.Part]] = {}
+    waiting = [field_types.Part]
+    while waiting:
+        model = waiting.pop()
+        # other rooms have parts of their own, of whatever names
+        if model.__module__.startswith(_ROOM):
+            found[model.__name__] = model
+        waiting += model.__subclasses__()
+    return found
+
+
+def _encoded(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is tuple:
+        return [_encoded(item) for item in value]
+    if isinstance(value, Primitive):
+        return {"primitive": value.value}
+    if type(value) is list:
+        return {"list": [_encoded(item) for item in value]}
+    if type(value) is dict:
+        return {"dict": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
+    if isinstance(value, field_types.Part):
+        # as pydantic itself copies a model
+        state = value.__getstate__()
+        private = state["__pydantic_private__"]
+        return {
+            "model": type(value).__name__,
+            "fields": {key: _encoded(item) for key, item in state["__dict__"].items()},
+            "stated": sorted(state["__pydantic_fields_set__"]),
+            "private": {key: _encoded(item) for key, item in (private or {}).items()},
+        }
+    raise TypeError(type(value).__name__)
+
+
+def _decoded(data: Any, models: dict[str, type[field_types.Part]]) -> Any:
+    if isinstance(data, list):
+        return tuple(_decoded(item, models) for item in data)
+    if not isinstance(data, dict):
+        return data
+    if "primitive" in data:
+        return Primitive(data["primitive"])
+    if "list" in data:
+        return [_decoded(item, models) for item in data["list"]]
+    if "dict" in data:
+        return {_decoded(key, models): _decoded(item, models) for key, item in data["dict"]}
+    model = models[data["model"]]
+    private = {key: _decoded(item, models) for key, item in data["private"].items()}
+    found = model.__new__(model)
+    found.__setstate__(
+        {
+            "__dict__": {key: _decoded(item, models) for key, item in data["fields"].items()},
+            "__pydantic_extra__": None,
+            "__pydantic_fields_set__": set(data["stated"]),
+            "__pydantic_private__": private or None,
+        }
+    )
+    return found
