@@ -27,7 +27,7 @@ from colltool.estimate.algorithm_estimate import (
     NO_SECONDS,
     NO_SOFTWARE_TIME,
     AlgorithmEstimate,
-    LateSeconds,
+    LateNumber,
     PhaseCost,
     titled,
 )
@@ -153,7 +153,7 @@ class CostModel:
 
     def at(self, size: Number) -> AlgorithmEstimate:
         late_phases: Callable[[], tuple[PhaseCost, ...]] = partial(self._phases, size)
-        short: LateSeconds = NO_SECONDS
+        short: LateNumber = NO_SECONDS
         if self.readings.pipelining == "optimal":
             phases = late_phases()
             late_phases = lambda: phases  # noqa: E731
@@ -171,7 +171,7 @@ class CostModel:
             )
         if took:
             carried = self._bandwidth(took)
-            moved: LateSeconds = carried
+            moved: LateNumber = carried
             if self._falls_short:
                 short = (
                     self._bandwidth(
@@ -189,15 +189,15 @@ class CostModel:
         made = object.__new__(AlgorithmEstimate)
         vars(made).update(
             self._same_at_any_size,
-            n_alpha=counts[0],
-            n_beta=counts[1],
-            steps_s=alpha,
+            late_n_alpha=counts[0],
+            late_n_beta=counts[1],
+            late_steps=alpha,
             late_moved=moved,
             late_shortfall=short,
             late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
             late_phases=late_phases,
             late_below=None if self.below is None else partial(self._below_at, size),
-            factor=None if self.machine is None else self.machine(size),
+            late_factor=None if self.machine is None else partial(self.machine, size),
             notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
             bytes=size,
         )
@@ -213,17 +213,19 @@ class CostModel:
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
-        names = (
-            "choice",
-            "variant",
-            "overhead_s",
-            "status",
-            "shipped_by",
-            "protocol",
-            "not_selected_reason",
-        )
-        own = {name: getattr(self, name) for name in (*names, "cut_bound", "software_time")}
-        return own | {"busbw_factor": busbw_factor(self.primitive, self.ranks), "slow": None}
+        return {
+            "choice": self.choice,
+            "variant": self.variant,
+            "late_overhead": self.overhead_s,
+            "status": self.status,
+            "shipped_by": self.shipped_by,
+            "late_protocol": self.protocol,
+            "not_selected_reason": self.not_selected_reason,
+            "cut_bound": self.cut_bound,
+            "software_time": self.software_time,
+            "busbw_factor": busbw_factor(self.primitive, self.ranks),
+            "slow": None,
+        }
 
     @cached_property
     def _of_any_size(

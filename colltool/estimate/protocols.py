@@ -4,12 +4,13 @@ what they were measured at."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from math import inf, sqrt
 from typing import Any
 
-from colltool.base.arrays import largest
+from colltool.base.arrays import is_array, largest
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
@@ -22,7 +23,8 @@ from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumbers
 
-_ROW = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "protocol")} | LATE
+_ROW = {field: name for field, name in LATE.items() if field not in ("late_factor", "late_total")}
+"""Fields of a row that differ between protocols, and the property that has the value."""
 _PHASE = (
     "n_alpha",
     "n_beta",
@@ -49,54 +51,107 @@ def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
     """
     if len(rows) == 1:
         return rows[0]
-    if not hasattr(rows[0].bytes, "shape"):
+    if not is_array(rows[0].bytes):
         return min(rows, key=lambda row: float(row.total_s))
-    import numpy as np
-
-    winner = np.argmin(np.asarray([row.total_s for row in rows]), axis=0)
-
-    def chosen(values: Sequence[Any]) -> Any:
-        first = values[0]
-        if all(
-            value is first or (np.ndim(value) == np.ndim(first) == 0 and value == first)
-            for value in values
-        ):
-            return first
-        return np.stack([np.broadcast_to(value, winner.shape) for value in values])[
-            winner, np.arange(winner.size)
-        ]
-
+    fastest = _FastestAtEachSize(rows)
+    late: dict[str, Any] = {field: partial(fastest.values, name) for field, name in _ROW.items()}
     notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
-    taken = {field: chosen([getattr(row, name) for row in rows]) for field, name in _ROW.items()}
-    return replace(rows[0], notes=notes, late_phases=lambda: _phases(rows, chosen), **taken)
+    return replace(
+        rows[0], notes=notes, late_phases=fastest.phases, late_total=fastest.total_s, **late
+    )
 
 
-def _phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCost, ...]:
-    found: list[dict[tuple[Any, ...], PhaseCost]] = []
-    for row in rows:
-        seen: Counter[tuple[Any, ...]] = Counter()
-        found.append({})
-        for phase in row.phases:
-            place = (phase.tier, phase.level, phase.primitive, phase.label)
-            found[-1][*place, seen[place]] = phase
-            seen[place] += 1
-    everywhere = {place: phase for phases in reversed(found) for place, phase in phases.items()}
+class _FastestAtEachSize:
+    """The fastest of a schedule's rows at each of many sizes.
+
+    The total is a running minimum and needs no winner; which row it is from is worked out when
+    another number is read. Rows differ in their protocol alone, so that they share the machine's
+    factor and the cut bound.
+    """
+
+    def __init__(self, rows: Sequence[AlgorithmEstimate]) -> None:
+        self.rows = rows
+
+    def total_s(self) -> Any:
+        """Seconds of the fastest row at each size.
+
+        The machine's factor is positive and rounding is monotone, so that the least of the products
+        is the product of the least.
+        """
+        import numpy as np
+
+        first, *others = self.rows
+        fastest = np.asarray(first.modelled_s)  # a new sum, which nobody else holds
+        for row in others:
+            np.minimum(fastest, row.modelled_s, out=fastest)
+        return first.on_the_machine(fastest)
+
+    @cached_property
+    def winner(self) -> Any:
+        """Number of the fastest row at each size, the first of equals."""
+        import numpy as np
+
+        first, *others = self.rows
+        fastest = np.asarray(first.total_s)
+        winner = np.zeros(fastest.shape, dtype=np.uint8)
+        for number, row in enumerate(others, start=1):
+            seconds = first.on_the_machine(row.modelled_s)
+            winner[seconds < fastest] = number
+            fastest = np.minimum(fastest, seconds)
+        return winner
+
+    def values(self, name: str) -> Any:
+        """A property of the rows, at each size that of the fastest."""
+        return self.chosen([getattr(row, name) for row in self.rows])
+
+    def chosen(self, values: Sequence[Any]) -> Any:
+        import numpy as np
+
+        first = values[0]
+        if all(value is first or _equal_numbers(value, first) for value in values):
+            return first
+        return np.choose(self.winner, values)
+
+    def phases(self) -> tuple[PhaseCost, ...]:
+        return _merged_phases(self.rows, self.chosen)
+
+
+def _equal_numbers(value: Any, other: Any) -> bool:
+    return not is_array(value) and not is_array(other) and bool(value == other)
+
+
+def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCost, ...]:
+    """The phases of all rows, each with the numbers of the row that is chosen at each size."""
+    found = [_by_place(row.phases) for row in rows]
+    everywhere: dict[Hashable, PhaseCost] = {}
+    last_at: dict[Hashable, int] = {}
+    for phases in reversed(found):
+        everywhere |= phases
+        for at, place in enumerate(phases):
+            last_at[place] = max(at, last_at.get(place, 0))
     merged = []
-    for place in sorted(
-        everywhere,
-        key=lambda place: max(list(phases).index(place) for phases in found if place in phases),
-    ):
-        energy = None if everywhere[place].energy_J is None else 0.0
-        absent = everywhere[place]._replace(
-            n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy
-        )
+    for place in sorted(everywhere, key=last_at.__getitem__):
+        absent = _without_time(everywhere[place])
         same = [phases.get(place, absent) for phases in found]
-        merged.append(
-            absent._replace(
-                **{name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}
-            )
-        )
+        numbers = {name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}
+        merged.append(absent._replace(**numbers))
     return tuple(merged)
+
+
+def _by_place(phases: Sequence[PhaseCost]) -> dict[Hashable, PhaseCost]:
+    """Phases by tier, level, primitive and label; alike ones are numbered."""
+    seen: Counter[Hashable] = Counter()
+    found: dict[Hashable, PhaseCost] = {}
+    for phase in phases:
+        place = (phase.tier, phase.level, phase.primitive, phase.label)
+        found[place, seen[place]] = phase
+        seen[place] += 1
+    return found
+
+
+def _without_time(phase: PhaseCost) -> PhaseCost:
+    energy = None if phase.energy_J is None else 0.0
+    return phase._replace(n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy)
 
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
