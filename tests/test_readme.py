@@ -24,8 +24,8 @@ from documents import (
     shown,
 )
 
-from colltool.analysis.accuracy import CLASSES, DATASHEET
 from colltool.analysis.basis import step_error
+from colltool.estimate.accuracy import CLASSES, DATASHEET
 from colltool.training.published import published_error
 
 TEXT = README.read_text(encoding="utf-8")

@@ -1,158 +1,25 @@
-"""Prices with how far off they are: the interval of each row, and the table's accuracy of the
-first."""
+"""Cells of a grid with how far off they are; a single price gets the same in
+:mod:`colltool.estimate.user_price`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from colltool.analysis.accuracy import SMALLEST, accuracy_of, size_class, unmeasured
-from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.accuracy import SMALLEST, accuracy_of, size_class
 from colltool.estimate.groups import place
-from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, ground_of, interval_of
+from colltool.estimate.interval import ground_of
 from colltool.estimate.placement import GroupSpec
-from colltool.estimate.price import price as priced
-from colltool.estimate.results import Accuracy, Price
+from colltool.estimate.results import Accuracy
+from colltool.estimate.user_price import judged as judged
+from colltool.estimate.user_price import judged_row as judged_row
+from colltool.estimate.user_price import seconds_by_schedule as seconds_by_schedule
 from colltool.fabric.model import Fabric
-from colltool.nccl.nccl_choice import with_library_choice
 
 if TYPE_CHECKING:
     from colltool.analysis.grid import Cell, PriceRequest
-
-
-def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Price:
-    """A price whose rows carry their intervals; unchanged without rows."""
-    if not price.results:
-        return price
-    runs = price.library.runs if price.library else None
-    every = {id(row): row for row in (*price.results, *([runs] if runs else ()))}
-    if readings.ideal or not isinstance(price.bytes, float):
-        why = NO_INTERVAL if readings.ideal else SEVERAL
-        known = {key: replace(row, no_interval=why) for key, row in every.items()}
-    else:
-        before = _before(price, fabric, group, readings)
-        known = {
-            key: _with_interval(row, price.primitive, fabric, group, readings, before)
-            for key, row in every.items()
-        }
-    library = (
-        price.library._replace(runs=known[id(runs)]) if price.library and runs else price.library
-    )
-    found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
-    return replace(found, accuracy=_accuracy(found, fabric, group, readings))
-
-
-def judged_row(
-    row: AlgorithmEstimate,
-    primitive: Primitive,
-    fabric: Fabric,
-    group: GroupSpec,
-    readings: Readings,
-) -> AlgorithmEstimate:
-    """A row of one size with its interval."""
-    if readings.ideal:
-        return replace(row, no_interval=NO_INTERVAL)
-    other = before_dials(fabric)
-    size = float(row.bytes)
-    before = (
-        None
-        if other is None
-        else seconds_by_schedule(other, primitive, size, group, readings, (row.spec,))
-    )
-    return _with_interval(row, primitive, fabric, group, readings, before)
-
-
-def larger_side(accuracy: Accuracy | None, row: AlgorithmEstimate) -> Accuracy | None:
-    """An accuracy whose ``p90`` is the larger side of the row's interval."""
-    if accuracy is None or row.interval is None:
-        return accuracy
-    return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))
-
-
-def _accuracy(
-    price: Price, fabric: Fabric, group: GroupSpec, readings: Readings
-) -> Accuracy | None:
-    if not isinstance(price.bytes, float):
-        return None
-    if price.best.status == "own":
-        return larger_side(unmeasured(price.bytes, readings), price.best)
-    held = bool(price.best.software_time.notes(price.bytes))
-    return larger_side(
-        accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held), price.best
-    )
-
-
-Before = Mapping[tuple[str, str], float] | None
-"""Seconds by schedule and protocol without what the user changed; None where nothing was."""
-
-
-def _with_interval(
-    row: AlgorithmEstimate,
-    primitive: Primitive,
-    fabric: Fabric,
-    group: GroupSpec,
-    readings: Readings,
-    before: Before,
-) -> AlgorithmEstimate:
-    base = (
-        None
-        if before is None
-        else before.get((row.title, str(row.protocol)), before.get((row.title, ""), inf))
-    )
-    interval = interval_of(
-        fabric,
-        primitive,
-        group,
-        float(row.bytes),
-        readings,
-        total_s=float(row.total_s),
-        base_total_s=base,
-        runs=row.status == "shipped" and row.selectable,
-    )
-    return replace(row, interval=interval)
-
-
-def _before(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Before:
-    """The same schedules on the fabric before its dials moved."""
-    other = before_dials(fabric)
-    if other is None:
-        return None
-    return seconds_by_schedule(
-        other, price.primitive, float(price.bytes), group, readings, price.asked
-    )
-
-
-def seconds_by_schedule(
-    fabric: Fabric,
-    primitive: Primitive,
-    size: float,
-    group: GroupSpec,
-    readings: Readings,
-    only: tuple[str, ...] = (),
-) -> Mapping[tuple[str, str], float]:
-    """Seconds of each schedule, under its own protocol and, with an empty one, under its
-    fastest."""
-    try:
-        found = priced(fabric, primitive, size, group, readings, only)
-    except ColltoolError:  # the group needs what the user changed
-        return {}
-    (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
-    rows = [
-        *found.results,
-        *([chosen.library.runs] if chosen.library and chosen.library.runs else []),
-    ]
-    seconds: dict[tuple[str, str], float] = {}
-    for row in rows:
-        seconds.setdefault((row.title, ""), float(row.total_s))
-        seconds[row.title, str(row.protocol)] = float(row.total_s)
-    return seconds
-
 
 Seconds = Mapping[tuple[str, float], float]
 """By schedule and size."""
