@@ -191,6 +191,10 @@ class WiredTiers:
     def numbers(self) -> tuple[TierNumbers, ...]:
         return tuple(numbers_on(seat, ideal=self.ideal) for seat in self.seats)
 
+    @property
+    def states_energy(self) -> bool:
+        return any(numbers.energy is not None for numbers in self.numbers)
+
     @cached_property
     def network(self) -> Network:
         from colltool.schedules.executor import Network
