@@ -194,10 +194,10 @@ def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[st
     usual = min(best.values())
     if listed.readings.pipelining == "optimal":
         return _winners(_sampled(known), known)
-    benches = listed.benches(names)
+    compositions = listed.compositions(names)
     while True:
         found = _winners(_envelope(known), known)
-        more = (bench.fastest(winner.from_bytes) for bench in benches for winner in found)
+        more = (free.fastest(winner.from_bytes) for free in compositions for winner in found)
         new = {}
         for cost in more:
             if _key(cost) not in known and cost.rank_class == best.get(cost.choice.base, usual):
