@@ -46,7 +46,7 @@ FROM_DATASHEET = "datasheet"
 
 
 class Judged(NamedTuple):
-    """Errors of one kind of price; ``size``: place in :data:`CLASSES`."""
+    """Errors of a kind of price; ``size``: place in :data:`CLASSES`."""
 
     device: str
     wire: str
@@ -96,31 +96,30 @@ def accuracy_of(
     """
     if readings.ideal:
         return None
-    placed, at = place(fabric, group), size_class(size)
+    placed = place(fabric, group)
+    at = size_class(size)
     fitted = any(span.tier.protocols_for(primitive) for span in placed.spans)
     if readings.numbers == "datasheet" or not fitted:
         return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
     for number, (cells, like) in enumerate(_wider(fabric.device or "", wire, str(primitive), at)):
-        if (rows := sum(cell.rows for cell in cells)) >= ENOUGH:
-            middle, most = (
-                sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows
-                for values in ([one.median for one in cells], [one.p90 for one in cells])
-            )
-            # no row of unlike domains
-            if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):
-                return Accuracy(most, None, 0, NO_ROW)
-            return (
-                Accuracy(middle * WIDER, most * WIDER, 0, NO_ROW)
-                if held
-                else Accuracy(middle, most, rows, like)
-            )
+        rows = sum(cell.rows for cell in cells)
+        if rows < ENOUGH:
+            continue
+        median = sum(cell.rows * cell.median for cell in cells) / rows
+        p90 = sum(cell.rows * cell.p90 for cell in cells) / rows
+        # no row is of domains that differ in size
+        if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):
+            return Accuracy(p90, None, 0, NO_ROW)
+        if held:
+            return Accuracy(median * WIDER, p90 * WIDER, 0, NO_ROW)
+        return Accuracy(median, p90, rows, like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
 def unmeasured(size: float, readings: Readings) -> Accuracy | None:
-    """Of a schedule that nobody measured: the error of fabrics that no log was fitted to; None for
-    an ideal price."""
+    """Accuracy of a schedule without measurements: the error of fabrics that no log was fitted to;
+    None for an ideal price."""
     return None if readings.ideal else Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
 
 
@@ -128,17 +127,15 @@ def _wider(
     device: str, wire: str, collective: str, at: int
 ) -> Iterator[tuple[Sequence[Judged], str]]:
     """The cells that may speak for a price, from its own to all of its wire."""
-    here = [one for one in table() if one.wire == wire and one.size == at and one.device != ALL]
+    here = [cell for cell in table() if (cell.wire, cell.size) == (wire, at) and cell.device != ALL]
+    mine = [cell for cell in here if cell.device == device]
     where = "inside a node" if wire == "inside" else "across nodes"
-    mine = [one for one in here if one.device == device]
     spoken = collective.replace("_", "-")
-    yield (
-        [one for one in mine if one.collective == collective],
-        f"{device} {where}, {spoken}, {_SPOKEN[at]}",
-    )
+
+    def alike(cells: Sequence[Judged]) -> list[Judged]:
+        return [cell for cell in cells if cell.collective == collective]
+
+    yield alike(mine), f"{device} {where}, {spoken}, {_SPOKEN[at]}"
     yield mine, f"{device} {where}, any collective, {_SPOKEN[at]}"
-    yield (
-        [one for one in here if one.collective == collective],
-        f"any device {where}, {spoken}, {_SPOKEN[at]}",
-    )
+    yield alike(here), f"any device {where}, {spoken}, {_SPOKEN[at]}"
     yield here, f"any device {where}, {_SPOKEN[at]}"
