@@ -14,7 +14,8 @@ from colltool.base.primitives import Pipelining
 Phases = Literal["sequential", "pipelined"]
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that some functions take in the singular and others in the plural."""
-MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
+# more would be segments of less than a byte of the largest size
+MOST_SEGMENTS = 10**9
 
 
 class Assumption(NamedTuple):
@@ -186,9 +187,11 @@ def _unknown(name: str) -> ColltoolError:
 def _checked(name: str, value: Any) -> Any:
     kind = KINDS[name]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        value = value.item()  # a scalar of numpy
+        # a scalar of numpy
+        value = value.item()
     if value is None and "auto" in words(name):
-        return "auto"  # the same thing in Python, and what 0.2.0 took
+        # the same thing in Python, and what 0.2.0 took
+        return "auto"
     if isinstance(value, bool):
         if kind is bool:
             return value
@@ -207,7 +210,8 @@ def _checked(name: str, value: Any) -> Any:
 def _refusal(name: str, value: Any) -> ColltoolError:
     """The error for a value that a reading cannot take."""
     kind = KINDS[name]
-    least, most = DECLARED[name].least, DECLARED[name].most
+    least = DECLARED[name].least
+    most = DECLARED[name].most
     shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
     if kind is bool:
         return ColltoolError(

@@ -291,10 +291,10 @@ def _offers(composition: HierarchicalCandidates, choice: Choice) -> bool:
     if len(choice.tiers) != len(composition.options):
         return not choice.tiers
     known = {row.name for row in every_algorithm()}
-    return all(
-        name not in known or any(option.name == name for option in options)
-        for name, options in zip(choice.tiers, composition.options, strict=True)
-    )
+    for name, options in zip(choice.tiers, composition.options, strict=True):
+        if name in known and name not in {option.name for option in options}:
+            return False
+    return True
 
 
 def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSizes]:

@@ -26,8 +26,8 @@ from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
-_GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
-"""1 byte to 1 EB, twelve sizes per decade."""
+_GRID = [10 ** (step / 12) for step in range(18 * 12 + 1)]
+"""Sizes from 1 byte to 1 EB, twelve per decade."""
 
 
 def crossover(
@@ -72,14 +72,19 @@ def crossover(
 def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
     """Whether only some schedules include the library's measured times, and the library does not
     run them all."""
-    measured = {any(costed.measured for costed in candidates) for candidates in compared}
-    every = chain.from_iterable(compared)
-    return len(measured) > 1 and any(costed.not_selected_reason for costed in every)
+    measured = 0
+    selected = True
+    for candidates in compared:
+        measured += any(costed.measured for costed in candidates)
+        selected = selected and not any(costed.not_selected_reason for costed in candidates)
+    return not selected and 0 < measured < len(compared)
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
     """Every M > 0 (bytes, ascending) at which two curves are equal; empty if they coincide."""
-    a, b, c = first.a - second.a, first.b - second.b, first.c - second.c
+    a = first.a - second.a
+    b = first.b - second.b
+    c = first.c - second.c
     if b == 0:
         roots = [] if c == 0 else [-a / c]
     elif c == 0:
@@ -88,7 +93,8 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
         inner = c * c - 4 * a * b
         if inner < 0:
             return []
-        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2  # the form that does not cancel
+        # the form of the root that does not cancel
+        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2
         roots = sorted({half / b, a / half if half else 0.0})
     return [root * root for root in roots if root > 0]
 
@@ -98,7 +104,8 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
         names = [name for name in usual if _runs(listed, name)]
         if len(names) < 2:
-            return []  # who wins at which size is still an answer
+            # no pairs: the winner at each size is still an answer
+            return []
     found = by_title(listed.named(dict.fromkeys(names)))
     if len(found) < 2:
         fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
@@ -125,7 +132,8 @@ def _pair(
     first: Sequence[CostModel], second: Sequence[CostModel], readings: Readings
 ) -> AlgorithmPair:
     """Compare two schedules, each under its fastest protocol."""
-    mine, theirs = first[0], second[0]
+    mine = first[0]
+    theirs = second[0]
 
     def faster(size: float) -> str:
         my_s = min(costed.seconds(size) for costed in first)
@@ -133,7 +141,8 @@ def _pair(
         return mine.title if my_s <= their_s else theirs.title
 
     roots = _equal_at(first, second)
-    if readings.pipelining == "optimal":  # the closed form only says where to look
+    # of optimal segments the closed form only says where to look
+    if readings.pipelining == "optimal":
         roots = _changes(faster, roots)
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
     leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]

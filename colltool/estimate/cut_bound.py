@@ -91,9 +91,11 @@ def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) 
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
-    if primitive is P2P:  # which two is not known, but that no part holds both
+    # which two ranks is not known, but that no part holds both
+    if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
     by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
+    # each part but the first is added to the sum, and then gets it
     if primitive is AR and cut.parts and not cut.computes:
         by_side.append(2 * (cut.parts - 1) / cut.total_Bps)
     return largest(*by_side)

@@ -116,7 +116,8 @@ def _priced(
     words = _words(row, found)._replace(
         balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size)
     )
-    if isinstance(row, Composition):  # whose phases differ
+    # the phases of a composition differ
+    if isinstance(row, Composition):
         return words
     group_seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
     return words._replace(

@@ -166,8 +166,9 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []
     open_axes: list[bool] = []
-    inside = 1  # ranks of the fabric behind an endpoint
-    members = 1  # ranks of the group behind it
+    # ranks of the fabric behind an endpoint, and those of the group
+    inside = 1
+    members = 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         if stop.members > 1:
             spans.append(_span(tier, stop, who, inside, members))
@@ -181,7 +182,8 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
     if len(set(domains)) > 1:
         members = sum(domains)
     else:
-        domains = ()  # as many in each: an even group
+        # as many in each: an even group
+        domains = ()
     placement = GroupPlacement(
         members,
         who.stride,
@@ -202,7 +204,8 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
     rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
     if inside % rails:
         rails = 1
-    beside = 1  # siblings that are at work keep their ports
+    # siblings that are at work keep their ports
+    beside = 1
     if who.alone and inside != members:
         senders = min(members, rails // gcd(who.stride, rails))
         beside = max(1, inside // rails * senders // members)

@@ -132,6 +132,11 @@ class TierOption:
     def status(self) -> Status:
         return max((row.status_on(phase.group) for phase, row in self.phases), key=STATUSES.index)
 
+    @property
+    def rank(self) -> int:
+        """Place of its status, the best first."""
+        return STATUSES.index(self.status)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
         found: list[str] = []
@@ -193,17 +198,16 @@ class HierarchicalCandidates:
             ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings),
             lambda: _on_group(bare, self.row, readings, self.phases, listed=False),
         )
-        assert composition is not None  # what runs under a protocol runs on the wires
-        chosen = tuple(
-            next(option for option in options if option.name == name)
-            for name, options in zip(names, composition.options, strict=True)
-        )
-        return composition._costed(names, chosen, copies=False)
+        # what runs under a protocol runs on the wires
+        assert composition is not None
+        chosen = map(_option_called, names, composition.options)
+        return composition._costed(names, tuple(chosen), copies=False)
 
     def _costed(
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
-        placed, primitive = self.placed, self.row.primitive
+        placed = self.placed
+        primitive = self.row.primitive
         singles = [(option,) for option in chosen]
         shipped = [way for way in self._shipped_as if all(_fitting(way, singles))]
         streamed = next((way for way in shipped if way.streams), None)
@@ -213,7 +217,7 @@ class HierarchicalCandidates:
             usual = "pipelined"
             if self.readings.phases == "auto":
                 phases = "pipelined"
-        status = max((option.status for option in chosen), key=STATUSES.index)
+        status = max(chosen, key=lambda option: option.rank).status
         libraries = chain.from_iterable(way.by for way in shipped)
         return CostModel(
             primitive=primitive,
@@ -276,11 +280,9 @@ class HierarchicalCandidates:
     def _off(self, way: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
         needs: tuple[Feature, ...] = way.needs
-        between = self.placed.spans[1:-1]
+        between = {capabilities_of(span.tier).joins for span in self.placed.spans[1:-1]}
         # NVLS ends at the node: switches further out reduce by CollNet
-        if "in-network" in way.inner and any(
-            capabilities_of(span.tier).joins == "hosts" for span in between
-        ):
+        if "in-network" in way.inner and "hosts" in between:
             needs = (*needs, "collnet")
         return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
@@ -290,7 +292,10 @@ class HierarchicalCandidates:
 
         One for each way in which the user's library runs the composition, if there is one.
         """
-        return list(chain.from_iterable(self._winning(tiers, size) for tiers in self._ways))
+        found: list[AtSizes] = []
+        for tiers in self._ways:
+            found += self._winning(tiers, size)
+        return found
 
     def any_shown(self, size: Number) -> list[AtSizes]:
         """Like :meth:`leading_shown`, but of any status, including references and hypothetical
@@ -306,21 +311,14 @@ class HierarchicalCandidates:
         for way in self._shipped_as if running else ():
             if running is None or way.library != running.name or self._off(way, running):
                 continue
-            tiers = tuple(
-                tuple(option for option in options if selectable(option.status))
-                for options in _fitting(way, self.options)
-            )
+            tiers = tuple(map(_selectable, _fitting(way, self.options)))
             if all(tiers):
                 found.append(tiers)
         if found:
             return found
-        ranks = [[STATUSES.index(option.status) for option in options] for options in self.options]
-        worst = max(map(min, ranks))
-        best = tuple(
-            tuple(option for option in options if STATUSES.index(option.status) <= worst)
-            for options in self.options
-        )
-        return [best]
+        # the best status that every tier can have is the worst of their best
+        worst = max(min(option.rank for option in options) for options in self.options)
+        return [tuple(_up_to(worst, options) for options in self.options)]
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
@@ -341,10 +339,7 @@ class HierarchicalCandidates:
             _check_combinations(options)
             found = [self.costed(chosen) for chosen in product(*options)]
         else:
-            fastest = [
-                [option for option, _ in winning(tier, lambda option: option.own.seconds(size))]
-                for tier in options
-            ]
+            fastest = [_fastest(tier, size) for tier in options]
             found = [self.costed(chosen) for chosen in product(*fastest)]
             found += self._streaming(options)
         return winning(found, lambda costed: costed.seconds(size))
@@ -355,9 +350,11 @@ class HierarchicalCandidates:
         if self.readings.phases != "auto":
             return ()
         if id(options) not in self.streams:
-            streaming = (way for way in self._shipped_as if way.streams)
-            chosen = chain.from_iterable(product(*_fitting(way, options)) for way in streaming)
-            self.streams[id(options)] = tuple(map(self.costed, chosen))
+            found: list[CostModel] = []
+            for way in self._shipped_as:
+                if way.streams:
+                    found += map(self.costed, product(*_fitting(way, options)))
+            self.streams[id(options)] = tuple(found)
         return self.streams[id(options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
@@ -402,6 +399,23 @@ class HierarchicalCandidates:
         return next(filter(None, (_why_not(row, step) for step in steps)))
 
 
+def _selectable(options: TierOptions) -> TierOptions:
+    return tuple(option for option in options if selectable(option.status))
+
+
+def _up_to(rank: int, options: TierOptions) -> TierOptions:
+    return tuple(option for option in options if option.rank <= rank)
+
+
+def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
+    """The options of a tier that are the fastest at some size, each for the tier alone."""
+    return [option for option, _ in winning(options, lambda option: option.own.seconds(size))]
+
+
+def _option_called(name: str, options: TierOptions) -> TierOption:
+    return next(option for option in options if option.name == name)
+
+
 def _terms(chosen: TierOptions, *, streamed: bool) -> Iterator[CostTerm]:
     """The cost terms of one option per tier, in the order of the phases."""
     parts: dict[int, tuple[CostTerm, ...]] = {}
@@ -443,13 +457,14 @@ def _why_not(row: Algorithm, step: PlacedStep) -> str | None:
 def _fitting(way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
     """The options that are part of a library's composition, tier by tier."""
 
-    def fits(option: TierOption, names: frozenset[str]) -> bool:
-        return option.name in names if names else ships(way.library, option.row.shipped_by)
+    def fitting(tier: TierOptions, names: frozenset[str]) -> TierOptions:
+        if names:
+            return tuple(option for option in tier if option.name in names)
+        # without names everything that the library ships
+        return tuple(option for option in tier if ships(way.library, option.row.shipped_by))
 
     *inner, outer = options
-    found = [tuple(option for option in tier if fits(option, way.inner)) for tier in inner]
-    found.append(tuple(option for option in outer if fits(option, way.outer)))
-    return found
+    return [*(fitting(tier, way.inner) for tier in inner), fitting(outer, way.outer)]
 
 
 def hierarchical_candidates(
@@ -523,7 +538,8 @@ def _placed_steps(
     placed: PlacedGroup, row: Composition, readings: Readings, order: Order
 ) -> Iterator[PlacedStep]:
     sizes = placed.sizes
-    if placed.domains:  # only as many ranks as the smallest domain has own a shard
+    # of domains that differ only as many ranks as the smallest has own a shard
+    if placed.domains:
         sizes = (min(placed.domains), *sizes[1:])
     for number, step in enumerate(row.steps(sizes, order)):
         group, paths = tier_group(
@@ -562,6 +578,7 @@ def _options(
         phases: list[tuple[PlacedStep, Algorithm]] = []
         for step in steps:
             partner = counterpart(row, step.step.primitive)
-            assert partner is not None  # _why_not refuses rows without a way back
+            # _why_not refuses rows without a way back
+            assert partner is not None
             phases.append((step, partner))
         yield TierOption(row, tuple(phases), placed, readings)

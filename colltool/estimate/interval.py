@@ -162,7 +162,8 @@ class ErrorGround(NamedTuple):
         moved = 0.0
         if base_total_s is not None and isfinite(base_total_s):
             moved = abs(log(total_s / base_total_s))
-        elif base_total_s is not None:  # without the change it does not run at all
+        elif base_total_s is not None:
+            # without the change it does not run at all
             foreign = True
         changed = moved > 0 or base_total_s == inf
         asked = asked._replace(foreign=foreign, one_process=one_process, moved=moved)
@@ -301,7 +302,8 @@ def _measured(
     spread = spread_of(asked, known, index(), posterior)
     high_sigma = spread.sigma
     parts = spread.parts
-    if ground.p2p_unknown:  # no box is faster for want of P2P
+    # only the upper end: no box is faster for want of P2P
+    if ground.p2p_unknown:
         high_sigma = hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
     rows = ground.own_rows

@@ -272,7 +272,8 @@ def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
         met = paths.met(1 << height, paths.block(2 << height))
         lane = _slowest(met, 0, paths, flows)
         lanes.append((lane, 1))
-        edges.append((lane.energy, 0.5**height))  # a level has half the edges of the one below
+        # a level has half the edges of the one below
+        edges.append((lane.energy, 0.5**height))
     return _blend(lanes, terms)._replace(energy=mean_energy(edges))
 
 
@@ -281,7 +282,8 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     levels."""
     top = paths.top()
     hardware = paths.in_switch
-    assert hardware is not None  # the row's requirement switch_can refuses groups without
+    # the row's requirement switch_can refuses groups without
+    assert hardware is not None
     share = top.share(everybody)
     beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
     return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
@@ -340,13 +342,17 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     per_peer = terms.n_beta / terms.n_alpha
     views: list[dict[tuple[str, str], LinkCost]] = []
     met: dict[tuple[str, str], LinkCost] = {}
+    carried_s = []
+    waited_s = []
     for peers, flows in paths.views:
         runs = [_at(level, count, count * per_peer, paths, flows) for level, count in peers]
+        carried_s.append(sum(run.per_byte_s for run in runs))
+        waited_s.append(sum(run.waited_s for run in runs))
         views.append({(run.tier, run.level): run for run in runs})
         for place, run in views[-1].items():
             met.setdefault(place, run)
-    slowest = first_by([sum(run.per_byte_s for run in view.values()) for view in views], most=True)
-    farthest = first_by([sum(run.waited_s for run in view.values()) for view in views], most=True)
+    slowest = first_by(carried_s, most=True)
+    farthest = first_by(waited_s, most=True)
     costs = []
     for place, run in met.items():
         absent = run._replace(n_alpha=0, n_beta=0)

@@ -46,7 +46,9 @@ def ordered_factor(where: SameFabric, primitive: Primitive, scope: str) -> Machi
     ways = sorted(set().union(*priced))
     if not ways:
         return factor
-    by_way = [np.array([prices.get(way, unknown) for prices in priced]) for way in ways]
+    by_way = []
+    for way in ways:
+        by_way.append(np.array([prices.get(way, unknown) for prices in priced]))
     best = np.array(
         [reduce(np.minimum, prices.values()) if prices else unknown for prices in priced]
     )

@@ -87,6 +87,7 @@ def price(
         asked=tuple(only),
         assumed=assumed_media(listed.placed.fabric),
     )
+    # a price without a library's numbers, or of other schedules, does not depend on P2P
     by_library = fabric.tiers[0].library is not None and not options.ideal and not own
     if by_library and isinstance(size, float) and p2p_unknown(fabric):
         return _noting_p2p(found, fabric, size, group, options, only)
@@ -96,7 +97,8 @@ def price(
 def _probes(size: Number) -> list[float]:
     """Sizes at which compositions are searched: both ends and every doubling in between."""
     least, most = (size, size) if isinstance(size, float) else _extremes(size)
-    if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
+    # also false for NaN
+    if not 1 <= least <= most <= MAX_SIZE:
         raise ColltoolError(
             "sizes must be finite and between 1 byte and 1 EB",
             argument="size",
@@ -144,7 +146,8 @@ def rows_at(
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
         if isinstance(size, float):
-            rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
+            seconds = [float(row.total_s) for row in rows]
+            rows = [rows[index] for index in ranked(seconds)]
         leading = may_lead(rows, named)
         leaders = {id(row) for row in leading}
         behind = [row for row in rows if id(row) not in leaders]
@@ -183,7 +186,8 @@ def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
     return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
 
 
-_BLOCK = 2**16  # numbers that stay in the processor's cache: one walk through memory instead of two
+# numbers that stay in the processor's cache: one walk through memory instead of two
+_BLOCK = 2**16
 
 
 def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import chain
 from math import inf, nan, sqrt
 from typing import Any
 
@@ -55,7 +56,7 @@ def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
         return min(rows, key=lambda row: float(row.total_s))
     fastest = _FastestAtEachSize(rows)
     late: dict[str, Any] = {field: partial(fastest.values, name) for field, name in _ROW.items()}
-    notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
+    notes = tuple(dict.fromkeys(chain.from_iterable(row.notes for row in rows)))
     return replace(
         rows[0], notes=notes, late_phases=fastest.phases, late_total=fastest.total_s, **late
     )
@@ -81,7 +82,8 @@ class _FastestAtEachSize:
         import numpy as np
 
         first, *others = self.rows
-        fastest = np.asarray(first.modelled_s)  # a new sum, which nobody else holds
+        # a new sum, which may be overwritten
+        fastest = np.asarray(first.modelled_s)
         for row in others:
             np.minimum(fastest, row.modelled_s, out=fastest)
         return first.on_the_machine(fastest)
@@ -133,7 +135,9 @@ def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[P
     for place in sorted(everywhere, key=last_at.__getitem__):
         absent = _without_time(everywhere[place])
         same = [phases.get(place, absent) for phases in found]
-        numbers = {name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}
+        numbers = {}
+        for name in _PHASE:
+            numbers[name] = chosen([getattr(phase, name) for phase in same])
         merged.append(absent._replace(**numbers))
     return tuple(merged)
 
@@ -165,7 +169,7 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
 
 
 def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
-    lists: dict[str, Mapping[str, ProtocolNumbers]] = {}
+    lists: dict[str, dict[str, ProtocolNumbers]] = {}
     for span in placed.spans:
         listed = span.tier.protocols_for(primitive)
         if listed:
@@ -173,7 +177,10 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
     if not lists:
         return [placed]
     first, *others = lists.values()
-    common = [name for name in first if all(name in listed for listed in others)]
+    # in the order of the innermost tier
+    common = list(first)
+    for listed in others:
+        common = [name for name in common if name in listed]
     if not common:
         each = "; ".join(f"{tier}: {', '.join(listed)}" for tier, listed in lists.items())
         raise ColltoolError(
@@ -183,10 +190,11 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
                 " tier"
             ),
         )
-    return [
-        _under(placed, name, {tier: listed[name] for tier, listed in lists.items()})
-        for name in common
-    ]
+    found = []
+    for name in common:
+        numbers = {tier: listed[name] for tier, listed in lists.items()}
+        found.append(_under(placed, name, numbers))
+    return found
 
 
 def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers]) -> PlacedGroup:
@@ -199,7 +207,8 @@ def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers
         spans.append(span)
     overhead_s = placed.overhead_s
     copy_Bps = placed.local_copy_Bps
-    for protocol in numbers.values():  # innermost first: the last that states a number holds
+    # innermost first: the last that states a number holds
+    for protocol in numbers.values():
         # a launch that the file states takes the place of the library's
         if protocol.launch_s is not None and not placed.fabric.states_launch:
             overhead_s = protocol.launch_s

@@ -200,7 +200,8 @@ def _to_all(wired: WiredTiers) -> StepLoad:
 
 def _exchanged_shards(wired: WiredTiers) -> StepLoad:
     """α of a message across and of one inside; bytes of both at once."""
-    own = np.repeat(wired.domains, wired.domains)  # ranks in the domain of each
+    # for each rank the size and the number of its domain
+    own = np.repeat(wired.domains, wired.domains)
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
     src, dst = _of_every_pair(wired.ranks)
     inside = domain[src] == domain[dst]
@@ -237,7 +238,8 @@ def _around(size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool
             walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
         case "gateways":
             wires = wired.seats[0].wires
-            assert isinstance(wires, DragonflyWires)  # the row's requirement several_groups
+            # the row's requirement several_groups refuses others
+            assert isinstance(wires, DragonflyWires)
             walks = np.array([gateway_order(wires)])
         case _:
             walks = np.arange(ranks)[np.newaxis]
@@ -265,7 +267,8 @@ def _trees(route: Trees, wired: WiredTiers, *, spread: bool) -> StepLoad:
         src = np.concatenate([child, parent])
         dst = np.concatenate([parent, child])
         load = _load(wired, Sends(src, dst, np.tile(size, 2)))
-    else:  # a broadcast goes down and a reduction up: what takes longer counts
+    else:
+        # a broadcast goes down and a reduction up: what takes longer counts
         down = _load(wired, Sends(parent, child, size))
         up = _load(wired, Sends(child, parent, size))
         load = up if up.per_byte_s > down.per_byte_s else down
@@ -296,7 +299,8 @@ def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
     """Between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.seats[0].wires
     numbers = wired.numbers[0]
-    assert wires is not None  # a tier that is routed has them
+    # a tier that is routed has them
+    assert wires is not None
     alpha_s = wires.slowest_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta

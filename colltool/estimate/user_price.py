@@ -117,7 +117,8 @@ def seconds_by_schedule(
     fastest."""
     try:
         found = priced(fabric, primitive, size, group, readings, only)
-    except ColltoolError:  # the group needs what the user changed
+    except ColltoolError:
+        # the group needs what the user changed
         return {}
     (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
     rows = [*found.results]

@@ -310,7 +310,8 @@ def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
     if not stands_at_nodes(seats):
         return ranks**2
     last = seats[-1].wires
-    assert last is not None  # or they were at no switches
+    # or the ranks would be at no switches
+    assert last is not None
     return max(last.occupied**2, ranks * (ranks // seats[-1].endpoints))
 
 

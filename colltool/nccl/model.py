@@ -121,7 +121,8 @@ def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]
         lines = [_piece(way, start) for way in ways]
         for at, index in _lowest(lines, start, end):
             flip = SwitchPoint(at, ways[index].algorithm, ways[index].protocol)
-            if found and found[-1].from_bytes == at:  # two lines meet where a piece starts
+            # two lines meet where a piece starts: only the second counts
+            if found and found[-1].from_bytes == at:
                 found.pop()
             if not found or found[-1][1:] != flip[1:]:
                 found.append(flip)

@@ -79,14 +79,16 @@ def _with_pick(
     runs."""
     size = priced.bytes
     group = priced.group.spec
-    assert isinstance(size, float)  # arrays have no single pick
+    # arrays have no single pick
+    assert isinstance(size, float)
     ways = tuple(estimates(on, priced.primitive, size))
     best = cheapest(ways)
     spec = spec_of(best.algorithm, priced.primitive, on)
     runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
     # a list is all that runs
     if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
-        with suppress(ColltoolError):  # it cannot run with this fabric's numbers
+        # it may be unable to run with this fabric's numbers
+        with suppress(ColltoolError):
             runs = price(fabric, priced.primitive, size, group, readings, [spec]).best
     if runs is not None and runs.protocol and best.protocol == SIMPLE and on.nodes > 1:
         runs = _under_simple(runs, candidates_for(fabric, group, priced.primitive, readings))
@@ -140,7 +142,8 @@ def price_of_pick(
         return None
     try:
         found = price(fabric, primitive, size, group, readings, [picked[0].spec])
-    except ColltoolError:  # it cannot run with this fabric's numbers
+    except ColltoolError:
+        # it cannot run with this fabric's numbers
         return None
     if picked[0].simple and found.best.protocol:
         row = _under_simple(found.best, candidates_for(fabric, group, primitive, readings))
@@ -220,7 +223,8 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
     for way in estimates(on, primitive, size):
         if way.seconds is None or spec_of(way.algorithm, primitive, on) != spec:
             continue
-        assert way.latency_s is not None  # it runs
+        # it runs, and so it has all its numbers
+        assert way.latency_s is not None
         assert way.bandwidth_Bps is not None
         what = (on, primitive, way.algorithm, way.protocol)
         terms = rules.latency_terms(*what)
@@ -290,7 +294,8 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     staged = across and not has_gpudirect(fabric)
     machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
     _refuse_missing(fabric, facts, numbers, nics, machine)
-    assert facts.gpu is not None  # not missing
+    # or it would be missing
+    assert facts.gpu is not None
     stated = facts.channels or LibraryChannels()
     ring = _stated(stated.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None

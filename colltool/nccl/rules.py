@@ -203,7 +203,8 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
         case "pat":
             return _channels_GBps(on, on.tree, "pat") * share["pat"]
     graph = on.collnet_graph
-    assert graph is not None  # why_not refuses CollNet without
+    # why_not refuses CollNet without
+    assert graph is not None
     if algorithm == "collnet_chain":
         return graph.channels * graph.inside_GBps
     assert algorithm == "collnet_direct"
@@ -266,7 +267,8 @@ def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
 def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
     numbers = on.constants
     graph = on.nvls_graph
-    assert graph is not None  # why_not refuses NVLS without
+    # why_not refuses NVLS without
+    assert graph is not None
     way = 2.0 if primitive is AR else (on.ranks_per_node - 1) / on.ranks_per_node
     efficiency: float = numbers.nvls["efficiency"][on.gpu]
     rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
