@@ -23,8 +23,8 @@ from documents import (
     shown,
 )
 
-from colltool.analysis.accuracy import CLASSES, DATASHEET
 from colltool.analysis.basis import step_error
+from colltool.estimate.accuracy import CLASSES, DATASHEET
 from colltool.training.published import published_error
 from tests.commands.conftest import Ran, run
 

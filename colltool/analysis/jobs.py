@@ -9,16 +9,16 @@ from math import inf
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
-from colltool.analysis.accuracy import accuracy_of
 from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
-from colltool.analysis.judged import seconds_by_schedule
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import told_apart
 from colltool.base.primitives import P2P
 from colltool.base.result import Result
+from colltool.estimate.accuracy import accuracy_of
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
+from colltool.estimate.user_price import seconds_by_schedule
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values

@@ -86,7 +86,7 @@ def explain(
             ),
         )
     if found.group is not None:
-        from colltool.analysis.judged import judged_row
+        from colltool.estimate.user_price import judged_row
 
         who = found.group.spec
         rows = (

@@ -209,7 +209,7 @@ def _completed(
 def judged_price(price: Price, on: Request) -> Price:
     """With how far off such a price is, each row's interval, and which values that were set do not
     move it."""
-    from colltool.analysis.judged import judged
+    from colltool.estimate.user_price import judged
 
     size = price.bytes
     if isinstance(size, float) and price.results and on.fabric.overrides:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, size_text
 from colltool.base.primitives import A2A, AR
@@ -27,11 +26,11 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
+from colltool.estimate.user_price import price_for_user
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.nccl.nccl_choice import with_library_choice
 
 _MEASURED_NIC = 50e9  # of a rank, bytes/s: 400 Gb/s ConnectX-7
 _OTHER_NETWORKS = {
@@ -347,12 +346,7 @@ def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """What colltool prices for NCCL on the fabric."""
     under = under_library(fabric, "nccl")
     found = price_of(under, AR, float(size), group)
-    priced = judged(
-        with_library_choice((found,), under, Readings(), asked=False)[0],
-        under,
-        found.group.spec,
-        Readings(),
-    )
+    priced = price_for_user(found, under, Readings())
     best, accuracy = priced.best, priced.accuracy
     return KernelEstimate(
         library="nccl",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
@@ -80,11 +80,22 @@ class SlowRank(NamedTuple):
     reason: str = ""
 
 
-LateSeconds = Number | Callable[[], Number]
+LateNumber = Number | Callable[[], Number]
 NO_SECONDS = 0.0
 """Sentinel of rows without such a term (compared by identity)."""
-LATE = {"late_moved": "moved_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
-"""Fields of a row that may be computed on demand, and the property that has their seconds."""
+LATE = {
+    "late_n_alpha": "n_alpha",
+    "late_n_beta": "n_beta",
+    "late_steps": "steps_s",
+    "late_moved": "moved_s",
+    "late_overhead": "overhead_s",
+    "late_shortfall": "short_s",
+    "late_software": "fitted_s",
+    "late_protocol": "protocol",
+    "late_factor": "factor",
+    "late_total": "total_s",
+}
+"""Fields of a row that may be computed on demand, and the property that has their value."""
 
 
 class Layers(NamedTuple):
@@ -117,75 +128,72 @@ class AlgorithmEstimate:
     """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``, as
     well as the sum of its layers.
 
-    Fields named ``late_`` may be functions, called on demand: for millions of sizes most callers
-    want only the total.
+    Fields named ``late_`` may be functions, called when the property in :data:`LATE` is read: for
+    millions of sizes most callers want only the total.
 
     Args:
         variant: readings of a composition other than its own.
-        n_alpha, n_beta: None if phases differ in α or bandwidth.
-        steps_s: all α of its steps under the protocol, with what the library adds to each.
+        late_n_alpha, late_n_beta: None if phases differ in α or bandwidth.
+        late_steps: all α of its steps under the protocol, with what the library adds to each.
         late_moved: its bytes under the protocol; less than the sum over phases if they are
             pipelined.
-        protocol: the fastest one (an array of names for an array of sizes); empty if the fabric
-            lists none.
+        late_overhead: the launch.
+        late_protocol: name of the fastest protocol (an array of names for an array of sizes); empty
+            if the fabric lists none.
         late_shortfall: extra time because the library reaches only a share of the bandwidth.
         late_software: measured time besides, from ``software_time``.
+        late_factor: exp(d) of the machine (layer 4); None for 1.
+        late_total: the total where it is known without the other numbers, else None.
         cut_bound: None if the schedule runs on other links than the group's.
-        late_below: the same schedule on wires alone, and on wires with contention; None where
-            nothing stands on these.
-        factor: exp(d) of the machine (layer 4); None for 1.
+        late_below: the same schedule on wires alone, and on wires with contention; None where the
+            price has no layers.
         interval: where nine of ten measurements lie; None without one, and ``no_interval`` says
             why.
     """
 
     choice: Choice
     variant: tuple[str, ...]
-    n_alpha: Number | None
-    n_beta: Number | None
-    steps_s: Number
-    late_moved: LateSeconds
-    overhead_s: Number
+    late_n_alpha: LateNumber | None
+    late_n_beta: LateNumber | None
+    late_steps: LateNumber
+    late_moved: LateNumber
+    late_overhead: LateNumber
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
     late_phases: Callable[[], tuple[PhaseCost, ...]]
     bytes: Number
     busbw_factor: float
-    protocol: Any = ""
+    late_protocol: Any = ""
     not_selected_reason: NotRun | None = None
-    late_shortfall: LateSeconds = NO_SECONDS
-    late_software: LateSeconds = NO_SECONDS
+    late_shortfall: LateNumber = NO_SECONDS
+    late_software: LateNumber = NO_SECONDS
     slow: SlowRank | None = None
     cut_bound: CutBound | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
     late_below: Callable[[], tuple[AlgorithmEstimate, AlgorithmEstimate]] | None = None
-    factor: Number | None = None
+    late_factor: LateNumber | None = None
+    late_total: LateNumber | None = None
     interval: Interval | None = None
     no_interval: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        apart = (
-            *LATE,
-            "late_phases",
-            "late_below",
-            "cut_bound",
-            "software_time",
-            "interval",
-            "no_interval",
-        )
-        names = (field.name for field in fields(self) if field.name not in apart)
-        return all(
-            same(getattr(self, name), getattr(other, name))
-            for name in (*names, "moved_s", "total_s")
-        )
+        names = [field.name for field in fields(self) if field.name not in _NOT_COMPARED]
+        names += LATE.values()
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __getstate__(self) -> dict[str, Any]:
         """State with the phases and the layers below worked out: the functions that do so cannot
         travel between processes."""
         below = None if self.late_below is None else Kept(self.below)
-        return self.__dict__ | {"late_phases": Kept(self.phases), "late_below": below}
+        # so does the factor: it reads the machine through a closure
+        return self.__dict__ | {
+            "late_phases": Kept(self.phases),
+            "late_below": below,
+            "late_factor": self.factor,
+        }
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 
@@ -199,6 +207,53 @@ class AlgorithmEstimate:
         return (self, self) if self.late_below is None else self.late_below()
 
     @cached_property
+    def n_alpha(self) -> Number | None:
+        """Messages one after the other; None if phases differ in α or bandwidth."""
+        return _now(self.late_n_alpha)
+
+    @cached_property
+    def n_beta(self) -> Number | None:
+        """Payloads that a rank sends; None if phases differ in α or bandwidth."""
+        return _now(self.late_n_beta)
+
+    @cached_property
+    def steps_s(self) -> Number:
+        """All α of its steps under the protocol, with what the library adds to each."""
+        return _now(self.late_steps)
+
+    @cached_property
+    def moved_s(self) -> Number:
+        """The bytes under the protocol."""
+        return _now(self.late_moved)
+
+    @cached_property
+    def overhead_s(self) -> Number:
+        """The launch."""
+        return _now(self.late_overhead)
+
+    @cached_property
+    def short_s(self) -> Number:
+        """Time due to bandwidth that the library's schedule does not reach."""
+        return _now(self.late_shortfall)
+
+    @cached_property
+    def fitted_s(self) -> Number:
+        """Measured time beside the bytes that a file gives: start-up, and what grows with size and
+        ranks."""
+        return _now(self.late_software)
+
+    @cached_property
+    def protocol(self) -> Any:
+        """Name of the fastest protocol, an array of names for an array of sizes; empty if the
+        fabric lists none."""
+        return _now(self.late_protocol)
+
+    @cached_property
+    def factor(self) -> Number | None:
+        """exp(d) of the machine (layer 4); None for 1."""
+        return _now(self.late_factor)
+
+    @cached_property
     def alpha_s(self) -> Number:
         """All α with contention, of wires alone: what a library adds to a step is in
         :attr:`software_s`."""
@@ -208,11 +263,6 @@ class AlgorithmEstimate:
     def bandwidth_s(self) -> Number:
         """The bytes at bandwidth and contention, without what a library leaves of these."""
         return self.below[1].moved_s
-
-    @cached_property
-    def moved_s(self) -> Number:
-        """The bytes under the protocol."""
-        return _now(self.late_moved)
 
     @cached_property
     def software_s(self) -> Number:
@@ -238,17 +288,6 @@ class AlgorithmEstimate:
             self.modelled_s - contended_s,
             self.total_s - self.modelled_s,
         )
-
-    @cached_property
-    def fitted_s(self) -> Number:
-        """Measured time beside the bytes that a file gives: start-up, and what grows with size and
-        ranks."""
-        return _now(self.late_software)
-
-    @cached_property
-    def short_s(self) -> Number:
-        """Time due to bandwidth that the library's schedule does not reach."""
-        return _now(self.late_shortfall)
 
     @property
     def algorithm(self) -> str:
@@ -284,21 +323,31 @@ class AlgorithmEstimate:
         """Whether the user can run it, so that it may be called the fastest."""
         return self.rank_class == 0
 
-    @property
+    @cached_property
     def total_s(self) -> Number:
         """max(t·exp(d), cut bound), where t is :attr:`modelled_s`."""
+        if self.late_total is None:
+            return self.on_the_machine(self.modelled_s)
+        return _now(self.late_total)
+
+    def on_the_machine(self, modelled_s: Number) -> Number:
+        """Seconds of layers 1 to 3 with the machine's factor, but no fewer than the cut bound."""
         if self.factor is None:
-            return self.modelled_s
-        seconds, bound = self.modelled_s * self.factor, self.lower_bound_s
+            return modelled_s
+        seconds = modelled_s * self.factor
+        bound = self.lower_bound_s
         return seconds if bound is None else largest(seconds, bound)
 
     @property
     def modelled_s(self) -> Number:
         """Seconds by wires, contention and library (layers 1 to 3)."""
         seconds = (self.steps_s + self.overhead_s) + _now(self.late_moved)
-        if self.late_shortfall is not NO_SECONDS:  # a walk through an array is not for nothing
+        # adding a zero would be one more walk through an array
+        if self.late_shortfall is not NO_SECONDS:
             seconds = seconds + _now(self.late_shortfall)
-        return seconds if self.late_software is NO_SECONDS else seconds + _now(self.late_software)
+        if self.late_software is not NO_SECONDS:
+            seconds = seconds + _now(self.late_software)
+        return seconds
 
     @property
     def lower_bound_s(self) -> Number | None:
@@ -354,8 +403,21 @@ class AlgorithmEstimate:
         )
 
 
-def _now(seconds: LateSeconds) -> Number:
-    return seconds() if callable(seconds) else seconds
+_NOT_COMPARED = frozenset(
+    {*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval"}
+)
+
+
+@overload
+def _now(value: LateNumber) -> Number: ...
+
+
+@overload
+def _now(value: LateNumber | None) -> Number | None: ...
+
+
+def _now(value: LateNumber | None) -> Number | None:
+    return value() if callable(value) else value
 
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:

@@ -14,7 +14,8 @@ from colltool.base.primitives import Pipelining
 Phases = Literal["sequential", "pipelined"]
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that some functions take in the singular and others in the plural."""
-MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
+# more would be segments of less than a byte of the largest size
+MOST_SEGMENTS = 10**9
 
 
 class Assumption(NamedTuple):
@@ -106,27 +107,25 @@ class Readings(NamedTuple):
         unusual = self.unlike(USUAL)
         return {
             name: getattr(self, name)
-            for name, one in DECLARED.items()
-            if one.echoed == "always" or name in unusual
+            for name, declared in DECLARED.items()
+            if declared.echoed == "always" or name in unusual
         }
 
     def spoken(self) -> str:
         """The non-default readings: ``ideal, ring_alpha=worst``."""
-        return ", ".join(
-            [
-                *["ideal"] * self.ideal,
-                *(f"{name}={value}" for name, value in self.unlike(USUAL).items()),
-            ]
-        )
+        words = [f"{name}={value}" for name, value in self.unlike(USUAL).items()]
+        if self.ideal:
+            words.insert(0, "ideal")
+        return ", ".join(words)
 
     def unlike(self, usual: "Readings") -> dict[str, Any]:
         """The readings other than the usual ones, except those never echoed."""
-        pairs = zip(DECLARED.items(), self, usual, strict=True)
-        return {
-            name: mine
-            for (name, one), mine, theirs in pairs
-            if one.echoed != "never" and mine != theirs
-        }
+        found = {}
+        for name, declared in DECLARED.items():
+            value = getattr(self, name)
+            if declared.echoed != "never" and value != getattr(usual, name):
+                found[name] = value
+        return found
 
 
 USUAL = Readings()
@@ -155,82 +154,86 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         return USUAL
     readings = USUAL if readings is None else readings
     if not isinstance(readings, Readings):
-        what = f"expected colltool.Readings, got {type(readings).__name__}"
         raise ColltoolError(
-            what,
+            f"expected colltool.Readings, got {type(readings).__name__}",
             argument="readings",
             fix="write readings=colltool.Readings(ideal=True), or ideal=True alone",
         )
     for name in parts:
         if name not in DECLARED:
-            hint = (
-                f"did you mean '{_TWINS[name]}'?"
-                if name in _TWINS
-                else nearest(name, list(DECLARED))
-            )
-            fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
-            raise ColltoolError(
-                f"no argument and no reading is called '{clipped(name)}'",
-                argument=clipped(name),
-                fix=fix,
-            )
-    found = Readings(
-        **{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()}
-    )
+            raise _unknown(name)
+    values = readings._asdict() | parts
+    found = Readings(**{name: _checked(name, value) for name, value in values.items()})
     if found.ideal and parts.get("numbers") is not None:
-        what = f"ideal is wires alone, and numbers={found.numbers} more than these"
         raise ColltoolError(
-            what,
+            f"ideal is wires alone, and numbers={found.numbers} more than these",
             argument="numbers",
             fix=f"leave out one: {given('ideal', True)} or {given('numbers', found.numbers)}",
         )
     return found
 
 
+def _unknown(name: str) -> ColltoolError:
+    hint = nearest(name, list(DECLARED))
+    if name in _TWINS:
+        hint = f"did you mean '{_TWINS[name]}'?"
+    return ColltoolError(
+        f"no argument and no reading is called '{clipped(name)}'",
+        argument=clipped(name),
+        fix=f"{hint} the readings: {', '.join(DECLARED)}".strip(),
+    )
+
+
 def _checked(name: str, value: Any) -> Any:
-    kind, declared = KINDS[name], DECLARED[name]
+    kind = KINDS[name]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        value = value.item()  # a scalar of numpy
+        # a scalar of numpy
+        value = value.item()
     if value is None and "auto" in words(name):
-        return "auto"  # the same thing to somebody in Python, and what 0.2.0 took
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is bool and isinstance(value, bool):
-        return value
-    if kind is float and number and declared.least <= value <= declared.most:
-        return float(value)
-    if isinstance(value, str) and value in words(name):
-        return value
-    if (
-        takes_count(name)
-        and number
-        and isinstance(value, int)
-        and declared.least <= value <= declared.most
-    ):
-        return value
-    shown, known = f"'{clipped(value)}'" if isinstance(value, str) else _short(value), words(name)
+        # the same thing in Python, and what 0.2.0 took
+        return "auto"
+    if isinstance(value, bool):
+        if kind is bool:
+            return value
+    elif isinstance(value, str):
+        if value in words(name):
+            return value
+    elif isinstance(value, int | float):
+        within = DECLARED[name].least <= value <= DECLARED[name].most
+        if within and kind is float:
+            return float(value)
+        if within and takes_count(name) and isinstance(value, int):
+            return value
+    raise _refusal(name, value)
+
+
+def _refusal(name: str, value: Any) -> ColltoolError:
+    """The error for a value that a reading cannot take."""
+    kind = KINDS[name]
+    least = DECLARED[name].least
+    most = DECLARED[name].most
+    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
     if kind is bool:
-        raise ColltoolError(
+        return ColltoolError(
             f"expected True or False, got {shown}", argument=name, fix="True leaves contention out"
         )
     if kind is float:
-        what = f"must lie between {declared.least:g} and {declared.most:g}, got {shown}"
-        raise ColltoolError(what, argument=name, fix="2 is a single port; 1 needs two ports")
-    hint = nearest(value, list(known)) if isinstance(value, str) else ""
-    fix = f"{hint} one of {', '.join(known)}".strip()
-    if takes_count(name):
-        fix = (
-            f"{', '.join(known)}, or a number of segments from {declared.least:g} to"
-            f" {declared.most:,.0f}"
+        return ColltoolError(
+            f"must lie between {least:g} and {most:g}, got {shown}",
+            argument=name,
+            fix="2 is a single port; 1 needs two ports",
         )
-    raise ColltoolError(f"{shown} is not known", argument=name, fix=fix)
+    known = ", ".join(words(name))
+    hint = nearest(value, list(words(name))) if isinstance(value, str) else ""
+    fix = f"{hint} one of {known}".strip()
+    if takes_count(name):
+        fix = f"{known}, or a number of segments from {least:g} to {most:,.0f}"
+    return ColltoolError(f"{shown} is not known", argument=name, fix=fix)
 
 
 def _short(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of more than 15 digits"
-    text = (
-        repr(value)
-        if isinstance(value, bool | int | float | complex | type(None))
-        else f"a {type(value).__name__}"
-    )
-    return text[:40]
+    if isinstance(value, bool | int | float | complex | type(None)):
+        return repr(value)[:40]
+    return f"a {type(value).__name__}"[:40]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import Running
@@ -36,8 +38,16 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 
-Benches = list[HierarchicalCandidates]
+Compositions = list[HierarchicalCandidates]
 """One composition under each protocol."""
+
+
+class UnderProtocol(NamedTuple):
+    """A group under one protocol, as flat formulas see it."""
+
+    placed: PlacedGroup
+    group: Group
+    paths: PathClasses
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +78,26 @@ class Candidates:
 
         Where the fabric lists what its library runs, only that.
         """
-        return [one for one, _ in self.shown((), sizes)]
+        return [costed for costed, _ in self.shown((), sizes)]
 
     def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
         """Exactly these algorithms; a composition without choices as in :meth:`all`."""
-        return [one for one, _ in self._shown(names, sizes)]
+        return [costed for costed, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """As :meth:`named`, or :meth:`all` without names, each with a mask of the sizes at which a
-        single price lists it."""
+        """The schedules of :meth:`named`, or of :meth:`all` without names, each with a mask of the
+        sizes at which a single price lists it."""
         if names:
             return self._shown(names, sizes)
+        listed = ""
         if self.runs:
             found = self._shown(self._feasible, sizes)
+            listed = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
-            composed = (one for benches in self._listed for one in _leading(benches, sizes))
-            found = [*((one, True) for one in self._flat), *composed]
+            found = [(costed, True) for costed in self._flat]
+            for compositions in self._listed:
+                found += _leading(compositions, sizes)
         if not found:
-            listed = (
-                f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
-            )
             raise ColltoolError(
                 f"no algorithm for {self.primitive.spoken} runs on"
                 f" {self.placed.fabric.name}{listed}"
@@ -95,122 +105,118 @@ class Candidates:
         return found
 
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        found = [pair for name in names for pair in self._named(parse_choice(name), sizes)]
-        for index, (one, at) in enumerate(found):
-            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs):
-                found[index] = (replace(one, not_selected_reason=None), at)
+        """What the fabric lists as run is selectable, whatever its library is known to run."""
+        found: list[AtSizes] = []
+        for name in names:
+            for costed, at in self._named(parse_choice(name), sizes):
+                listed = costed.choice.spec in self.runs or costed.choice.base in self.runs
+                if costed.not_selected_reason and listed:
+                    costed = replace(costed, not_selected_reason=None)
+                found.append((costed, at))
         return found
 
-    def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
+    def compositions(self, names: Collection[str] = ()) -> Compositions:
         """The compositions whose algorithms per tier are free to choose: those named, or run by the
         library."""
-        free = names or self.runs  # a name with choices is no free one
-        found = self._unlisted if free else self._listed
-        return [
-            bench for benches in found for bench in benches if not free or bench.row.name in free
-        ]
+        free = names or self.runs
+        if not free:
+            return list(chain.from_iterable(self._listed))
+        # a name with choices is no free one
+        every = chain.from_iterable(self._unlisted)
+        return [composition for composition in every if composition.row.name in free]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
         listing = [span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)]
-        asked = said(f"{given('algorithms')} prices it anyway")
-        listed = (
-            f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
-            f" {asked}"
-            if listing
-            else ""
-        )
-        why = [
-            (name, reason or listed) for name, reason in self._reasons.items() if name not in priced
-        ]
-        return tuple(Infeasible(name, said(reason)) for name, reason in why if reason)
+        listed = ""
+        if listing:
+            anyway = said(f"{given('algorithms')} prices it anyway")
+            listed = (
+                f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
+                f" {anyway}"
+            )
+        found = []
+        for name, why in self._reasons.items():
+            reason = why or listed
+            if reason and name not in priced:
+                found.append(Infeasible(name, said(reason)))
+        return tuple(found)
 
     @cached_property
     def _reasons(self) -> dict[str, str | None]:
+        """Why each algorithm and composition cannot run; None where it can."""
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
         bases = {parse_choice(name).base for name in self.runs}
-        composed = compositions(self.primitive)
-        tried = (
-            row.name
-            for row in composed
-            if len(self.placed.spans) == 1 or not self.runs or row.name in bases
-        )
-        return (
-            reasons
-            | {row.name: None for row in composed}
-            | dict.fromkeys(tried, why_not_composed(self.placed))
-        )
+        for row in compositions(self.primitive):
+            tried = len(self.placed.spans) == 1 or not self.runs or row.name in bases
+            reasons[row.name] = why_not_composed(self.placed) if tried else None
+        return reasons
 
     @cached_property
-    def _groups(self) -> list[tuple[PlacedGroup, Group, PathClasses]]:
+    def _groups(self) -> list[UnderProtocol]:
         return [
-            (under, *flat_group(under, self.readings))
+            UnderProtocol(under, *flat_group(under, self.readings))
             for under in under_protocols(self.placed, self.primitive)
         ]
 
     def _why_not(self, row: Algorithm) -> str | None:
         """The reason under the last protocol; None if it runs under any."""
-        reasons = [row.why_not(group) for _, group, _ in self._groups]
+        reasons = [row.why_not(under.group) for under in self._groups]
         return None if None in reasons else reasons[-1]
 
     @cached_property
     def _flat(self) -> list[CostModel]:
-        """Every flat schedule, but for a tier that lists algorithms none of other libraries."""
-        listed = {name for span in self.placed.spans for name in span.tier.runs(self.primitive)}
-        libraries = {
-            library
-            for row in algorithms(self.primitive)
-            if row.name in listed
-            for library in row.shipped_by
-        }
-        rows = [
-            row
-            for row in algorithms(self.primitive)
-            if not libraries or row.name in listed or libraries & set(row.shipped_by)
-        ]
-        return [one for under in self._groups for row in rows for one in self._on(row, under)]
+        """Every flat schedule; where tiers list algorithms, none of other libraries."""
+        rows = algorithms(self.primitive)
+        listed: set[str] = set()
+        for span in self.placed.spans:
+            listed.update(span.tier.runs(self.primitive))
+        libraries: set[str] = set()
+        for row in rows:
+            if row.name in listed:
+                libraries.update(row.shipped_by)
+        if libraries:
+            rows = [r for r in rows if r.name in listed or libraries.intersection(r.shipped_by)]
+        found = []
+        for under in self._groups:
+            found += [self._on(row, under) for row in rows if row.why_not(under.group) is None]
+        return found
 
-    def _on(self, row: Algorithm, under: tuple[PlacedGroup, Group, PathClasses]) -> list[CostModel]:
-        placed, group, reach = under
-        return (
-            [cost_flat(row, group, reach, self.readings, placed)]
-            if row.why_not(group) is None
-            else []
-        )
+    def _on(self, row: Algorithm, under: UnderProtocol) -> CostModel:
+        return cost_flat(row, under.group, under.paths, self.readings, under.placed)
 
     @cached_property
-    def _listed(self) -> list[Benches]:
-        return self._laid_out(listed=True)
+    def _listed(self) -> list[Compositions]:
+        return self._by_composition(listed=True)
 
     @cached_property
-    def _unlisted(self) -> list[Benches]:
-        return self._laid_out(listed=False)
+    def _unlisted(self) -> list[Compositions]:
+        return self._by_composition(listed=False)
 
-    def _laid_out(self, *, listed: bool) -> list[Benches]:
-        found: dict[tuple[str, str], Benches] = {}
-        for under, _, _ in self._groups:
-            for bench in hierarchical_candidates(
-                under, self.primitive, self.readings, listed=listed
+    def _by_composition(self, *, listed: bool) -> list[Compositions]:
+        found: dict[tuple[str, str], Compositions] = {}
+        for under in self._groups:
+            for composition in hierarchical_candidates(
+                under.placed, self.primitive, self.readings, listed=listed
             ):
-                found.setdefault((bench.row.name, bench.phases), []).append(bench)
+                key = composition.row.name, composition.phases
+                found.setdefault(key, []).append(composition)
         return list(found.values())
 
     @property
     def _feasible(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        rows = [
-            *algorithms(self.primitive),
-            *(row for row in on_request() if row.primitive is self.primitive),
-        ]
-        flat = {row.name: bool(row.counts) for row in rows if self._why_not(row) is None}
-        benches = [bench for several in self._unlisted for bench in several]
+        requested = [row for row in on_request() if row.primitive is self.primitive]
+        rows = [*algorithms(self.primitive), *requested]
+        flat = {row.name: row for row in rows if self._why_not(row) is None}
 
         def can_run(choice: Choice) -> bool:
-            if choice.base in flat and (flat[choice.base] or not choice.tiers):
+            row = flat.get(choice.base)
+            # only rows with counts, such as a number of servers, take choices
+            if row is not None and (row.counts or not choice.tiers):
                 return True
-            return any(
-                bench.row.name == choice.base and _offers(bench, choice) for bench in benches
-            )
+            every = chain.from_iterable(self._unlisted)
+            return any(_offers(composition, choice) for composition in every)
 
         return [name for name in self.runs if can_run(parse_choice(name))]
 
@@ -218,16 +224,22 @@ class Candidates:
         if choice in self.flat_by_name:
             return self.flat_by_name[choice]
         composed = [row.name for row in compositions(self.primitive)]
+        found: list[AtSizes] = []
         if choice.base in composed:
-            layouts = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
-            if not layouts:
+            several = [layout for layout in self._unlisted if layout[0].row.name == choice.base]
+            if not several:
                 raise CannotRun(choice.base, why_not_composed(self.placed))
-            if not choice.tiers:
-                return [one for benches in layouts for one in _leading(benches, sizes)]
-            return [(one, True) for benches in layouts for one in _chosen(benches, choice.tiers)]
+            for layout in several:
+                if choice.tiers:
+                    found += [(costed, True) for costed in _chosen(layout, choice.tiers)]
+                else:
+                    found += _leading(layout, sizes)
+            return found
         row = find(self.primitive, choice.base, composed)
-        groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
-        found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
+        for under in self._groups:
+            group = row.on(under.group, choice)
+            if row.why_not(group) is None:
+                found.append((self._on(row, under._replace(group=group)), True))
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
         self.flat_by_name[choice] = found
@@ -261,53 +273,64 @@ def candidates_for(
 def named_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]
 ) -> list[CostModel]:
-    """As :meth:`Candidates.named`, on a group already placed."""
+    """The schedules of :meth:`Candidates.named`, on a group already placed."""
     return Candidates(placed, primitive, readings).named(names)
 
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
     grouped: dict[str, list[CostModel]] = {}
-    for one in candidates:
-        grouped.setdefault(one.title, []).append(one)
+    for costed in candidates:
+        grouped.setdefault(costed.title, []).append(costed)
     return grouped
 
 
-def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
+def _offers(composition: HierarchicalCandidates, choice: Choice) -> bool:
     """Whether each tier can run its part; unknown names pass, and are refused when priced."""
-    known = {row.name for row in every_algorithm()}
-    offered = [{option.name for option in options} for options in bench.options]
-    if len(choice.tiers) != len(offered):
+    if composition.row.name != choice.base:
+        return False
+    if len(choice.tiers) != len(composition.options):
         return not choice.tiers
-    return all(
-        name in own or name not in known for name, own in zip(choice.tiers, offered, strict=True)
-    )
+    known = {row.name for row in every_algorithm()}
+    for name, options in zip(choice.tiers, composition.options, strict=True):
+        if name in known and name not in {option.name for option in options}:
+            return False
+    return True
 
 
-def _leading(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
+def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSizes]:
     """The fastest choices of a composition at any of the sizes, those that may lead first, then the
     textbook one.
 
     Each under every protocol, and in every way in which the user's library runs it.
     """
-    found = [one for bench in benches for size in sizes for one in bench.leading_shown(size)]
-    found += [one for bench in benches for size in sizes for one in bench.any_shown(size)]
-    found += [(bench.usual(), True) for bench in benches]
+    found: list[AtSizes] = []
+    for composition in compositions:
+        for size in sizes:
+            found += composition.leading_shown(size)
+    for composition in compositions:
+        for size in sizes:
+            found += composition.any_shown(size)
+    found += [(composition.usual(), True) for composition in compositions]
     distinct: dict[Choice, AtSizes] = {}
-    for one, at in found:
-        before = distinct.get(one.choice)
-        distinct[one.choice] = (one, at if before is None else at | before[1])
-    if len(benches) == 1:
+    for costed, at in found:
+        if costed.choice in distinct:
+            at = at | distinct[costed.choice][1]
+        distinct[costed.choice] = (costed, at)
+    if len(compositions) == 1:
         return list(distinct.values())
-    return [
-        (one, at) for choice, (_, at) in distinct.items() for one in _chosen(benches, choice.tiers)
-    ]
+    under_each: list[AtSizes] = []
+    for choice, (_, at) in distinct.items():
+        under_each += [(costed, at) for costed in _chosen(compositions, choice.tiers)]
+    return under_each
 
 
-def _chosen(benches: Benches, tiers: Sequence[str]) -> list[CostModel]:
-    found, refused = [], []
-    for bench in benches:
+def _chosen(compositions: Compositions, tiers: Sequence[str]) -> list[CostModel]:
+    """A composition with these algorithms under each protocol that can run them."""
+    found = []
+    refused = []
+    for composition in compositions:
         try:
-            found.append(bench.named(tiers))
+            found.append(composition.named(tiers))
         except ColltoolError as error:
             refused.append(error)
     if not found:

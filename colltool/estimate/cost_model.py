@@ -1,5 +1,5 @@
-"""A schedule's cost before any size is known: one multiply-add gives a price, and its curve exact
-crossovers."""
+"""A schedule's cost before any size is known: one multiply-add gives a price, and its curve gives
+exact crossovers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from colltool.estimate.algorithm_estimate import (
     NO_SECONDS,
     NO_SOFTWARE_TIME,
     AlgorithmEstimate,
-    LateSeconds,
+    Kept,
+    LateNumber,
     PhaseCost,
     titled,
 )
@@ -60,18 +61,21 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
-        return (
-            None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
-        )
+        if self.fill is None:
+            return None
+        return Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
-        own, pipeline = self.cost, self.pipeline
+        """n_α and n_β for a payload in bytes."""
+        own = self.cost
+        pipeline = self.pipeline
         if pipeline is None:
             return own.n_alpha, own.n_beta
         return pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
-        own, payload = self.cost, _scaled(size, self.payload)
+        own = self.cost
+        payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
         return PhaseCost(
@@ -96,13 +100,15 @@ class CostTerm(NamedTuple):
     def curve(self, readings: Readings) -> Curve:
         """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the
         minimum of t(P) over P > 0."""
-        own, slope = self.cost, self.cost.n_beta * self.payload / self.cost.effective_Bps
-        if self.pipeline is None or readings.pipelining == "asymptotic":
+        own = self.cost
+        pipeline = self.pipeline
+        slope = own.n_beta * self.payload / own.effective_Bps
+        if pipeline is None or readings.pipelining == "asymptotic":
             return Curve(own.n_alpha * own.alpha_s, slope)
         if readings.pipelining == "optimal":
-            filling = 2 * ((self.pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
+            filling = 2 * ((pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
             return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling)
-        n_alpha, n_beta = map(float, self.pipeline.counts(readings.pipelining))
+        n_alpha, n_beta = map(float, pipeline.counts(readings.pipelining))
         return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta)
 
 
@@ -152,56 +158,60 @@ class CostModel:
         return titled(self.choice, self.variant)
 
     def at(self, size: Number) -> AlgorithmEstimate:
-        late_phases: Callable[[], tuple[PhaseCost, ...]] = partial(self._phases, size)
-        short: LateSeconds = NO_SECONDS
-        if self.readings.pipelining == "optimal":
-            phases = late_phases()
-            late_phases = lambda: phases  # noqa: E731
-            alpha, took = (
-                reduce(add, (phase.alpha_s for phase in phases)),
-                [phase.bandwidth_s for phase in phases],
-            )
-            counts = self._counts(size)
-        else:
-            alpha, rates, counts = self._of_any_size
-            took = (
-                [rate * _scaled(size, payload) for rate, payload in rates]
-                if isinstance(size, float)
-                else []
-            )
-        if took:
-            carried = self._bandwidth(took)
-            moved: LateSeconds = carried
-            if self._falls_short:
-                short = (
-                    self._bandwidth(
-                        [one / part.reached for one, part in zip(took, self.parts, strict=True)]
-                    )
-                    - carried
-                )
-        else:  # one multiply-add for the whole array, and that only when somebody asks
-            line, slowed = self._line, self._slowed
-            alpha, moved = line.a, partial(_moved, line, size)
-            if line is not slowed:
-                short = partial(_moved, Curve(0.0, slowed.b - line.b, slowed.c - line.c), size)
-        term, notes = self.software_time, tuple(map(said, self.notes)) if self.notes else ()
+        """The price at a size in bytes, or at each of an array."""
+        term = self.software_time
+        notes = tuple(map(said, self.notes)) if self.notes else ()
         # a frozen dataclass sets its fields one by one: longer than the rest
         made = object.__new__(AlgorithmEstimate)
         vars(made).update(
             self._same_at_any_size,
-            n_alpha=counts[0],
-            n_beta=counts[1],
-            steps_s=alpha,
-            late_moved=moved,
-            late_shortfall=short,
+            late_phases=partial(self._phases, size),
+            late_shortfall=NO_SECONDS,
             late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
-            late_phases=late_phases,
             late_below=None if self.below is None else partial(self._below_at, size),
-            factor=None if self.machine is None else self.machine(size),
+            late_factor=None if self.machine is None else partial(self.machine, size),
             notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
             bytes=size,
         )
+        vars(made).update(self._counted_at(size))
         return made
+
+    def _counted_at(self, size: Number) -> dict[str, Any]:
+        """The fields of a price that depend on the size and on how it is cut into segments."""
+        if self.readings.pipelining == "optimal":
+            phases = self._phases(size)
+            n_alpha, n_beta = self._counts(size)
+            return {
+                "late_phases": Kept(phases),
+                "late_n_alpha": n_alpha,
+                "late_n_beta": n_beta,
+                "late_steps": reduce(add, (phase.alpha_s for phase in phases)),
+            } | self._bytes_of([phase.bandwidth_s for phase in phases])
+        alpha_s, rates, (n_alpha, n_beta) = self._of_any_size
+        same: dict[str, Any] = {
+            "late_n_alpha": n_alpha,
+            "late_n_beta": n_beta,
+            "late_steps": alpha_s,
+        }
+        if isinstance(size, float):
+            return same | self._bytes_of([rate * _scaled(size, share) for rate, share in rates])
+        # one multiply-add for the whole array, and that only when a caller reads it
+        line = self._line
+        slowed = self._slowed
+        same |= {"late_steps": line.a, "late_moved": partial(_moved, line, size)}
+        if line is not slowed:
+            rest = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
+            same["late_shortfall"] = partial(_moved, rest, size)
+        return same
+
+    def _bytes_of(self, took: Sequence[Number]) -> dict[str, LateNumber]:
+        """Seconds of the bytes, where each part takes so many, and of what the library does not
+        reach."""
+        moved = self._bandwidth(took)
+        if not self._falls_short:
+            return {"late_moved": moved}
+        slowed = [took_s / part.reached for took_s, part in zip(took, self.parts, strict=True)]
+        return {"late_moved": moved, "late_shortfall": self._bandwidth(slowed) - moved}
 
     @cached_property
     def _below(self) -> tuple[CostModel, CostModel]:
@@ -213,17 +223,19 @@ class CostModel:
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
-        names = (
-            "choice",
-            "variant",
-            "overhead_s",
-            "status",
-            "shipped_by",
-            "protocol",
-            "not_selected_reason",
-        )
-        own = {name: getattr(self, name) for name in (*names, "cut_bound", "software_time")}
-        return own | {"busbw_factor": busbw_factor(self.primitive, self.ranks), "slow": None}
+        return {
+            "choice": self.choice,
+            "variant": self.variant,
+            "late_overhead": self.overhead_s,
+            "status": self.status,
+            "shipped_by": self.shipped_by,
+            "late_protocol": self.protocol,
+            "not_selected_reason": self.not_selected_reason,
+            "cut_bound": self.cut_bound,
+            "software_time": self.software_time,
+            "busbw_factor": busbw_factor(self.primitive, self.ranks),
+            "slow": None,
+        }
 
     @cached_property
     def _of_any_size(
@@ -231,14 +243,13 @@ class CostModel:
     ) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
         """α, seconds per byte and payload of each term, and the counts; not for optimal
         pipelining."""
-        counts = [part.counts(0.0, self.readings) for part in self.parts]
-        each = list(zip(self.parts, counts, strict=True))
-        alpha = reduce(add, (n_alpha * part.cost.alpha_s for part, (n_alpha, _) in each))
-        return (
-            alpha,
-            [(n_beta / part.cost.effective_Bps, part.payload) for part, (_, n_beta) in each],
-            self._counts(0.0),
-        )
+        alphas: list[Number] = []
+        rates: list[tuple[Number, float]] = []
+        for part in self.parts:
+            n_alpha, n_beta = part.counts(0.0, self.readings)
+            alphas.append(n_alpha * part.cost.alpha_s)
+            rates.append((n_beta / part.cost.effective_Bps, part.payload))
+        return reduce(add, alphas), rates, self._counts(0.0)
 
     @cached_property
     def curve(self) -> Curve:
@@ -266,9 +277,9 @@ class CostModel:
         if self.readings.pipelining == "optimal":
             return self.at(size).modelled_s
         took = self.curve.at(size)
-        return (
-            took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
-        )
+        if self.software_time is NO_SOFTWARE_TIME:
+            return took
+        return took + self.software_time.at(size)
 
     @cached_property
     def _falls_short(self) -> bool:
@@ -283,17 +294,18 @@ class CostModel:
         return self._lined(slowed=True) if self._falls_short else self._line
 
     def _lined(self, *, slowed: bool) -> Curve:
-        a, by_tier = 0.0, dict.fromkeys([part.cost.tier for part in self.parts], Curve(0.0, 0.0))
+        a = 0.0
+        by_tier: dict[str, Curve] = {}
         for part in self.parts:
-            piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
+            piece = part.curve(self.readings)
+            share = part.reached if slowed else ALL_OF_IT
             a += piece.a
-            by_tier[part.cost.tier] = by_tier[part.cost.tier].plus(
-                Curve(0.0, piece.b / share, piece.c / share)
-            )
+            moved = Curve(0.0, piece.b / share, piece.c / share)
+            by_tier[part.cost.tier] = by_tier.get(part.cost.tier, Curve(0.0, 0.0)).plus(moved)
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
-            slopes = [pick(slopes, lambda one: one.b, most=True)]
-        return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
+            slopes = [pick(slopes, lambda curve: curve.b, most=True)]
+        return Curve(a, sum(curve.b for curve in slopes), sum(curve.c for curve in slopes))
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:
         if self.phases == "sequential":
@@ -309,20 +321,25 @@ class CostModel:
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
         """Total (n_α, n_β), or None if parts differ in α or bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
-        rates = [(part.cost.alpha_s, part.cost.effective_Bps) for part in sent]
-        if self.composed or not all(
-            same(alpha, rates[0][0]) and same(rate, rates[0][1]) for alpha, rate in rates[1:]
-        ):
+        if self.composed or not all(_same_rates(part.cost, sent[0].cost) for part in sent):
             return None, None
-        counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
-        scaled = (
-            _scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True)
-        )
-        return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
+        alphas: list[Number] = []
+        betas: list[Number] = []
+        for part in sent:
+            n_alpha, n_beta = part.counts(_scaled(size, part.payload), self.readings)
+            alphas.append(n_alpha)
+            betas.append(_scaled(n_beta, part.payload))
+        return reduce(add, alphas), reduce(add, betas)
+
+
+def _same_rates(cost: LinkCost, other: LinkCost) -> bool:
+    return same(cost.alpha_s, other.alpha_s) and same(cost.effective_Bps, other.effective_Bps)
 
 
 def _moved(line: Curve, size: Number) -> Number:
-    return line.b * size + line.c * size**0.5 if anywhere(line.c != 0) else line.b * size
+    if anywhere(line.c != 0):
+        return line.b * size + line.c * size**0.5
+    return line.b * size
 
 
 def _scaled(number: Number, factor: float) -> Number:

@@ -7,7 +7,7 @@ Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from math import inf, sqrt
 from typing import TypeVar
 
@@ -26,8 +26,8 @@ from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
-_GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
-"""1 byte to 1 EB, twelve sizes per decade."""
+_GRID = [10 ** (step / 12) for step in range(18 * 12 + 1)]
+"""Sizes from 1 byte to 1 EB, twelve per decade."""
 
 
 def crossover(
@@ -42,34 +42,49 @@ def crossover(
 
     The winner at each size is one of ``names``, or of all that the user can run.
     """
-    reading = readings or Readings()
-    listed = candidates_for(fabric, group, primitive, reading)
+    options = readings or Readings()
+    listed = candidates_for(fabric, group, primitive, options)
     compared = _compared(listed, names)
-    running, everything = listed.library, _everything(listed, names)
-    # each protocol has a balance of its own
-    single = [candidates[0] for candidates in compared if len(candidates) == 1]
-    foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
+    running = listed.library
+    everything = _everything(listed, names)
+    balance = {}
+    for candidates in compared:
+        # each protocol has a balance of its own
+        if len(candidates) == 1 and candidates[0].balance is not None:
+            balance[candidates[0].title] = candidates[0].balance
     return Crossover(
         fabric=fabric.name,
         primitive=primitive,
         group=listed.placed.placement,
-        mode=mode(reading),
-        model=model(reading, primitive),
-        pairs=tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:]),
+        mode=mode(options),
+        model=model(options, primitive),
+        pairs=tuple(_pair(compared[0], other, options) for other in compared[1:]),
         winners=tuple(_won(listed, everything, names)),
-        balance={one.title: size for one in single if (size := one.balance) is not None},
+        balance=balance,
         overrides=fabric.overrides,
         library=running.name if running else "",
-        library_leads=running is None or any(one.rank_class == 0 for one in everything),
-        uneven=foreign
-        and len({any(one.measured for one in candidates) for candidates in compared}) > 1,
+        library_leads=running is None or any(costed.rank_class == 0 for costed in everything),
+        uneven=_unevenly_measured(compared),
         asked=tuple(names),
     )
 
 
+def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
+    """Whether only some schedules include the library's measured times, and the library does not
+    run them all."""
+    measured = 0
+    selected = True
+    for candidates in compared:
+        measured += any(costed.measured for costed in candidates)
+        selected = selected and not any(costed.not_selected_reason for costed in candidates)
+    return not selected and 0 < measured < len(compared)
+
+
 def positive_roots(first: Curve, second: Curve) -> list[float]:
     """Every M > 0 (bytes, ascending) at which two curves are equal; empty if they coincide."""
-    a, b, c = first.a - second.a, first.b - second.b, first.c - second.c
+    a = first.a - second.a
+    b = first.b - second.b
+    c = first.c - second.c
     if b == 0:
         roots = [] if c == 0 else [-a / c]
     elif c == 0:
@@ -78,7 +93,8 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
         inner = c * c - 4 * a * b
         if inner < 0:
             return []
-        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2  # the form that does not cancel
+        # the form of the root that does not cancel
+        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2
         roots = sorted({half / b, a / half if half else 0.0})
     return [root * root for root in roots if root > 0]
 
@@ -88,17 +104,20 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
         names = [name for name in usual if _runs(listed, name)]
         if len(names) < 2:
-            return []  # who wins at which size is still an answer
+            # no pairs: the winner at each size is still an answer
+            return []
     found = by_title(listed.named(dict.fromkeys(names)))
     if len(found) < 2:
         fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
         raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
-    if listed.readings.pipelining == "optimal" and any(
-        one.phases == "pipelined" for alike in found.values() for one in alike
-    ):
-        what = "streamed phases with optimal segments have no closed form"
-        fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
-        raise ColltoolError(what, argument="pipelining", fix=fix)
+    every = chain.from_iterable(found.values())
+    streamed = any(costed.phases == "pipelined" for costed in every)
+    if streamed and listed.readings.pipelining == "optimal":
+        raise ColltoolError(
+            "streamed phases with optimal segments have no closed form",
+            argument="pipelining",
+            fix=f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}",
+        )
     return list(found.values())
 
 
@@ -110,59 +129,68 @@ def _runs(listed: Candidates, name: str) -> bool:
 
 
 def _pair(
-    one: Sequence[CostModel], other: Sequence[CostModel], readings: Readings
+    first: Sequence[CostModel], second: Sequence[CostModel], readings: Readings
 ) -> AlgorithmPair:
-    def faster(size: float) -> str:
-        ours, theirs = (
-            min(costed.seconds(size) for costed in candidates) for candidates in (one, other)
-        )
-        return one[0].title if ours <= theirs else other[0].title
+    """Compare two schedules, each under its fastest protocol."""
+    mine = first[0]
+    theirs = second[0]
 
-    curves = product(
-        *(
-            [line for costed in candidates for _, line in costed.pieces]
-            for candidates in (one, other)
-        )
-    )
-    roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
-    if readings.pipelining == "optimal":  # the closed form only says where to look
-        sizes = sorted(
-            {
-                *_GRID,
-                *(
-                    near
-                    for root in roots
-                    for near in (root * 0.99, root * 1.01)
-                    if 1 < near < MAX_SIZE
-                ),
-            }
-        )
-        changes = zip(pairwise(sizes), pairwise(map(faster, sizes)), strict=True)
-        roots = [
-            _bisected(low, high, faster, below)
-            for (low, high), (below, above) in changes
-            if below != above
-        ]
+    def faster(size: float) -> str:
+        my_s = min(costed.seconds(size) for costed in first)
+        their_s = min(costed.seconds(size) for costed in second)
+        return mine.title if my_s <= their_s else theirs.title
+
+    roots = _equal_at(first, second)
+    # of optimal segments the closed form only says where to look
+    if readings.pipelining == "optimal":
+        roots = _changes(faster, roots)
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
     leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
-    borders = zip(probes[1:-1], pairwise(leads), strict=True)
-    crossings = tuple(
-        Crossing(root, below, above) for root, (below, above) in borders if below != above
-    )
-    textbook = APPROXIMATIONS.get((one[0].primitive, one[0].choice.base, other[0].choice.base))
-    sizes_said = {}
-    if textbook and len(other) == len(other[0].parts) == 1:  # it knows one α and one bandwidth
-        charge = other[0].parts[0].cost
-        sizes_said = textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
+    crossings = []
+    for root, below, above in zip(probes[1:-1], leads, leads[1:], strict=False):
+        if below != above:
+            crossings.append(Crossing(root, below, above))
+    textbook = APPROXIMATIONS.get((mine.primitive, mine.choice.base, theirs.choice.base))
+    approximations = {}
+    # a textbook's formula knows one α and one bandwidth
+    if textbook and len(second) == len(theirs.parts) == 1:
+        cost = theirs.parts[0].cost
+        approximations = textbook(mine.ranks, cost.alpha_s, cost.effective_Bps)
     return AlgorithmPair(
-        a=one[0].title,
-        b=other[0].title,
-        crossings=crossings,
+        a=mine.title,
+        b=theirs.title,
+        crossings=tuple(crossings),
         dominates=None if crossings else leads[0],
-        approximations=sizes_said,
-        a_spec=one[0].choice.spec,
-        b_spec=other[0].choice.spec,
+        approximations=approximations,
+        a_spec=mine.choice.spec,
+        b_spec=theirs.choice.spec,
     )
+
+
+def _equal_at(first: Sequence[CostModel], second: Sequence[CostModel]) -> list[float]:
+    """Sizes at which a curve of the one may equal a curve of the other, ascending."""
+    roots: set[float] = set()
+    for mine, theirs in product(_lines(first), _lines(second)):
+        roots.update(positive_roots(mine, theirs))
+    return sorted(roots)
+
+
+def _lines(candidates: Sequence[CostModel]) -> list[Curve]:
+    pieces = chain.from_iterable(costed.pieces for costed in candidates)
+    return [curve for _, curve in pieces]
+
+
+def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[float]:
+    """Sizes at which the faster one changes, found by bisection near the roots and on the grid."""
+    sizes = set(_GRID)
+    for root in roots:
+        sizes.update(near for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)
+    found = []
+    for low, high in pairwise(sorted(sizes)):
+        below = faster(low)
+        if faster(high) != below:
+            found.append(_bisected(low, high, faster, below))
+    return found
 
 
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
@@ -170,7 +198,10 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
         middle = sqrt(low * high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if fastest(middle) == below else (low, middle)
+        if fastest(middle) == below:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -194,35 +225,42 @@ def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[st
     usual = min(best.values())
     if listed.readings.pipelining == "optimal":
         return _winners(_sampled(known), known)
-    benches = listed.benches(names)
+    compositions = listed.compositions(names)
     while True:
         found = _winners(_envelope(known), known)
-        more = (bench.fastest(winner.from_bytes) for bench in benches for winner in found)
         new = {}
-        for cost in more:
-            if _key(cost) not in known and cost.rank_class == best.get(cost.choice.base, usual):
+        for composition, winner in product(compositions, found):
+            cost = composition.fastest(winner.from_bytes)
+            leads = cost.rank_class == best.get(cost.choice.base, usual)
+            if leads and _key(cost) not in known:
                 new[_key(cost)] = cost
         if not new:
             return found
         known |= new
 
 
-def _key(costed: CostModel) -> tuple[str, str]:
+Way = tuple[str, str]
+"""Title and protocol of a schedule."""
+Cut = tuple[float, Way]
+"""A size in bytes, and what is fastest from there on."""
+
+
+def _key(costed: CostModel) -> Way:
     return costed.title, costed.protocol
 
 
-def _winners(
-    cuts: Sequence[tuple[float, tuple[str, str]]], known: Mapping[tuple[str, str], CostModel]
-) -> list[Winner]:
-    ends = [*(start for start, _ in cuts[1:]), None]
-    return [
-        Winner(start, end, *key, spec=known[key].choice.spec, balance=known[key].balance)
-        for (start, key), end in zip(cuts, ends, strict=True)
-    ]
+def _winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
+    found = []
+    ends: list[float | None] = [start for start, _ in cuts[1:]]
+    for (start, key), end in zip(cuts, [*ends, None], strict=True):
+        costed = known[key]
+        winner = Winner(start, end, *key, spec=costed.choice.spec, balance=costed.balance)
+        found.append(winner)
+    return found
 
 
-def _sampled(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tuple[str, str]]]:
-    def fastest(size: float) -> tuple[str, str]:
+def _sampled(known: Mapping[Way, CostModel]) -> list[Cut]:
+    def fastest(size: float) -> Way:
         return min(known, key=lambda key: known[key].seconds(size))
 
     cuts = [(1.0, fastest(1.0))]
@@ -232,20 +270,22 @@ def _sampled(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tu
     return cuts
 
 
-def _envelope(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tuple[str, str]]]:
+def _envelope(known: Mapping[Way, CostModel]) -> list[Cut]:
     """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner
     joined."""
-    starts = sorted({max(1.0, start) for one in known.values() for start, _ in one.pieces})
-    cuts: list[tuple[float, tuple[str, str]]] = []
+    pieces = chain.from_iterable(costed.pieces for costed in known.values())
+    starts = sorted({max(1.0, start) for start, _ in pieces})
+    cuts: list[Cut] = []
     for start, end in pairwise([*starts, MAX_SIZE]):
-        within = {
-            key: next(line for at, line in reversed(one.pieces) if at <= start)
-            for key, one in known.items()
-        }
-        for cut in lower_envelope(within, start, end):
+        curves = {key: _curve_at(costed, start) for key, costed in known.items()}
+        for cut in lower_envelope(curves, start, end):
             if not cuts or cut[1] != cuts[-1][1]:
                 cuts.append(cut)
     return cuts
+
+
+def _curve_at(costed: CostModel, size: float) -> Curve:
+    return next(curve for start, curve in reversed(costed.pieces) if start <= size)
 
 
 def lower_envelope(
@@ -256,16 +296,17 @@ def lower_envelope(
     current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
     found = [(start, current)]
     while True:
-        size, here = found[-1][0], curves[current]
-        # Where another is flatter it comes out below; just past the last border rounding may find
-        # that border again.
-        roots = [
-            (root, key)
-            for key, curve in curves.items()
-            if key != current and (curve.b < here.b or curve.c < here.c)
-            for root in positive_roots(here, curve)
-            if root > size * (1 + 1e-9) and curve.slope(root) < here.slope(root)
-        ]
+        here = curves[current]
+        # just past the last border rounding may find that border again
+        past = found[-1][0] * (1 + 1e-9)
+        roots = []
+        for key, curve in curves.items():
+            if key == current or (curve.b >= here.b and curve.c >= here.c):
+                continue
+            for root in positive_roots(here, curve):
+                # where another is flatter it comes out below
+                if root > past and curve.slope(root) < here.slope(root):
+                    roots.append((root, key))
         at = min((root for root, _ in roots), default=inf)
         if at >= end:
             return found

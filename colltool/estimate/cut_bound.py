@@ -10,9 +10,8 @@ forward messages. Active sibling groups keep their share of common uplinks. If p
 no leaf is cut off.
 
 Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it
-    P - 1 more (P. Patarasuk and
-X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it must
-learn.
+P - 1 more (P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a
+side has and what it must learn.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import prod
+from operator import add
 from typing import Any, NamedTuple, assert_never
 
 from colltool.base.arrays import largest, least
@@ -44,9 +44,11 @@ class Side(NamedTuple):
 class Cut(NamedTuple):
     """A partition of the group.
 
-    ``sides``: one of each kind of part. ``parts``: how many in all, 0 if the sides do not make up
-    the group. ``total_Bps``: out of all parts together. ``computes``: switches between the parts
-    reduce or multicast.
+    Args:
+        sides: one of each kind of part.
+        parts: how many in all, 0 if the sides do not make up the group.
+        total_Bps: out of all parts together.
+        computes: switches between the parts reduce or multicast.
     """
 
     sides: tuple[Side, ...]
@@ -63,16 +65,18 @@ class CutBound:
     """
 
     def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: Readings) -> None:
-        self.placed, self.primitive, self.readings = placed, primitive, readings
+        self.placed = placed
+        self.primitive = primitive
+        self.readings = readings
 
     @cached_property
     def per_byte(self) -> Any:
-        every = cuts(self.placed, self.primitive, self.readings)
-        found = [
-            _seconds(self.primitive, cut, self.placed.ranks)
-            for cut in every
-            if cut.parts or self.primitive is not P2P
-        ]
+        """Seconds per byte of M."""
+        found = []
+        for cut in cuts(self.placed, self.primitive, self.readings):
+            # a pair may lie inside a side that is no part of a whole partition
+            if cut.parts or self.primitive is not P2P:
+                found.append(_seconds(self.primitive, cut, self.placed.ranks))
         return largest(*found) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
@@ -87,9 +91,11 @@ def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) 
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
-    if primitive is P2P:  # which two is not known, but that no part holds both
+    # which two ranks is not known, but that no part holds both
+    if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
     by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
+    # each part but the first is added to the sum, and then gets it
     if primitive is AR and cut.parts and not cut.computes:
         by_side.append(2 * (cut.parts - 1) / cut.total_Bps)
     return largest(*by_side)
@@ -117,33 +123,28 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
     """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
-    inner = placed.spans[0]
-    own = []
-    for span, rate in zip(placed.spans, rates, strict=True):
-        own.append(
-            [rate * count for count in _ports(span, rate, placed.domains if span is inner else ())]
-        )
-    for index, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
-        outside = [sum(wires) for wires in zip(*own[index + 1 :], strict=True)] or [0.0, 0.0, 0.0]
-        poorest, richest, mean = (
-            here + there for here, there in zip(own[index], outside, strict=True)
-        )
+    wires = []
+    for number, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
+        ports = _ports(span, rate, () if number else placed.domains)
+        wires.append([rate * count for count in ports])
+    for number, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
+        # a domain's members also have their ports on all tiers further out
+        beyond = [sum(tiers) for tiers in zip(*wires[number + 1 :], strict=True)] or [0.0] * 3
+        poorest, richest, mean = map(add, wires[number], beyond)
         computes = any(
-            {"reduce", "multicast"} & capabilities_of(one.tier).operations
-            for one in placed.spans[index:]
+            {"reduce", "multicast"} & capabilities_of(outer.tier).operations
+            for outer in placed.spans[number:]
         )
-        domains = placed.domains if index else ()
-        sizes = sorted(set(domains)) or [span.ranks_inside]
-        sides = tuple(
-            Side(inside, inside * wires) for inside in sizes for wires in (poorest, richest)
-        )
-        yield Cut(
-            sides, len(domains) or placed.ranks // span.ranks_inside, placed.ranks * mean, computes
-        )
+        domains = placed.domains if number else ()
+        sides = []
+        for ranks in sorted(set(domains)) or [span.ranks_inside]:
+            sides += [Side(ranks, ranks * poorest), Side(ranks, ranks * richest)]
+        parts = len(domains) or placed.ranks // span.ranks_inside
+        yield Cut(tuple(sides), parts, placed.ranks * mean, computes)
         if readings.placement == "packed":
-            yield from _leaves(placed, span, rate, outside[1], computes=computes)
-        yield from _halves(span, rate, outside[1])
-        yield from _routed(span, outside[1])
+            yield from _leaves(placed, span, rate, beyond[1], computes=computes)
+        yield from _halves(span, rate, beyond[1])
+        yield from _routed(span, beyond[1])
 
 
 def _rate(span: Span, primitive: Primitive) -> Any:
@@ -163,19 +164,19 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
         case "pair_links":
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
-            if (wires := span.seat.wires) is not None and wires.has_ports:
+            wires = span.seat.wires
+            alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
+            if not alone or (wires is not None and wires.has_ports):
                 return 1.0, 1.0, 1.0
-            each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [
-                1.0
-            ]
-            return min(each), max(each), sum(each) / len(each)
+            return min(alone), max(alone), sum(alone) / len(alone)
         case "neighbour_links":
-            axes = _axes(span)
-            return (
-                float(sum(2 if one.closed else 1 for one in axes)),
-                float(sum(2 if one.closed else min(one.size - 1, 2) for one in axes)),
-                sum(2.0 if one.closed else 2 * (one.size - 1) / one.size for one in axes),
-            )
+            fewest = most = mean = 0.0
+            for axis in _axes(span):
+                # a ring has two links everywhere, a line's ends only one
+                fewest += 2 if axis.closed else 1
+                most += 2 if axis.closed else min(axis.size - 1, 2)
+                mean += 2.0 if axis.closed else 2 * (axis.size - 1) / axis.size
+            return fewest, most, mean
         case _:
             assert_never(kind.joined_by)
 
@@ -187,11 +188,8 @@ def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
 
 def _axes(span: Span) -> list[Axis]:
     """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
-    return [
-        axis
-        for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or ()
-        if axis.size > 1
-    ]
+    axes = capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or ()
+    return [axis for axis in axes if axis.size > 1]
 
 
 def _leaves(
@@ -209,20 +207,17 @@ def _leaves(
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
-        uplinks = (
-            endpoints
-            * span.ranks_inside
-            * span.occupancy.ports(below.group)
-            * rate
-            / above.oversubscription
-        )
+        ports = endpoints * span.ranks_inside * span.occupancy.ports(below.group)
+        uplinks = ports * rate / above.oversubscription
         leaves = _ranks_of_leaves(placed, span, endpoints)
-        sides = tuple(
-            Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in leaves
-        )
+        sides = []
+        out = 0.0
+        for ranks, count in leaves.items():
+            side = Side(ranks, least(ranks * rate, uplinks) + ranks * beyond)
+            sides.append(side)
+            out += count * side.Bps
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.ranks_inside)
-        out = sum(count * side.Bps for count, side in zip(leaves.values(), sides, strict=True))
-        yield Cut(sides, copies * sum(leaves.values()), copies * out, computes)
+        yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out, computes)
 
 
 def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
@@ -232,34 +227,36 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
     full, rest = divmod(span.endpoints, endpoints)
-    return {endpoints * span.ranks_inside: full} | ({rest * span.ranks_inside: 1} if rest else {})
+    leaves = {endpoints * span.ranks_inside: full}
+    if rest:
+        leaves[rest * span.ranks_inside] = 1
+    return leaves
 
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:
-    """Of a routed tier; with a stride only its ranks one by one."""
+    """Cuts of a routed tier; with a stride only its ranks one by one."""
     wires = span.seat.wires
-    for one in wires.cuts() if wires else ():
-        if one.after - one.first == 1 or span.occupancy.stride == 1:
-            yield one
+    for cut in wires.cuts() if wires else ():
+        if cut.after - cut.first == 1 or span.occupancy.stride == 1:
+            yield cut
 
 
 def _routed(span: Span, beyond: Any) -> Iterator[Cut]:
     """The first endpoints of a routed tier against the rest, plus ports on tiers beyond."""
-    for one in _wire_cuts(span):
-        ranks = (one.after - one.first) * span.ranks_inside
-        yield Cut((Side(ranks, one.Bps * span.ranks_inside + ranks * beyond),))
+    for cut in _wire_cuts(span):
+        ranks = (cut.after - cut.first) * span.ranks_inside
+        yield Cut((Side(ranks, cut.Bps * span.ranks_inside + ranks * beyond),))
 
 
 def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
     """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus
     ports on tiers beyond.
 
-    Of a twisted torus, also every twist along the axis.
+    A twisted torus is also cut at every twist along the axis.
     """
     axes = _axes(span)
     nodes = prod(axis.size for axis in axes)
     for number, axis in enumerate(axes):
         ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
-        yield Cut(
-            (Side(ranks, links_across(axes, number) * span.ranks_inside * rate + ranks * beyond),)
-        )
+        links = links_across(axes, number) * span.ranks_inside
+        yield Cut((Side(ranks, links * rate + ranks * beyond),))

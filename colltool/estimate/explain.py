@@ -3,6 +3,7 @@ filled in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import cleandoc
 from typing import ClassVar, NamedTuple
@@ -23,7 +24,7 @@ from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import CannotRun, candidates_for
-from colltool.estimate.groups import flat_group, place, tier_group
+from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
@@ -68,33 +69,34 @@ def explain(
         )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
-    reading = readings or Readings()
-    priced = [_priced(row, name, fabric, size, group, reading) for row in chosen]
+    options = readings or Readings()
+    priced = [_priced(row, name, fabric, size, group, options) for row in chosen]
     if all(entry.row is None for entry in priced):
         raise ColltoolError(
             f"{name} cannot run here: {priced[0].reason}", fix="price lists what can"
         )
     placed = place(fabric, group)
-    cables = []
-    for span in placed.spans:
-        _, reach = tier_group(span, reading, scale_out=False)
-        met = capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]
-        cables += [
-            CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
-            for one in met
-            if one.cable_m
-        ]
     return Explanation(
         algorithm=base,
         entries=tuple(priced),
         fabric=fabric.name,
         group=placed.placement,
         bytes=size,
-        mode=mode(reading),
+        mode=mode(options),
         overrides=fabric.overrides,
-        cables=tuple(cables),
-        readings=reading,
+        cables=tuple(_cables(placed, options)),
+        readings=options,
     )
+
+
+def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
+    """The cables on the group's paths; scattered, on all classes of its tiers."""
+    for span in placed.spans:
+        _, paths = tier_group(span, readings, scale_out=False)
+        classes = capabilities_of(span.tier).classes
+        for level in classes if paths.scattered else classes[: len(paths.used)]:
+            if level.cable_m:
+                yield CableDelay(span.tier.name, level.name, level.cable_m, cable_s(level.cable_m))
 
 
 def _priced(
@@ -109,28 +111,28 @@ def _priced(
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
-    run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
+    by_way = {(costed.title, costed.protocol): costed for costed in reversed(listed)}
+    run = by_way[found.title, found.protocol]
     words = _words(row, found)._replace(
         balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size)
     )
-    if isinstance(row, Composition):  # whose phases differ
+    # the phases of a composition differ
+    if isinstance(row, Composition):
         return words
-    seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
-    told = said("; ".join(row.notes_on(seen)))
+    group_seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
     return words._replace(
-        status=row.status_on(seen), note=told, partners=most_partners(row.schedule(seen), seen)
+        status=row.status_on(group_seen),
+        note=said("; ".join(row.notes_on(group_seen))),
+        partners=most_partners(row.schedule(group_seen), group_seen),
     )
 
 
 def _words(
     row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
 ) -> AlgorithmExplanation:
-    doc = (row.steps if isinstance(row, Composition) else row.formula).__doc__ or NO_WORDS
-    title, *text = (
-        part.replace("\n", " ")
-        for part in cleandoc(doc).split("\n\n")
-        if not part.startswith(">>>")
-    )
+    source = row.steps if isinstance(row, Composition) else row.formula
+    paragraphs = cleandoc(source.__doc__ or NO_WORDS).split("\n\n")
+    title, *text = (part.replace("\n", " ") for part in paragraphs if not part.startswith(">>>"))
     words = AlgorithmExplanation(
         algorithm=row.name,
         primitive=row.primitive,
@@ -146,20 +148,22 @@ def _words(
     )
     if isinstance(row, Composition):
         return words
-    runs_on, over = needs(row.topologies), row.topologies & SEVERAL_TIERS
-    if over and over != row.topologies:
-        runs_on += (
-            "; also over several"
-            f" tiers{'' if 'lattice_tiers' in over else ', none of them a lattice'}"
-        )
-    requires = tuple(check.__doc__ or "" for check in row.requires)
     return words._replace(
-        runs_on=runs_on,
-        requires=requires,
+        runs_on=_runs_on(row),
+        requires=tuple(check.__doc__ or "" for check in row.requires),
         status=row.status,
         note=said(row.note),
         in_switch=row.in_switch,
     )
+
+
+def _runs_on(row: Algorithm) -> str:
+    """The topologies that an algorithm needs, in words."""
+    over = row.topologies & SEVERAL_TIERS
+    if not over or over == row.topologies:
+        return needs(row.topologies)
+    lattices = "" if "lattice_tiers" in over else ", none of them a lattice"
+    return f"{needs(row.topologies)}; also over several tiers{lattices}"
 
 
 class NcclEstimateParts(NamedTuple):

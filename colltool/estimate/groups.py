@@ -20,6 +20,7 @@ from colltool.estimate.placement import (
     GroupPlacement,
     GroupSpec,
     Occupancy,
+    TierShare,
     fill_tiers,
     first_domains,
     opened,
@@ -86,7 +87,7 @@ class PlacedGroup:
     )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was worked out stays behind: it is worked out again where it is asked for."""
+        """State without what was worked out, which the other process works out again."""
         return self.__dict__ | {"worked_out": {}}
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
@@ -148,54 +149,45 @@ def place(
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
     a spec with the rest."""
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
-    # else it is refused in words
-    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))
-    return (_kept if plain else _kept.__wrapped__)(SameFabric(fabric), who)
+    if type(who.stride) is int and type(who.ranks) in (int, type(None)):
+        return _kept(SameFabric(fabric), who)
+    # other types cannot be cache keys, and are refused in words
+    return _placed(fabric, who)
 
 
 @lru_cache(maxsize=64)
 def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
-    fabric = where.fabric.with_posting()
+    return _placed(where.fabric, who)
+
+
+def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
+    fabric = fabric.with_posting()
     stops = fill_tiers(fabric, who)
-    spans, slices, inside, members = [], [], 1, 1
+    spans: list[Span] = []
+    slices: list[tuple[str, tuple[int, ...]]] = []
     open_axes: list[bool] = []
+    # ranks of the fabric behind an endpoint, and those of the group
+    inside = 1
+    members = 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
-        kind = capabilities_of(tier)
-        rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
-        rails = 1 if inside % rails else rails
         if stop.members > 1:
-            beside = 1  # siblings that are at work keep their ports
-            if who.alone and inside != members:
-                beside = max(
-                    1, inside // rails * min(members, rails // gcd(who.stride, rails)) // members
-                )
-            behind = members if who.alone or who.stride == 1 else inside
-            at_once = -(-behind // rails) * (1 if who.alone else stop.stride)
-            spans.append(
-                Span(
-                    stop.tier,
-                    stop.members,
-                    members,
-                    Occupancy(stop.stride, beside, who.alone),
-                    at_once,
-                    inside,
-                )
-            )
-        axes = capabilities_of(stop.tier).part(stop.members, stop.stride)
-        slices += [(stop.tier.name, tuple(axis.size for axis in axes))] if axes else []
-        open_axes += opened(kind.axes, axes or ())
+            spans.append(_span(tier, stop, who, inside, members))
+        axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
+        if axes:
+            slices.append((stop.tier.name, tuple(axis.size for axis in axes)))
+        open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members
-    per_domain = tuple(stop.members for stop in stops)
     domains = first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks)
     if len(set(domains)) > 1:
         members = sum(domains)
     else:
-        domains = ()  # as many in each: an even group
+        # as many in each: an even group
+        domains = ()
     placement = GroupPlacement(
         members,
         who.stride,
-        per_domain,
+        tuple(stop.members for stop in stops),
         who.alone,
         slices=tuple(slices),
         in_order=who.in_order,
@@ -203,6 +195,29 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
         open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
+
+
+def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int) -> Span:
+    """A group's part of a tier, with ``inside`` ranks behind an endpoint, ``members`` of them of
+    the group."""
+    kind = capabilities_of(tier)
+    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+    if inside % rails:
+        rails = 1
+    # siblings that are at work keep their ports
+    beside = 1
+    if who.alone and inside != members:
+        senders = min(members, rails // gcd(who.stride, rails))
+        beside = max(1, inside // rails * senders // members)
+    behind = members if who.alone or who.stride == 1 else inside
+    return Span(
+        stop.tier,
+        stop.members,
+        members,
+        Occupancy(stop.stride, beside, who.alone),
+        at_once=-(-behind // rails) * (1 if who.alone else stop.stride),
+        behind=inside,
+    )
 
 
 def by_links(placed: PlacedGroup) -> bool:
@@ -216,12 +231,11 @@ def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
     placed = place(fabric, group)
     if by_links(placed):
         why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
-        fix = (
-            "a sweep prices value by value:"
-            f" {given('vary', [f'{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s'])}"
-        )
+        values = given("vary", [f"{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
-            f"{fabric.name} has no spread of prices: {why}", argument="fabric", fix=fix
+            f"{fabric.name} has no spread of prices: {why}",
+            argument="fabric",
+            fix=f"a sweep prices value by value: {values}",
         )
 
 
@@ -231,14 +245,13 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
     key = (readings, scale_out, leaders)
     if key in span.seen:
         return span.seen[key]
-    tier, kind, idle_nics = (
-        span.tier,
-        capabilities_of(span.tier),
-        span.ranks_inside if leaders else 1,
-    )
+    tier = span.tier
+    kind = capabilities_of(tier)
+    idle_nics = span.ranks_inside if leaders else 1
     seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
-    reach = tier_paths(seat, readings)
-    hardware, wires = reach.in_switch, seat.wires
+    paths = tier_paths(seat, readings)
+    hardware = paths.in_switch
+    wires = seat.wires
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
@@ -258,7 +271,7 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         hashed=is_hashed(tier),
         pairs=pairs_at_once([seat], span.endpoints),
     )
-    return span.seen.setdefault(key, (group, reach))
+    return span.seen.setdefault(key, (group, paths))
 
 
 def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
@@ -269,8 +282,15 @@ def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
-    outer = placed.spans[-1]
+    inner, *_, outer = placed.spans
     axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
+    seats = [span.seat for span in placed.spans]
+    if placed.domains:
+        links = placed.ranks
+        pairs = placed.ranks**2
+    else:
+        links = sum(seat.wires.links for seat in seats if seat.wires)
+        pairs = pairs_at_once(seats, placed.ranks)
     group = Group(
         ranks=placed.ranks,
         topology=_over(placed),
@@ -281,21 +301,11 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         domains=placed.domains,
         hashed=any(is_hashed(span.tier) for span in placed.spans),
-        spread=bool(placed.domains) and spread_inside(placed.spans[0].tier, readings),
-        links=(
-            placed.ranks
-            if placed.domains
-            else sum(wires.links for span in placed.spans if (wires := span.seat.wires))
-        ),
-        pairs=(
-            placed.ranks**2
-            if placed.domains
-            else pairs_at_once([span.seat for span in placed.spans], placed.ranks)
-        ),
+        spread=bool(placed.domains) and spread_inside(inner.tier, readings),
+        links=links,
+        pairs=pairs,
     )
-    return group, flat_paths(
-        [span.seat for span in placed.spans], placed.ranks, readings, placed.domains
-    )
+    return group, flat_paths(seats, placed.ranks, readings, placed.domains)
 
 
 def _over(placed: PlacedGroup) -> Topology:
@@ -321,9 +331,8 @@ def spread_inside(inner: Tier, readings: Readings) -> bool:
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside``
     ranks."""
-    return tier_group(
-        Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out
-    )[0]
+    span = Span(tier, endpoints, inside, Occupancy(stride))
+    return tier_group(span, Readings(), scale_out=scale_out)[0]
 
 
 def running_on(fabric: Fabric) -> Running | None:
@@ -343,11 +352,9 @@ def running_on(fabric: Fabric) -> Running | None:
 
 def as_read(fabric: Fabric, readings: Readings) -> Fabric:
     """A fabric without its machine's rows where the readings leave these out."""
-    return (
-        fabric
-        if readings.numbers == "measured" and not readings.ideal
-        else fabric.without_machine()
-    )
+    if readings.numbers == "measured" and not readings.ideal:
+        return fabric
+    return fabric.without_machine()
 
 
 def machine_factor(

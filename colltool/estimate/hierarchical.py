@@ -1,16 +1,22 @@
-"""Compositions laid out on a group: what each tier may run, the choices worth showing, and those
-that a library runs."""
+"""Compositions on a group: what each tier may run, the choices worth showing, and those that a
+library runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
+from colltool.algorithms.composed import (
+    NATURAL_ORDER,
+    Composition,
+    Order,
+    TierPhase,
+    compositions,
+)
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import (
     STATUSES,
@@ -53,19 +59,22 @@ _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):
-    """A phase on its tier; ``alone``: what a call of the tier's own meets, with bandwidths that
-    hold for whole collectives."""
+    """A phase on its tier.
+
+    ``paths_alone``: those of a call of the tier's own, with bandwidths that hold for whole
+    collectives.
+    """
 
     number: int
     step: TierPhase
     group: Group
-    reach: PathClasses
-    alone: PathClasses
+    paths: PathClasses
+    paths_alone: PathClasses
 
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
-    """An algorithm for one tier, costed when asked: of the many that can run, most calls take one.
+    """An algorithm for one tier, costed when needed: of the many that can run, most calls take one.
 
     ``phases``: its own form of each phase of the tier, such as a reduce-scatter and its mirror.
     """
@@ -79,16 +88,12 @@ class TierOption:
     def name(self) -> str:
         return self.row.name
 
-    @property
-    def shipped_by(self) -> tuple[str, ...]:
-        return self.row.shipped_by
-
     @cached_property
     def parts(self) -> dict[int, tuple[CostTerm, ...]]:
         """Cost terms by the number of the phase."""
         return {
-            one.number: parts_of(row, one.group, one.reach, self.readings, one.step.payload)
-            for one, row in self.phases
+            phase.number: parts_of(row, phase.group, phase.paths, self.readings, phase.step.payload)
+            for phase, row in self.phases
         }
 
     @cached_property
@@ -98,30 +103,26 @@ class TierOption:
         A switch then reduces one chunk while it multicasts another: a port sends and receives at
         once, one all-reduce.
         """
+        phases = [phase for phase, _ in self.phases]
         whole = row_of(AR, self.name) if self.name == "in-network" else None
-        steps = [one for one, _ in self.phases]
-        if (
-            not whole
-            or [one.step.primitive for one in steps] != [RS, AG]
-            or whole.why_not(steps[0].group)
-        ):
+        if whole is None or [phase.step.primitive for phase in phases] != [RS, AG]:
             return self.parts
-        there, back = steps
-        return {
-            there.number: parts_of(
-                whole, there.group, there.alone, self.readings, there.step.payload
-            ),
-            back.number: (),
-        }
+        there, back = phases
+        if whole.why_not(there.group):
+            return self.parts
+        all_reduce = parts_of(
+            whole, there.group, there.paths_alone, self.readings, there.step.payload
+        )
+        return {there.number: all_reduce, back.number: ()}
 
     @cached_property
     def own(self) -> CostModel:
         """The tier's phases as a schedule alone."""
-        every = tuple(part for chunk in self.parts.values() for part in chunk)
+        terms = tuple(chain.from_iterable(self.parts.values()))
         return CostModel(
-            every[0].primitive,
+            terms[0].primitive,
             self.placed.ranks,
-            every,
+            terms,
             self.readings,
             Choice(self.name),
             composed=True,
@@ -129,19 +130,22 @@ class TierOption:
 
     @cached_property
     def status(self) -> Status:
-        return max((row.status_on(one.group) for one, row in self.phases), key=STATUSES.index)
+        return max((row.status_on(phase.group) for phase, row in self.phases), key=STATUSES.index)
+
+    @property
+    def rank(self) -> int:
+        """Place of its status, the best first."""
+        return STATUSES.index(self.status)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         found: list[str] = []
-        for one, row in self.phases:
-            own = self.parts[one.number]
-            found += (
-                row.notes_on(one.group)
-                + share_notes(own)
-                + plane_notes(one.reach)
-                + switch_notes(one.reach, own)
-            )
+        for phase, row in self.phases:
+            terms = self.parts[phase.number]
+            found += row.notes_on(phase.group)
+            found += share_notes(terms)
+            found += plane_notes(phase.paths)
+            found += switch_notes(phase.paths, terms)
         return tuple(found)
 
 
@@ -152,7 +156,7 @@ AtSizes = tuple[CostModel, Any]
 
 @dataclass(frozen=True, eq=False)
 class HierarchicalCandidates:
-    """A composition laid out on a group: its steps, and each tier's options in registry order.
+    """A composition on a group: its steps, and each tier's options in registry order.
 
     ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the
     primitive's own.
@@ -172,9 +176,10 @@ class HierarchicalCandidates:
         """The schedule of one option per tier, innermost first; cached."""
         names = tuple(option.name for option in chosen)
         if names not in self.made:
-            machine = machine_factor(self.placed, self.row.primitive, self.readings)
             costed = replace(
-                self._costed(names, chosen), below=partial(self._below, names), machine=machine
+                self._costed(names, chosen),
+                below=partial(self._below, names),
+                machine=machine_factor(self.placed, self.row.primitive, self.readings),
             )
             self.made[names] = with_efficiency(costed, self.placed)
         return self.made[names]
@@ -186,62 +191,72 @@ class HierarchicalCandidates:
         return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
-        bare, order = self.placed.bare or self.placed, self.order or "auto"
-        key = ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings)
-        bench = bare.once(
-            key, lambda: _laid_out(bare, self.row, readings, self.phases, listed=False)
+        """The same choices before any protocol, without local copies."""
+        bare = self.placed.bare or self.placed
+        order = self.order or "auto"
+        composition = bare.once(
+            ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings),
+            lambda: _on_group(bare, self.row, readings, self.phases, listed=False),
         )
-        assert bench is not None  # what runs under a protocol runs on the wires
-        by_name = [{option.name: option for option in options} for options in bench.options]
-        return bench._costed(
-            names, tuple(own[name] for own, name in zip(by_name, names, strict=True)), copies=False
-        )
+        # what runs under a protocol runs on the wires
+        assert composition is not None
+        chosen = map(_option_called, names, composition.options)
+        return composition._costed(names, tuple(chosen), copies=False)
 
     def _costed(
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
-        placed, primitive = self.placed, self.row.primitive
-        status = max((option.status for option in chosen), key=STATUSES.index)
-        known = [
-            one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))
-        ]
-        streamed = next((one for one in known if one.streams), None)
-        streams = streamed is not None and self.readings.phases == "auto"
-        phases: Phases = "pipelined" if streams else self.phases
-        both_ways = streamed is not None and phases == "pipelined"
-        terms = [option.streamed if both_ways else option.parts for option in chosen]
-        parts = {number: own for one in terms for number, own in one.items()}
-        usual = self.row.phases if streamed is None else "pipelined"
-        kept = own_part(placed, primitive, self.row.name) if copies else ()
-        notes = (
-            [f"phases stream through all tiers at once, as in {streamed.by[0]}"]
-            if streamed and streams
-            else []
-        )
-        notes += [_BETWEEN_UNLIKE] if placed.domains else []
-        notes += [note for option in chosen for note in option.notes]
-        notes += [_IN_CALLS] if selectable(status) and not known and self._running is None else []
+        placed = self.placed
+        primitive = self.row.primitive
+        singles = [(option,) for option in chosen]
+        shipped = [way for way in self._shipped_as if all(_fitting(way, singles))]
+        streamed = next((way for way in shipped if way.streams), None)
+        phases: Phases = self.phases
+        usual: Phases = self.row.phases
+        if streamed is not None:
+            usual = "pipelined"
+            if self.readings.phases == "auto":
+                phases = "pipelined"
+        status = max(chosen, key=lambda option: option.rank).status
+        libraries = chain.from_iterable(way.by for way in shipped)
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
             choice=Choice(self.row.name, names),
-            variant=tuple(filter(None, (phases if phases != usual else "", self.order))),
-            parts=(*(part for index in sorted(parts) for part in parts[index]), *kept),
+            variant=tuple(filter(None, ("" if phases == usual else phases, self.order))),
+            parts=(
+                *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
+                *(own_part(placed, primitive, self.row.name) if copies else ()),
+            ),
             overhead_s=placed.overhead_s,
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=(
-                tuple(dict.fromkeys(name for one in known for name in one.by))
-                if selectable(status)
-                else ()
-            ),
-            notes=tuple(dict.fromkeys(notes)),
+            shipped_by=tuple(dict.fromkeys(libraries)) if selectable(status) else (),
+            notes=self._notes(chosen, shipped, streamed, status),
             readings=self.readings,
             protocol=placed.protocol,
-            not_selected_reason=self._not_selected(known),
+            not_selected_reason=self._not_selected(shipped),
             cut_bound=cut_bound_of(placed, primitive, self.readings),
         )
+
+    def _notes(
+        self,
+        chosen: TierOptions,
+        shipped: Sequence[ShippedAs],
+        streamed: ShippedAs | None,
+        status: Status,
+    ) -> tuple[str, ...]:
+        notes = []
+        if streamed is not None and self.readings.phases == "auto":
+            notes.append(f"phases stream through all tiers at once, as in {streamed.by[0]}")
+        if self.placed.domains:
+            notes.append(_BETWEEN_UNLIKE)
+        for option in chosen:
+            notes += option.notes
+        if selectable(status) and not shipped and self._running is None:
+            notes.append(_IN_CALLS)
+        return tuple(dict.fromkeys(notes))
 
     @cached_property
     def _running(self) -> Running | None:
@@ -249,24 +264,27 @@ class HierarchicalCandidates:
 
     @cached_property
     def _shipped_as(self) -> tuple[ShippedAs, ...]:
-        lattice = any(one.group.axes for one in self.steps)
-        return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
+        lattice = any(step.group.axes for step in self.steps)
+        return tuple(way for way in self.row.shipped_as if way.lattices or not lattice)
 
-    def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
+    def _not_selected(self, shipped: Sequence[ShippedAs]) -> NotRun | None:
+        """Why the user's library does not run a choice; the first of several reasons."""
         running = self._running
         if running is None:
             return None
-        reasons = [self._off(one, running) for one in known if one.library == running.name]
-        return None if None in reasons else [*reasons, NotRun("no_composition", running.name)][0]
+        reasons = [self._off(way, running) for way in shipped if way.library == running.name]
+        if None in reasons:
+            return None
+        return reasons[0] if reasons else NotRun("no_composition", running.name)
 
-    def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
+    def _off(self, way: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
-        between = any(
-            capabilities_of(span.tier).joins == "hosts" for span in self.placed.spans[1:-1]
-        )
-        # NVLS ends at the node
-        needs: tuple[Feature, ...] = ("collnet",) if between and "in-network" in one.inner else ()
-        return running.without((*one.needs, *needs)) or one.why_not_inside(self.placed.sizes[0])
+        needs: tuple[Feature, ...] = way.needs
+        between = {capabilities_of(span.tier).joins for span in self.placed.spans[1:-1]}
+        # NVLS ends at the node: switches further out reduce by CollNet
+        if "in-network" in way.inner and "hosts" in between:
+            needs = (*needs, "collnet")
+        return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
     def leading_shown(self, size: Number) -> list[AtSizes]:
         """The fastest choice of the best status available; for an array, all that are fastest
@@ -274,111 +292,148 @@ class HierarchicalCandidates:
 
         One for each way in which the user's library runs the composition, if there is one.
         """
-        return [one for tiers in self._ways for one in self._winning(tiers, size)]
+        found: list[AtSizes] = []
+        for tiers in self._ways:
+            found += self._winning(tiers, size)
+        return found
 
     def any_shown(self, size: Number) -> list[AtSizes]:
-        """As :meth:`leading_shown`, but of any status, including references and hypothetical
+        """Like :meth:`leading_shown`, but of any status, including references and hypothetical
         ones."""
         return self._winning(self.options, size)
 
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
-        running, found = self._running, []
-        for one in self._shipped_as if running else ():
-            if running and one.library == running.name and not self._off(one, running):
-                tiers = tuple(
-                    tuple(o for o in own if selectable(o.status))
-                    for own in _fitting(one, self.options)
-                )
-                found += [tiers] * all(tiers)
-        best = max(min(STATUSES.index(option.status) for option in own) for own in self.options)
-        return found or [
-            tuple(tuple(o for o in own if STATUSES.index(o.status) <= best) for own in self.options)
-        ]
+        """Options per tier for each way in which the user's library runs the composition; else
+        those of the best status that every tier can have."""
+        found = []
+        running = self._running
+        for way in self._shipped_as if running else ():
+            if running is None or way.library != running.name or self._off(way, running):
+                continue
+            tiers = tuple(map(_selectable, _fitting(way, self.options)))
+            if all(tiers):
+                found.append(tiers)
+        if found:
+            return found
+        # the best status that every tier can have is the worst of their best
+        worst = max(min(option.rank for option in options) for options in self.options)
+        return [tuple(_up_to(worst, options) for options in self.options)]
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
-        ranked = (
-            [option for name in self.row.usual for option in own if option.name == name]
-            for own in self.options
-        )
-        return self.costed(
-            tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True))
-        )
+        chosen = []
+        for options in self.options:
+            by_name = {option.name: option for option in options}
+            ranked = [by_name[name] for name in self.row.usual if name in by_name]
+            chosen.append((ranked or options)[0])
+        return self.costed(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
-        return min(
-            (one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size)
-        )
+        shown = [costed for costed, _ in self.leading_shown(size)]
+        return min(shown, key=lambda costed: costed.seconds(size))
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
-            count = prod(map(len, options))
-            if count > MOST_COMBINATIONS:
-                what = (
-                    f"{count} combinations of algorithms over {len(options)} tiers are too many to"
-                    " stream through"
-                )
-                fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
-                raise ColltoolError(what, argument="phases", fix=fix)
+            _check_combinations(options)
             found = [self.costed(chosen) for chosen in product(*options)]
         else:
-            each = (
-                [one for one, _ in winning(own, lambda option: option.own.seconds(size))]
-                for own in options
-            )
-            found = [*(self.costed(chosen) for chosen in product(*each)), *self._streaming(options)]
+            fastest = [_fastest(tier, size) for tier in options]
+            found = [self.costed(chosen) for chosen in product(*fastest)]
+            found += self._streaming(options)
         return winning(found, lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of
         ``options``."""
+        if self.readings.phases != "auto":
+            return ()
         if id(options) not in self.streams:
-            rules = (
-                [one for one in self._shipped_as if one.streams]
-                if self.readings.phases == "auto"
-                else []
-            )
-            self.streams[id(options)] = tuple(
-                self.costed(c) for one in rules for c in product(*_fitting(one, options))
-            )
+            found: list[CostModel] = []
+            for way in self._shipped_as:
+                if way.streams:
+                    found += map(self.costed, product(*_fitting(way, options)))
+            self.streams[id(options)] = tuple(found)
         return self.streams[id(options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
         """The schedule of one named algorithm per spanned tier, innermost first."""
         tiers = [span.tier.name for span in self.placed.spans]
+        spec = Choice(self.row.name, tuple(names)).spec
         if len(names) != len(tiers):
-            typed = clipped(Choice(self.row.name, tuple(names)).spec)
-            what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
             raise ColltoolError(
-                what,
+                f"'{clipped(spec)}' names {len(names)} algorithms, the group spans"
+                f" {len(tiers)} tiers",
                 argument="algorithms",
                 fix=f"give one for each of {', '.join(tiers)}, innermost first",
             )
-        spec = Choice(self.row.name, tuple(names)).spec
-        if self.placed.domains and (
-            own := next((one for one, theirs in STANDS_FOR.items() if theirs == spec), "")
-        ):
-            what = f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}"
-            raise ColltoolError(
-                what, argument="algorithms", fix=f"write {given('algorithms', own)}"
-            )
+        if self.placed.domains:
+            self._check_modelled_as(spec)
         chosen = []
-        for tier, (name, options) in enumerate(zip(names, self.options, strict=True)):
+        for number, (name, options) in enumerate(zip(names, self.options, strict=True)):
             by_name = {option.name: option for option in options}
             if name not in by_name:
-                mine = [one for one in self.steps if one.step.tier == tier]
-                row = find(mine[0].step.primitive, name)
-                what = (
-                    f"{name} cannot run on {tiers[tier]}:"
-                    f" {next(filter(None, (_why_not(row, one) for one in mine)))}"
-                )
                 raise ColltoolError(
-                    what, argument="algorithms", fix=f"can run there: {', '.join(by_name)}"
+                    f"{name} cannot run on {tiers[number]}: {self._why_not(name, number)}",
+                    argument="algorithms",
+                    fix=f"can run there: {', '.join(by_name)}",
                 )
             chosen.append(by_name[name])
         return self.costed(tuple(chosen))
+
+    def _check_modelled_as(self, spec: str) -> None:
+        """Refuse what a flat algorithm models between domains that differ in size."""
+        for own, theirs in STANDS_FOR.items():
+            if theirs == spec:
+                raise ColltoolError(
+                    f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
+                    argument="algorithms",
+                    fix=f"write {given('algorithms', own)}",
+                )
+
+    def _why_not(self, name: str, tier: int) -> str:
+        """Why an algorithm cannot run the phases of a tier, which it is no option of."""
+        steps = [step for step in self.steps if step.step.tier == tier]
+        row = find(steps[0].step.primitive, name)
+        return next(filter(None, (_why_not(row, step) for step in steps)))
+
+
+def _selectable(options: TierOptions) -> TierOptions:
+    return tuple(option for option in options if selectable(option.status))
+
+
+def _up_to(rank: int, options: TierOptions) -> TierOptions:
+    return tuple(option for option in options if option.rank <= rank)
+
+
+def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
+    """The options of a tier that are the fastest at some size, each for the tier alone."""
+    return [option for option, _ in winning(options, lambda option: option.own.seconds(size))]
+
+
+def _option_called(name: str, options: TierOptions) -> TierOption:
+    return next(option for option in options if option.name == name)
+
+
+def _terms(chosen: TierOptions, *, streamed: bool) -> Iterator[CostTerm]:
+    """The cost terms of one option per tier, in the order of the phases."""
+    parts: dict[int, tuple[CostTerm, ...]] = {}
+    for option in chosen:
+        parts |= option.streamed if streamed else option.parts
+    for number in sorted(parts):
+        yield from parts[number]
+
+
+def _check_combinations(options: Sequence[TierOptions]) -> None:
+    count = prod(map(len, options))
+    if count > MOST_COMBINATIONS:
+        raise ColltoolError(
+            f"{count} combinations of algorithms over {len(options)} tiers are too many to stream"
+            " through",
+            argument="phases",
+            fix=f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}",
+        )
 
 
 def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
@@ -389,57 +444,59 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
-def _why_not(row: Algorithm, laid: PlacedStep) -> str | None:
+def _why_not(row: Algorithm, step: PlacedStep) -> str | None:
     """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
-    if laid.group.domains and row.name not in IN_SWITCHES:
-        return _unlike(laid.group.domains)
-    partner = counterpart(row, laid.step.primitive)
-    return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
+    if step.group.domains and row.name not in IN_SWITCHES:
+        return _unlike(step.group.domains)
+    partner = counterpart(row, step.step.primitive)
+    if partner is None:
+        return f"{row.name} has no way back"
+    return partner.why_not(step.group)
 
 
-def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+def _fitting(way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
     """The options that are part of a library's composition, tier by tier."""
 
-    def has(option: TierOption, names: frozenset[str]) -> bool:
-        return option.name in names if names else ships(one.library, option.shipped_by)
+    def fitting(tier: TierOptions, names: frozenset[str]) -> TierOptions:
+        if names:
+            return tuple(option for option in tier if option.name in names)
+        # without names everything that the library ships
+        return tuple(option for option in tier if ships(way.library, option.row.shipped_by))
 
     *inner, outer = options
-    wanted = [*((own, one.inner) for own in inner), (outer, one.outer)]
-    return [tuple(option for option in own if has(option, names)) for own, names in wanted]
+    return [*(fitting(tier, way.inner) for tier in inner), fitting(outer, way.outer)]
 
 
 def hierarchical_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, *, listed: bool = False
 ) -> list[HierarchicalCandidates]:
-    """Every composition of a primitive on a group over several tiers; asked for ``pipelined``,
+    """Every composition of a primitive on a group over several tiers; with phases ``pipelined``,
     sequential ones come both ways.
 
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
-    benches = []
+    found: list[HierarchicalCandidates | None] = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
-        wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
+        if readings.phases == "auto":
+            found.append(_on_group(placed, row, readings, row.phases, listed))
+            continue
         if readings.phases == "pipelined" and row.phases == "sequential":
-            wanted = ["sequential", "pipelined"]
-        benches += [
-            bench
-            for phases in wanted
-            if (bench := _laid_out(placed, row, readings, phases, listed)) is not None
-        ]
-    return benches
+            found.append(_on_group(placed, row, readings, "sequential", listed))
+        found.append(_on_group(placed, row, readings, readings.phases, listed))
+    return [composition for composition in found if composition is not None]
 
 
 def why_not_composed(placed: PlacedGroup) -> str:
     if len(placed.spans) == 1:
-        tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.placement.stride)
-        lie = (
-            f", lie on {tier} alone"
-            if placed.one_a_node
-            else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
-        )
-        return f"needs a group over several tiers; {where}{lie}"
+        tier = placed.spans[0].tier.name
+        stride = placed.placement.stride
+        ranks = spoken(placed.ranks, stride)
+        if placed.one_a_node:
+            return f"needs a group over several tiers; {ranks}, lie on {tier} alone"
+        comma = "," if stride > 1 else ""
+        return f"needs a group over several tiers; {ranks}{comma} lie inside {tier}"
     if placed.domains:
         return _unlike(placed.domains)
     return "a tier has no algorithm for its phase"
@@ -452,67 +509,76 @@ def _unlike(domains: Sequence[int]) -> str:
     )
 
 
-def _laid_out(
+def _on_group(
     placed: PlacedGroup, row: Composition, readings: Readings, phases: Phases, listed: bool
 ) -> HierarchicalCandidates | None:
+    """A composition on a group; None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
-    laid = []
-    # ranks that have a share of their own
-    kept = (min(placed.domains), *placed.sizes[1:]) if placed.domains else placed.sizes
-    for index, step in enumerate(row.steps(kept, order)):
-        outside = step.tier > 0 or placed.one_a_node
-        group, reach = tier_group(
-            placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders
-        )
-        group = group._replace(domains=placed.domains)
-        # a bandwidth that switches have for a whole collective is none of its phases'
-        laid.append(
-            PlacedStep(
-                index,
-                step,
-                group,
-                reach if step.primitive is row.primitive else reach.in_a_phase,
-                reach,
-            )
-        )
+    steps = tuple(_placed_steps(placed, row, readings, order))
     options: list[TierOptions] = []
     for tier in range(len(placed.spans)):
-        mine = [one for one in laid if one.step.tier == tier]
-        only = _runs(placed, row.primitive, mine[0].step) if listed else None
-        options.append(tuple(_options(mine, readings, only, placed)))
+        here = [step for step in steps if step.step.tier == tier]
+        only = _runs(placed, row.primitive, here[0].step) if listed else None
+        options.append(tuple(_options(here, readings, only, placed)))
     if not all(options):
         return None
     return HierarchicalCandidates(
         row=row,
         placed=placed,
-        steps=tuple(laid),
+        steps=steps,
         options=tuple(options),
         readings=readings,
         phases=phases,
-        order=order if natural is not None and order != natural else "",
+        order="" if natural in (None, order) else order,
     )
+
+
+def _placed_steps(
+    placed: PlacedGroup, row: Composition, readings: Readings, order: Order
+) -> Iterator[PlacedStep]:
+    sizes = placed.sizes
+    # of domains that differ only as many ranks as the smallest has own a shard
+    if placed.domains:
+        sizes = (min(placed.domains), *sizes[1:])
+    for number, step in enumerate(row.steps(sizes, order)):
+        group, paths = tier_group(
+            placed.spans[step.tier],
+            readings,
+            scale_out=step.tier > 0 or placed.one_a_node,
+            leaders=step.leaders,
+        )
+        # a bandwidth that switches have for a whole collective is none of its phases'
+        in_phase = paths if step.primitive is row.primitive else paths.in_a_phase
+        yield PlacedStep(number, step, group._replace(domains=placed.domains), in_phase, paths)
 
 
 def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
     """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is
     of whole calls."""
+    if first.tier == len(placed.spans) - 1:
+        return None
     tier = placed.spans[first.tier].tier
-    listed = frozenset((*tier.runs(first.primitive), *tier.runs(primitive)))
-    return None if first.tier == len(placed.spans) - 1 or not listed else listed
+    return frozenset((*tier.runs(first.primitive), *tier.runs(primitive))) or None
 
 
 def _options(
-    laid: Sequence[PlacedStep], readings: Readings, only: frozenset[str] | None, placed: PlacedGroup
+    steps: Sequence[PlacedStep],
+    readings: Readings,
+    only: frozenset[str] | None,
+    placed: PlacedGroup,
 ) -> Iterator[TierOption]:
     """Every algorithm that can run all phases of a tier; an all-gather mirrors its
     reduce-scatter."""
-    for row in algorithms(laid[0].step.primitive):
-        if (only and row.name not in only) or any(_why_not(row, one) for one in laid):
+    for row in algorithms(steps[0].step.primitive):
+        if only and row.name not in only:
+            continue
+        if any(_why_not(row, step) for step in steps):
             continue
         phases: list[tuple[PlacedStep, Algorithm]] = []
-        for one in laid:
-            partner = counterpart(row, one.step.primitive)
-            assert partner is not None  # or it had no way back
-            phases.append((one, partner))
+        for step in steps:
+            partner = counterpart(row, step.step.primitive)
+            # _why_not refuses rows without a way back
+            assert partner is not None
+            phases.append((step, partner))
         yield TierOption(row, tuple(phases), placed, readings)

@@ -1,5 +1,5 @@
-"""The interval that nine of ten measurements of a price lie in: the question as
-:mod:`colltool.estimate.spread` takes it.
+"""The interval that nine of ten measurements of a price lie in, by the law of
+:mod:`colltool.estimate.spread`.
 
 ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its
 interval is not symmetric.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import exp, hypot, inf, isfinite, log, log2, sqrt
 from typing import Any, Literal, NamedTuple
 
-from colltool.base.formatting import size_text
+from colltool.base.formatting import counted, size_text
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup, place
@@ -33,7 +33,7 @@ from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
 
 SHARE = 0.9
-"""Of measurements, that lie inside an interval."""
+"""Share of measurements that lie inside an interval."""
 NO_INTERVAL = (
     "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
 )
@@ -155,22 +155,20 @@ class ErrorGround(NamedTuple):
         one_process: bool = False,
     ) -> Interval:
         """Interval of a price at a size; arguments as of :func:`interval_of`."""
-        sized = self._replace(asked=self.asked._replace(size=size))
+        asked = self.asked._replace(size=size)
         if self.basis == "datasheet":
-            return _by_datasheet(sized, total_s)
-        moved = (
-            0.0
-            if base_total_s is None
-            else abs(log(total_s / base_total_s))
-            if isfinite(base_total_s)
-            else inf
-        )
-        foreign = self.asked.foreign or not runs or moved == inf
-        asked = sized.asked._replace(
-            foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0
-        )
+            return _by_datasheet(self._replace(asked=asked), total_s)
+        foreign = asked.foreign or not runs
+        moved = 0.0
+        if base_total_s is not None and isfinite(base_total_s):
+            moved = abs(log(total_s / base_total_s))
+        elif base_total_s is not None:
+            # without the change it does not run at all
+            foreign = True
+        changed = moved > 0 or base_total_s == inf
+        asked = asked._replace(foreign=foreign, one_process=one_process, moved=moved)
         posterior = None if self.machine is None or foreign else self.machine(size)
-        return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
+        return _measured(self._replace(asked=asked), total_s, posterior, changed=changed)
 
 
 def interval_of(
@@ -194,13 +192,9 @@ def interval_of(
         runs: the library runs this schedule, so that rows of its kind may have been measured.
         one_process: one process drives all GPUs of a node (nccl-tests ``-g 8``).
     """
-    ground = (
-        None
-        if readings.ideal
-        else ground_of(fabric, primitive, place(fabric, group), size, readings)
-    )
-    if ground is None:
+    if readings.ideal:
         return None
+    ground = ground_of(fabric, primitive, place(fabric, group), size, readings)
     return ground.interval(
         size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process
     )
@@ -212,19 +206,20 @@ def ground_of(
     """The question, and the basis where it is not for the distance to say."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
-    place_ = MeasuredPlace(
-        generation_of(fabric), medium_of(fabric, outer), is_network(fabric, outer)
-    )
+    across = is_network(fabric, outer)
     facts = fabric.library_facts
-    p2p_told = facts is not None and facts.p2p is not None
-    p2p_unknown = not p2p_told and any(
-        medium_of(fabric, span.tier) == "pcie" for span in placed.spans
-    )
-    # racks joined to racks: two series are all that was published, and they differ
-    racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
-    foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
+    p2p_unknown = False
+    if facts is None or facts.p2p is None:
+        p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
     asked = ErrorQuestion(
-        place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign
+        MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), across),
+        str(primitive),
+        placed.ranks,
+        size,
+        amd=device.startswith(_AMD),
+        # racks joined to racks: two series are all that was published, and they differ
+        racks=across and outer.ranks_inside >= FEWEST_IN_A_RACK,
+        foreign=fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains),
     )
     basis: Basis | None = None
     # without a library's time the price is short by its class's usual share, whatever the distance
@@ -254,20 +249,16 @@ def _posterior(
         return None
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
     # any size: known at one is known at all
-    known = machine.sigma(primitive, scope, placed.ranks, 1e6)
-    return (
-        None
-        if known is None
-        else lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
-    )
+    if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
+        return None
+    return lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
     """The fabric without those overrides that move a price but are no part of its shape; None where
     there are none."""
-    return before_overrides(
-        fabric, [key for key, _ in fabric.overrides if not _SHAPE & set(key.split("."))]
-    )
+    moving = [key for key, _ in fabric.overrides if not _SHAPE & set(key.split("."))]
+    return before_overrides(fabric, moving)
 
 
 def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
@@ -278,12 +269,15 @@ def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
 def generation_of(fabric: Fabric) -> str:
     """The GPUs' generation as rows are compared by; a device that is not known is a generation of
     its own."""
-    device, facts = fabric.device or "", fabric.library_facts
-    if device in _OWN_GENERATION:  # its rows say nothing of others of its generation
+    device = fabric.device or ""
+    # rows of such a device say nothing of others of its generation
+    if device in _OWN_GENERATION or (device and device not in GENERATIONS):
         return device
+    facts = fabric.library_facts
+    generation = GENERATIONS.get(device) or (facts.gpu if facts else None)
     media = [medium and medium.name for medium in media_of(fabric)]
-    known = gpus_of(None, GENERATIONS.get(device) or (facts.gpu if facts else None), media, "")
-    return device if device and device not in GENERATIONS else known[0] if known else ""
+    known = gpus_of(None, generation, media, "")
+    return known[0] if known else ""
 
 
 def medium_of(fabric: Fabric, tier: Tier) -> str:
@@ -303,21 +297,24 @@ def is_network(fabric: Fabric, tier: Tier) -> bool:
 def _measured(
     ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool
 ) -> Interval:
-    asked, known = ground.asked, law()
+    asked = ground.asked
+    known = law()
     spread = spread_of(asked, known, index(), posterior)
-    wide = known["kappa"] * spread.sigma
-    high, parts = wide, spread.parts
-    if ground.p2p_unknown:  # nobody is faster for want of P2P
-        high = known["kappa"] * hypot(spread.sigma, known["p2p"])
+    high_sigma = spread.sigma
+    parts = spread.parts
+    # only the upper end: no box is faster for want of P2P
+    if ground.p2p_unknown:
+        high_sigma = hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = ground.own_rows or (0 if asked.foreign else comparable(asked, index()))
-    basis = ground.basis or _basis(asked, spread, rows, posterior, changed=changed)
+    rows = ground.own_rows
+    if not rows and not asked.foreign:
+        rows = comparable(asked, index())
     return Interval(
-        low_s=total_s * exp(-wide),
-        high_s=total_s * exp(high),
+        low_s=total_s * exp(-(known["kappa"] * spread.sigma)),
+        high_s=total_s * exp(known["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
-        basis=basis,
+        basis=ground.basis or _basis(asked, spread, rows, posterior, changed=changed),
         parts=parts,
         nearest=spread.nearest and _in_words(spread.nearest),
         reason=_reason(ground, parts, spread.nearest, rows),
@@ -331,32 +328,31 @@ def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
-    asked, known = ground.asked, law()
-    scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
+    asked = ground.asked
+    known = law()
+    scope = asked.place.scope
+    at = log2(asked.size)
     plain = by_size(known, f"datasheet_{scope}", at)
-    far = 0.0 if asked.place in index() and not asked.foreign else unmeasured(known, scope, at)
-    sigma = hypot(plain, far)
     shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
-    wide = high = known["kappa"] * sigma
-    parts: tuple[tuple[str, float], ...] = (
-        ("datasheet", plain),
-        *((("unmeasured", far),) if far else ()),
-        ("shift", shift),
-    )
+    parts = [("datasheet", plain), ("shift", shift)]
+    sigma = plain
+    if asked.foreign or asked.place not in index():
+        far = unmeasured(known, scope, at)
+        sigma = hypot(plain, far)
+        parts.insert(1, ("unmeasured", far))
+    high_sigma = sigma
     reason = "a datasheet's numbers without a library's own time, mostly too fast"
     if ground.p2p_unknown:
-        high, parts, reason = (
-            known["kappa"] * hypot(sigma, known["p2p"]),
-            (("p2p", known["p2p"]), *parts),
-            _WORDS["p2p"],
-        )
+        high_sigma = hypot(sigma, known["p2p"])
+        parts.insert(0, ("p2p", known["p2p"]))
+        reason = _WORDS["p2p"]
     return Interval(
-        low_s=total_s * exp(min(shift - wide, 0.0)),
-        high_s=total_s * exp(max(shift + high, 0.0)),
+        low_s=total_s * exp(min(shift - known["kappa"] * sigma, 0.0)),
+        high_s=total_s * exp(max(shift + known["kappa"] * high_sigma, 0.0)),
         share=SHARE,
         rows=0,
         basis="datasheet",
-        parts=parts,
+        parts=tuple(parts),
         nearest=None,
         reason=reason,
     )
@@ -373,14 +369,13 @@ def _basis(
         return "extrapolated" if asked.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
-    same = [one for one in index()[asked.place] if one.collective == asked.collective]
-    inside = same and min(one.ranks for one in same) <= asked.ranks <= max(
-        one.ranks for one in same
-    )
-    at = log2(asked.size)
-    within = inside and min(one.sizes[0] for one in same) <= at <= max(
-        one.sizes[-1] for one in same
-    )
+    same = [series for series in index()[asked.place] if series.collective == asked.collective]
+    if not same:
+        return "extrapolated"
+    ranks = [series.ranks for series in same]
+    smallest = min(series.sizes[0] for series in same)
+    largest = max(series.sizes[-1] for series in same)
+    within = min(ranks) <= asked.ranks <= max(ranks) and smallest <= log2(asked.size) <= largest
     return "interpolated" if within else "extrapolated"
 
 
@@ -388,23 +383,22 @@ def _reason(
     ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int
 ) -> str:
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
-    base = dict(parts).get("base", 0.0)
-    name, value = max(
-        ((name, value) for name, value in parts if name != "base"),
-        key=lambda part: part[1],
-        default=("base", 0.0),
-    )
-    if ground.own_rows and (name == "base" or value < base / 2):
-        name = "machine"
-    elif (name == "base" or value < base / 2) and rows:
-        return f"{rows} measurement{'s' * (rows != 1)} like it"
+    others = dict(parts)
+    base = others.pop("base", 0.0)
+    name = max(others, key=others.__getitem__, default="base")
+    if others.get(name, 0.0) < base / 2 or name == "base":
+        if ground.own_rows:
+            return _WORDS["machine"]
+        if rows:
+            return f"{counted(rows, 'measurement')} like it"
     if name == "base":
         return "measurements of such machines"
-    # so far away that it is taken as if nothing had been
-    if name == "unmeasured" and nearest is not None:
-        name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
-    if nearest is not None and name in ("ranks", "size", "collective"):
-        return _distance_words(ground.asked, name, nearest)
+    if nearest is not None:
+        # so far away that it is taken as if nothing had been
+        if name == "unmeasured":
+            name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
+        if name in ("ranks", "size", "collective"):
+            return _distance_words(ground.asked, name, nearest)
     return _WORDS.get(name) or _unmeasured_words(ground)
 
 
@@ -433,27 +427,25 @@ def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
     named."""
     if name == "collective":
         return f"no {_spoken(asked.collective)} was measured there"
-    several = [one for one in index()[asked.place] if one.collective == nearest.series.collective]
+    collective = nearest.series.collective
+    same = [series for series in index()[asked.place] if series.collective == collective]
     if name == "ranks":
-        least, most = min(one.ranks for one in several), max(one.ranks for one in several)
-        return (
-            _edge(asked.ranks, least, most, str)
-            or f"the nearest measurement is on {nearest.series.ranks} ranks"
-        )
-    near = [one for one in several if abs(log2(one.ranks / asked.ranks)) <= 1] or [nearest.series]
-    least_size, most_size = (
-        2.0**end for end in (min(one.sizes[0] for one in near), max(one.sizes[-1] for one in near))
-    )
-    told = _edge(asked.size, least_size, most_size, size_text)
-    return told or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
+        ranks = [series.ranks for series in same]
+        words = _edge(asked.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
+        return words or f"the nearest measurement is on {nearest.series.ranks} ranks"
+    near = [series for series in same if abs(log2(series.ranks / asked.ranks)) <= 1]
+    near = near or [nearest.series]
+    least = 2.0 ** min(series.sizes[0] for series in near)
+    most = 2.0 ** max(series.sizes[-1] for series in near)
+    words = _edge(asked.size, least, most, size_text)
+    return words or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
 
 
 def _edge(asked: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Empty where the question is between the ends of what was measured."""
-    ranks = " ranks" if show is str else ""
+    """Words on the end of what was measured; empty where the question is between the ends."""
     if asked > most:
-        return f"no measurement beyond {show(most)}{ranks}"
-    return f"no measurement below {show(least)}{ranks}" if asked < least else ""
+        return f"no measurement beyond {show(most)}"
+    return f"no measurement below {show(least)}" if asked < least else ""
 
 
 def _in_words(nearest: Distance) -> str:
@@ -480,7 +472,7 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
     shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    names = {*mine, *theirs} - {"shift", *(["dials"] if one_file else [])}
-    return sqrt(
-        shift**2 + sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names)
-    )
+    left_out = {"shift", "dials"} if one_file else {"shift"}
+    names = sorted({*mine, *theirs} - left_out)
+    apart = [abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names]
+    return sqrt(shift**2 + sum(apart))

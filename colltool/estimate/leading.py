@@ -30,15 +30,11 @@ def may_lead(rows: Sequence[Row], named: Sequence[str]) -> list[Row]:
     if not named:
         return [row for row in rows if row.rank_class == 0]
     specs = {parse_choice(name).spec for name in named}
-    best_class: dict[str, int] = {}
+    best: dict[str, int] = {}
     for row in rows:
         base = row.choice.base
-        best_class[base] = min(row.rank_class, best_class.get(base, row.rank_class))
-    return [
-        row
-        for row in rows
-        if row.choice.spec in specs or row.rank_class == best_class[row.choice.base]
-    ]
+        best[base] = min(row.rank_class, best.get(base, row.rank_class))
+    return [r for r in rows if r.choice.spec in specs or r.rank_class == best[r.choice.base]]
 
 
 def best_class(rows: Sequence[Row]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, assert_never
 
@@ -68,6 +68,21 @@ class LinkCost(NamedTuple):
     def effective_Bps(self) -> float:
         return self.bandwidth_Bps * self.eta_beta
 
+    @property
+    def waited_s(self) -> float:
+        """Latency of the whole run, seconds."""
+        return self.n_alpha * self.alpha_s
+
+    @property
+    def per_byte_s(self) -> float:
+        """Seconds per byte of the term's payload."""
+        return self.n_beta / self.effective_Bps
+
+    def by_sender(self, share: float) -> LinkCost:
+        """The same run where only a share of the ranks sends, so that a rank's mean energy is
+        less."""
+        return self if self.energy is None else self._replace(energy=self.energy * share)
+
     @classmethod
     def on(
         cls,
@@ -95,107 +110,79 @@ class LinkCost(NamedTuple):
         )
 
 
-def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
+def link_costs(terms: Terms, paths: PathClasses, readings: Readings) -> list[LinkCost]:
     """The cost of one term on a group: at least one run of messages, nearest class first."""
-    if reach.wired is not None:
+    if paths.wired is not None:
         # numpy, which other prices do without
         from colltool.estimate.routed_cost import routed_costs
 
-        return routed_costs(terms, reach, readings)
+        return routed_costs(terms, paths.wired, readings)
+
+    def run_in(level: PathClass, flows: Flows) -> LinkCost:
+        return _at(level, terms.n_alpha, terms.n_beta, paths, flows)
+
     match terms.route:
+        case Ring(via="outermost" | "innermost") as route:
+            return [run_in(_edge_level(paths, route.via), everybody)]
         case Ring() as route:
-            if route.via in ("outermost", "innermost"):
-                return [
-                    _at(
-                        _edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, everybody
-                    )
-                ]
-            return [
-                _walk(
-                    reach.hops, terms, reach, route, readings, worst=readings.ring_alpha == "worst"
-                )
-            ]
-        # an open ring: of the farthest class it crosses one edge less than a closed one
+            worst = readings.ring_alpha == "worst"
+            return [_walk(paths.hops, terms, paths, route, readings, worst=worst)]
         case Chain() as route:
-            *near, (far, hops) = reach.hops
-            return [
-                _walk([*near, (far, hops - 1)] if hops > 1 else near, terms, reach, route, readings)
-            ]
-        case Trees() as route:  # α along the path from leaf to root; bandwidth of the slowest class
-            flows, heights = tree_flows(terms, reach.ranks, route), range(log2_ceil(reach.ranks))
-            lanes = [
-                (_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1)
-                for k in heights
-            ]
-            # a level has half the edges of the one below
-            edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]
-            return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))]
+            # an open ring: of the farthest class it crosses one edge less than a closed one
+            *near, (far, hops) = paths.hops
+            if hops > 1:
+                near.append((far, hops - 1))
+            return [_walk(near, terms, paths, route, readings)]
+        case Trees() as route:
+            return [_tree(route, terms, paths)]
         case Rounds() as route:
-            return _rounds(route, reach)
+            return merged(_rounds(route, paths))
         case Peers() as route:
-            return _peers(route, terms, reach)
+            return _peers(route, terms, paths)
         case AllPeers() as route:
-            return [_all_peers(route, terms, reach)]
+            return [_all_peers(route, terms, paths)]
         case Pair():
-            return [
-                _scaled(
-                    _at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone), 1 / reach.ranks
-                )
-            ]
-        # a server's port, or a rank's where there are many servers; every rank sends M and takes M
+            return [run_in(paths.top(), one_alone).by_sender(1 / paths.ranks)]
         case Servers():
-            return [
-                _scaled(
-                    _at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone),
-                    2 / terms.n_beta,
-                )
-            ]
+            # a server's port, or a rank's where there are many servers; every rank sends M and
+            # takes M
+            return [run_in(paths.top(), one_alone).by_sender(2 / terms.n_beta)]
         case Dealt():
             raise ColltoolError("shards are dealt out between domains of different sizes alone")
         case Links():
-            return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, one_alone)]
-        # every rank sends at once, so oversubscription caps the bandwidth; n_α counts the switch
-        # levels
+            return [run_in(paths.levels[0], one_alone)]
         case Switch() as route:
-            top, hardware = reach.top(), reach.in_switch
-            assert hardware is not None  # the requirement switch_can let nobody else in
-            share = top.share(everybody)
-            beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
-            return [
-                _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
-            ]
+            return [_switch(route, terms, paths)]
         case _:
             assert_never(terms.route)
 
 
 def _at(
-    level: PathClass, n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows
+    level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
     """Messages within one class, ``flows(g)`` of them leaving a domain of g at once (all if
     scattered).
 
     β is min(η_β, share), so contention and oversubscription are never counted twice.
     """
-    share = level.share(everybody if reach.scattered else flows)
-    return _cost(
-        level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share
-    )
+    share = level.share(everybody if paths.scattered else flows)
+    beta = least(level.eta_beta, share)
+    return _cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
 
 
-def _slowest(
-    met: Sequence[PathClass], n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows
-) -> LinkCost:
-    """Pairs that meet in several classes at once: the longest α, the lowest bandwidth."""
-    costs = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
+def _slowest(met: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows) -> LinkCost:
+    """One message of pairs that meet in several classes at once: the longest α, the lowest
+    bandwidth."""
+    costs = [_at(level, 1, load, paths, flows) for level in met]
     if len(costs) == 1:
         return costs[0]
-    slowest = pick(costs, lambda c: c.effective_Bps)
-    return _latest(costs, slowest)._replace(crosses=any(one.crosses for one in costs))
+    slowest = pick(costs, lambda cost: cost.effective_Bps)
+    return _latest(costs, slowest)._replace(crosses=any(cost.crosses for cost in costs))
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
     """``carrying``, but with the longest α."""
-    latest = pick(costs, lambda c: c.alpha_s, most=True)
+    latest = pick(costs, lambda cost: cost.alpha_s, most=True)
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
@@ -218,34 +205,30 @@ def _cost(
     )
 
 
-def _scaled(one: LinkCost, share: float) -> LinkCost:
-    return one if one.energy is None else one._replace(energy=one.energy * share)
-
-
 def _blend(
-    costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: float, *, worst: bool = False
+    lanes: Sequence[tuple[LinkCost, float]], terms: Terms, *, worst: bool = False
 ) -> LinkCost:
-    """Messages over several classes at once, weighted: the mean (or worst) α, the lowest
+    """A term's messages over several classes at once, weighted: the mean (or worst) α, the lowest
     bandwidth."""
-    met = [c for c, _ in costs]
-    energy = mean_energy([(c.energy, w) for c, w in costs])
-    blend = pick(met, lambda c: c.effective_Bps)._replace(
-        n_alpha=n_alpha, n_beta=n_beta, energy=energy
+    costs = [cost for cost, _ in lanes]
+    blend = pick(costs, lambda cost: cost.effective_Bps)._replace(
+        n_alpha=terms.n_alpha,
+        n_beta=terms.n_beta,
+        energy=mean_energy([(cost.energy, weight) for cost, weight in lanes]),
+        crosses=any(cost.crosses for cost in costs),
     )
-    blend = blend._replace(crosses=any(c.crosses for c in met))
     if worst:
-        return _latest(met, blend)
-    weight = sum(w for _, w in costs)
-    alpha = sum(c.alpha_s * w for c, w in costs) / weight
-    return blend._replace(
-        alpha_s=alpha, eta_alpha=alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in costs)
-    )
+        return _latest(costs, blend)
+    weight = sum(weight for _, weight in lanes)
+    alpha_s = sum(cost.alpha_s * weight for cost, weight in lanes) / weight
+    without_eta = sum(cost.alpha_s / cost.eta_alpha * weight for cost, weight in lanes)
+    return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weight / without_eta)
 
 
 def _walk(
     hops: Sequence[tuple[PathClass, int]],
     terms: Terms,
-    reach: PathClasses,
+    paths: PathClasses,
     route: Ring | Chain,
     readings: Readings,
     *,
@@ -257,92 +240,131 @@ def _walk(
     Inside, dedicated links give each its own path (paths through all ranks, one from each, share a
     full mesh evenly); otherwise all share one port.
     """
-    inner = reach.levels[0].tier
-    nics = (
-        max(level.span for level in reach.levels if level.tier == inner)
-        if route.via == "rails"
-        else 1
-    )
+    inner = paths.levels[0].tier
+    nics = 1
+    if route.via == "rails":
+        nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
-        lane = _at(level, 0, 0, reach, at_most(nics))
-        apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
-        lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
+        lane = _at(level, 0, 0, paths, at_most(nics))
+        if level.tier != inner or (level.dedicated and readings.ports == "all"):
+            lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
+        lanes.append((lane, count))
+    walk = _blend(lanes, terms, worst=worst)
     # over all links of a full mesh n_β is one link's; a rank's others carry as much
-    return _scaled(
-        _blend(lanes, terms.n_alpha, terms.n_beta, worst=worst),
-        reach.ranks - 1 if route.via == "links" else 1,
-    )
+    return walk.by_sender(paths.ranks - 1) if route.via == "links" else walk
 
 
-def _edge_level(reach: PathClasses, via: str) -> PathClass:
-    inner = reach.levels[0].tier
-    return (
-        reach.levels[-1]
-        if via == "outermost"
-        else [level for level in reach.levels if level.tier == inner][-1]
-    )
+def _edge_level(paths: PathClasses, via: str) -> PathClass:
+    """The farthest class of all tiers, or of the innermost."""
+    if via == "outermost":
+        return paths.levels[-1]
+    inner = paths.levels[0].tier
+    return [level for level in paths.levels if level.tier == inner][-1]
 
 
-def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
-    """Every round pays its slowest pair; neighbouring rounds that cost the same are merged."""
-    costs = []
+def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
+    """α along the way from leaf to root; bandwidth of the slowest class."""
+    flows = tree_flows(terms, paths.ranks, route)
+    lanes: list[tuple[LinkCost, float]] = []
+    edges: list[tuple[float | None, float]] = []
+    for height in range(log2_ceil(paths.ranks)):
+        met = paths.met(1 << height, paths.block(2 << height))
+        lane = _slowest(met, 0, paths, flows)
+        lanes.append((lane, 1))
+        # a level has half the edges of the one below
+        edges.append((lane.energy, 0.5**height))
+    return _blend(lanes, terms)._replace(energy=mean_energy(edges))
+
+
+def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
+    """Every rank sends at once, so oversubscription caps the bandwidth; n_α counts the switch
+    levels."""
+    top = paths.top()
+    hardware = paths.in_switch
+    # the row's requirement switch_can refuses groups without
+    assert hardware is not None
+    share = top.share(everybody)
+    beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
+    return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
+
+
+def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
+    """Every round pays its slowest pair."""
     for stride, load in route.steps:
-        # folded pairs are twice as far apart, and shift the blocks of all others
-        straddles = route.partner == "shift" or route.folded % (2 * stride)
-        level = (
-            reach.top() if straddles else reach.block(4 * stride if route.folded else 2 * stride)
-        )
-        swapped = at_most(2 * stride) if route.folded else everybody
-        flows = {"xor": swapped, "shift": leaving(stride, reach.ranks), "fanout": one_alone}[
-            route.partner
-        ]
-        apart = min(stride, reach.ranks - stride) if route.partner == "shift" else stride
-        one = _slowest(reach.met(apart, level), 1, load, reach, flows)
-        if route.partner == "shift":
-            one = one._replace(energy=_shift_energy(apart, reach))
-        elif route.partner == "fanout":  # one in every block of 2·stride ranks sends
-            one = _scaled(one, 1 / (2 * stride))
-        costs.append(one)
-    return merged(costs)
+        match route.partner:
+            case "xor":
+                # folded pairs are twice as far apart
+                flows = at_most(2 * stride) if route.folded else everybody
+                met = paths.met(stride, _block(stride, route, paths))
+                yield _slowest(met, load, paths, flows)
+            case "shift":
+                apart = min(stride, paths.ranks - stride)
+                met = paths.met(apart, paths.top())
+                cost = _slowest(met, load, paths, leaving(stride, paths.ranks))
+                yield cost._replace(energy=_shift_energy(apart, paths))
+            case "fanout":
+                # one in every block of 2·stride ranks sends
+                met = paths.met(stride, _block(stride, route, paths))
+                yield _slowest(met, load, paths, one_alone).by_sender(1 / (2 * stride))
+            case _:
+                assert_never(route.partner)
 
 
-def merged(costs: Sequence[LinkCost]) -> list[LinkCost]:
+def _block(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
+    """The class in which pairs of a round meet; folded pairs are twice as far apart, and shift the
+    blocks of all others."""
+    if route.folded % (2 * stride):
+        return paths.top()
+    return paths.block(4 * stride if route.folded else 2 * stride)
+
+
+def merged(costs: Iterable[LinkCost]) -> list[LinkCost]:
     """Neighbouring rounds that cost the same as one run."""
+
+    def price(cost: LinkCost) -> tuple[object, ...]:
+        return cost.tier, cost.level, Same(cost.eta_beta), Same(cost.alpha_s), cost.energy
+
     found = []
-    for _, run in groupby(
-        costs, key=lambda c: (c.tier, c.level, Same(c.eta_beta), Same(c.alpha_s), c.energy)
-    ):
+    for _, run in groupby(costs, key=price):
         alike = list(run)
-        found.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
+        n_beta = sum(cost.n_beta for cost in alike)
+        found.append(alike[0]._replace(n_alpha=len(alike), n_beta=n_beta))
     return found
 
 
-def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
+def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     """The messages of the rank with the farthest peers; the bytes of the rank whose ports and
     uplinks take longest."""
     if route.via != "packed":
-        edge = _edge_level(reach, route.via)
-        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, everybody)]
+        edge = _edge_level(paths, route.via)
+        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
-    views = [
-        [_at(level, count, count * per_peer, reach, view.flows) for level, count in view.peers]
-        for view in reach.views
-    ]
-    slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
-    farthest = first_by([sum(c.n_alpha * c.alpha_s for c in seen) for seen in views], most=True)
-    met = [{(c.tier, c.level): c for c in seen} for seen in views]
-    anybody = {place: c for seen in reversed(met) for place, c in seen.items()}
+    views: list[dict[tuple[str, str], LinkCost]] = []
+    met: dict[tuple[str, str], LinkCost] = {}
+    carried_s = []
+    waited_s = []
+    for peers, flows in paths.views:
+        runs = [_at(level, count, count * per_peer, paths, flows) for level, count in peers]
+        carried_s.append(sum(run.per_byte_s for run in runs))
+        waited_s.append(sum(run.waited_s for run in runs))
+        views.append({(run.tier, run.level): run for run in runs})
+        for place, run in views[-1].items():
+            met.setdefault(place, run)
+    slowest = first_by(carried_s, most=True)
+    farthest = first_by(waited_s, most=True)
     costs = []
-    for place in dict.fromkeys(place for seen in met for place in seen):
-        mine = [seen.get(place, anybody[place]._replace(n_alpha=0, n_beta=0)) for seen in met]
-        messages, carried = taken(farthest, [c.n_alpha for c in mine]), record_at(slowest, mine)
+    for place, run in met.items():
+        absent = run._replace(n_alpha=0, n_beta=0)
+        mine = [view.get(place, absent) for view in views]
+        messages = taken(farthest, [cost.n_alpha for cost in mine])
+        carried = record_at(slowest, mine)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs
 
 
-def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
+def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
     """One α, the longest, plus the other posts; the busiest of all ports, links and boundaries sets
     the bandwidth term.
 
@@ -350,22 +372,23 @@ def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
     its own.
     """
     lanes = []
-    for peers, flows in reach.views:
+    for peers, flows in paths.views:
         own = 1
         for index, (level, count) in enumerate(peers):
-            beyond = [more for other, more in peers[index:] if other.tier == level.tier]
-            messages = own if level.dedicated else sum(beyond)
-            lanes.append(
-                _at(level.at_once(messages), terms.n_alpha, route.per_peer * messages, reach, flows)
-            )
+            messages = own
+            if not level.dedicated:
+                messages = sum(more for other, more in peers[index:] if other.tier == level.tier)
+            load = route.per_peer * messages
+            lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
             own += count
-    busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
-    peers = reach.views[0].peers
+    busiest = pick(lanes, lambda lane: lane.per_byte_s, most=True)
     waited = _latest(lanes, busiest)
-    posts = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
-    sent = mean_energy([(level.energy, count) for level, count in peers])
-    per_load = None if sent is None else sent * route.per_peer * (reach.ranks - 1) / busiest.n_beta
-    return waited._replace(alpha_s=waited.alpha_s + posts * waited.eta_alpha, energy=per_load)
+    peers = paths.views[0].peers
+    posts_s = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
+    energy = mean_energy([(level.energy, count) for level, count in peers])
+    if energy is not None:
+        energy = energy * route.per_peer * (paths.ranks - 1) / busiest.n_beta
+    return waited._replace(alpha_s=waited.alpha_s + posts_s * waited.eta_alpha, energy=energy)
 
 
 def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
@@ -374,12 +397,13 @@ def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
     return sum(known) / sum(part for _, part in parts) if known else None
 
 
-def _shift_energy(far: int, reach: PathClasses) -> float | None:
+def _shift_energy(far: int, paths: PathClasses) -> float | None:
     """J per bit if every rank sends to one ``far`` away: min(far, span) messages leave each
     domain."""
-    parts, left = [], 1.0
-    for level in reach.used:
-        beyond = min(1.0, far / level.span) if level.span < reach.ranks else 0.0
+    parts = []
+    left = 1.0
+    for level in paths.used:
+        beyond = min(1.0, far / level.span) if level.span < paths.ranks else 0.0
         parts.append((level.energy, left - beyond))
         left = beyond
     return mean_energy(parts)

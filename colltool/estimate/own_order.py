@@ -1,13 +1,12 @@
 """A machine's own factor kept in order: no price falls as the message or the group grows
 (:mod:`colltool.machines.shape`).
 
-The prices are those of the fabric as its file has it, so that what is asked about it does not move
-d.
+The prices are those of the fabric as its file has it, so that no option of a question moves d.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -41,19 +40,22 @@ def ordered_factor(where: SameFabric, primitive: Primitive, scope: str) -> Machi
     factor = None if machine is None else machine.factors.get((str(primitive), scope))
     if factor is None:
         return None
-    ranks = [line.ranks for line in factor.lines]
-    priced = [_log_prices(where.fabric, primitive, scope, count) for count in ranks]
+    priced = [_log_prices(where.fabric, primitive, scope, line.ranks) for line in factor.lines]
     # bounds nothing: the fabric holds no such group, or a way cannot run on it
     unknown = np.full(len(SIZES), nan)
-    ways = sorted({way for prices in priced for way in prices})
-    by_way = [np.array([prices.get(way, unknown) for prices in priced]) for way in ways]
-    if not by_way:
+    ways = sorted(set().union(*priced))
+    if not ways:
         return factor
+    by_way = []
+    for way in ways:
+        by_way.append(np.array([prices.get(way, unknown) for prices in priced]))
     best = np.array(
-        [np.min(list(prices.values()), axis=0) if prices else unknown for prices in priced]
+        [reduce(np.minimum, prices.values()) if prices else unknown for prices in priced]
     )
-    d, sigma = (np.array([getattr(line, what) for line in factor.lines]) for what in ("d", "sigma"))
+    d = np.array([line.d for line in factor.lines])
+    sigma = np.array([line.sigma for line in factor.lines])
     found = Posterior(shaped(d, sigma, room_of(best, by_way)), sigma)
+    ranks = [line.ranks for line in factor.lines]
     return MachineFactor(str(primitive), scope, rank_lines(found, ranks))
 
 
@@ -65,13 +67,14 @@ def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) ->
     from colltool.estimate.price import price
 
     try:
-        if scope_of(fabric, [span.tier.name for span in place(fabric, ranks).spans]) != scope:
+        tiers = [span.tier.name for span in place(fabric, ranks).spans]
+        if scope_of(fabric, tiers) != scope:
             return {}
-        rows = price(fabric, primitive, np.array(SIZES, dtype=float), ranks, _LIBRARY).results
+        priced = price(fabric, primitive, np.array(SIZES, dtype=float), ranks, _LIBRARY)
     except ColltoolError:
         return {}
-    leading = [row for row in rows if row.selectable] or rows
-    return {
-        row.spec: np.log(np.broadcast_to(np.asarray(row.total_s, dtype=float), len(SIZES)))
-        for row in leading
-    }
+    found = {}
+    for row in priced.runnable or priced.results:
+        seconds = np.asarray(row.total_s, dtype=float)
+        found[row.spec] = np.log(np.broadcast_to(seconds, len(SIZES)))
+    return found

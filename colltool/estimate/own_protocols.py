@@ -1,5 +1,5 @@
-"""A group under one protocol's numbers of a machine's owner: what a log of a forced algorithm says
-in place of a library's."""
+"""Prices under a protocol's numbers of a machine's owner, which a log of a forced algorithm gave, in
+place of the library's."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def priced_under(
     """A schedule whose outermost tier has these numbers, and no others; None where it cannot run
     so."""
     *inner, outer = placed.spans
-    known = outer.tier.library
-    alone = TierLibrary(
-        (numbers,), None if known is None else known.switch, {} if known is None else known.runs
-    )
+    alone = TierLibrary((numbers,), None, {})
+    if outer.tier.library is not None:
+        alone = outer.tier.library._replace(protocols=(numbers,))
     group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))
     try:
         found = named_candidates(group, primitive, Readings(), [spec])
@@ -43,8 +42,5 @@ def own_of(
     known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str
 ) -> dict[str, OwnProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
-    return {
-        row.protocol: row
-        for row in known
-        if row.primitive == str(primitive) and row.scope == scope and row.algorithm == algorithm
-    }
+    key = (str(primitive), scope, algorithm)
+    return {row.protocol: row for row in known if (row.primitive, row.scope, row.algorithm) == key}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice import all_to_all_load
@@ -19,7 +19,7 @@ from colltool.estimate.placement import Occupancy
 from colltool.estimate.wired import TierSeat, WiredTiers, wired_tiers
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
-from colltool.fabric.tier_parts import Limits, Planes
+from colltool.fabric.tier_parts import InNetwork, Limits, Planes
 from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
@@ -103,22 +103,21 @@ class PathClass(NamedTuple):
     planes: Planes | None = None
 
     def at_once(self, messages: float) -> PathClass:
-        """As a rank sees it that sends so many messages at once, each of which may keep to a
+        """The class for a rank that sends so many messages at once, each of which may keep to a
         plane."""
         if self.planes is None:
             return self
         gain = self.planes.share_of(messages) / self.planes.share_of(1)
-        thinned = tuple(one._replace(ports=one.ports / gain) for one in self.thinned)
+        thinned = tuple(boundary._replace(ports=boundary.ports / gain) for boundary in self.thinned)
         return self._replace(bandwidth_Bps=self.bandwidth_Bps * gain, thinned=thinned)
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with f = ``flows(g)`` messages leaving each
         domain of g at once."""
-        return (
-            least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
-            if self.thinned
-            else 1.0
-        )
+        if not self.thinned:
+            return 1.0
+        shares = (b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned)
+        return least(1.0, *shares)
 
 
 class PeerView(NamedTuple):
@@ -159,7 +158,7 @@ class PathClasses:
 
     @cached_property
     def in_a_phase(self) -> PathClasses:
-        """As a phase of another collective sees it: the switches' own η_β are for whole
+        """The classes for a phase of another collective: the switches' own η_β are for whole
         collectives."""
         if self.in_switch is None or not self.in_switch.own_eta:
             return self
@@ -170,20 +169,20 @@ class PathClasses:
 
     @cached_property
     def used(self) -> tuple[PathClass, ...]:
-        return self.levels[
-            : 1
-            + next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)
-        ]
+        return self.levels[: _levels_spanned(self.levels, self.ranks)]
 
     @cached_property
     def hops(self) -> tuple[tuple[PathClass, int], ...]:
         """(class, hops) of a closed ring through all ranks; packed, it leaves each domain once."""
-        counts, domains = [], self.ranks
+        hops = []
+        domains = self.ranks
         for level in self.used:
             above = -(-self.ranks // level.span)
-            counts.append((level, domains - above if above > 1 else domains))
+            count = domains - above if above > 1 else domains
+            if count:
+                hops.append((level, count))
             domains = above
-        return tuple((level, count) for level, count in counts if count)
+        return tuple(hops)
 
     def block(self, size: int) -> PathClass:
         """The nearest class in which aligned blocks of that size never straddle domains."""
@@ -203,26 +202,34 @@ class PathClasses:
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
         """The group as seen from a full domain, and from the last one if that is smaller."""
-        first, last = self._view(full=True), self._view(full=False)
+        first = self._view(full=True)
+        last = self._view(full=False)
         return (first,) if first.peers == last.peers else (first, last)
 
     def _view(self, *, full: bool) -> PeerView:
-        inside = [1, *(self._own_domain(level.span, full=full) for level in self.peer_levels)]
-        counts = (
-            (level, far - near)
-            for level, (near, far) in zip(self.peer_levels, pairwise(inside), strict=True)
-        )
-        return PeerView(
-            tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full)
-        )
+        peers = []
+        near = 1
+        for level in self.peer_levels:
+            far = self._own_domain(level.span, full=full)
+            if far != near:
+                peers.append((level, far - near))
+            near = far
+        return PeerView(tuple(peers), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
+        """Ranks of the group in a domain of so many; scattered, its even share of all units."""
         if self.scattered and span > self.unit:
             total = self.peer_levels[-1].span // self.unit
-            return self.unit * max(1, -(-(self.ranks // self.unit) * (span // self.unit) // total))
+            units = (self.ranks // self.unit) * (span // self.unit)
+            return self.unit * max(1, -(-units // total))
         if full or span >= self.ranks:
             return min(span, self.ranks)
         return self.ranks % span or span
+
+
+def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
+    """How many levels it takes to join so many ranks."""
+    return 1 + next(number for number, level in enumerate(levels) if level.span >= ranks)
 
 
 def _tier_levels(
@@ -237,27 +244,27 @@ def _tier_levels(
     kind = capabilities_of(tier)
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
-    for beyond, one in zip((None, *kind.classes), kind.classes, strict=False):
-        if beyond:
+    for number, distance in enumerate(kind.classes):
+        if number:
             below = levels[-1].span
-            ports = below * nics * occupancy.ports(beyond.group) / kind.message_share
-            boundaries += (Boundary(below, ports, one.oversubscription),)
+            # only the second and further levels have uplinks below them
+            ports = below * nics * occupancy.ports(kind.classes[number - 1].group)
+            uplinks = Boundary(below, ports / kind.message_share, distance.oversubscription)
+            boundaries = (*boundaries, uplinks)
         levels.append(
             PathClass(
                 tier=tier.name,
-                name=one.name,
-                span=occupancy.members(one.group) * inside,
-                alpha_s=one.alpha_s,
+                name=distance.name,
+                span=occupancy.members(distance.group) * inside,
+                alpha_s=distance.alpha_s,
                 eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
                 bandwidth_Bps=kind.rate_Bps * kind.message_share,
                 eta_beta=1.0 if readings.ideal else tier.eta.beta,
                 boundaries=boundaries,
-                thinned=tuple(
-                    boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)
-                ),
+                thinned=tuple(b for b in boundaries if anywhere(b.oversubscription > 1)),
                 dedicated=kind.joined_by == "pair_links",
                 energy=None if tier.energy is None else tier.energy / nics,
-                cable_s=cable_s(one.cable_m),
+                cable_s=cable_s(distance.cable_m),
                 post_s=tier.post or 0.0,
                 planes=kind.planes,
             )
@@ -272,56 +279,57 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     the switches' limit. A tier of one class has as many levels as its sizing requires. Each switch
     pass has its part of the longest cable.
     """
-    tier, ranks, occupancy = seat.tier, seat.endpoints, seat.occupancy
-    levels, scattered = (
-        _tier_levels(tier, 1, readings, seat.nics, occupancy),
-        readings.placement == "scattered",
-    )
-    kind = capabilities_of(tier)
-    spec, block = kind.in_network, kind.sizing
-    wired = _wired([seat if seat.inside == 1 else replace(seat, inside=1)], ranks, readings)
+    tier, ranks = seat.tier, seat.endpoints
+    levels = _tier_levels(tier, 1, readings, seat.nics, seat.occupancy)
+    scattered = readings.placement == "scattered"
+    spec = capabilities_of(tier).in_network
+    alone = seat if seat.inside == 1 else replace(seat, inside=1)
+    wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:
         return found
-    spanned = (
-        len(levels)
-        if scattered
-        else 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
-    )
-    if len(levels) > 1:
-        height = min(spec.levels or spanned, spanned)
-    elif spec.levels or kind.levels or block is None:
-        height = spec.levels or 1
-    else:
-        endpoints = tier.endpoints if scattered else min(ranks * occupancy.stride, tier.endpoints)
-        split = kind.planes.count if kind.planes else 1
-        height = levels_under(
-            tier.endpoints, block.rails * split, block.nics_per_rail, block.radix, endpoints
-        )
-    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)  # up and down again
-    return replace(
-        found,
-        in_switch=InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits),
-    )
+    spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
+    height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
+    # up and down again
+    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
+    own_eta = {} if readings.ideal else spec.own_eta
+    return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
+
+
+def _switch_levels(spec: InNetwork, seat: TierSeat, spanned: int | None, *, scattered: bool) -> int:
+    """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
+    tier = seat.tier
+    kind = capabilities_of(tier)
+    block = kind.sizing
+    if spanned is not None:
+        return min(spec.levels or spanned, spanned)
+    if spec.levels or kind.levels or block is None:
+        return spec.levels or 1
+    endpoints = tier.endpoints
+    if not scattered:
+        endpoints = min(seat.endpoints * seat.occupancy.stride, endpoints)
+    rails = block.rails * (kind.planes.count if kind.planes else 1)
+    return levels_under(tier.endpoints, rails, block.nics_per_rail, block.radix, endpoints)
 
 
 def _wired(
     seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()
 ) -> WiredTiers | None:
-    """Of a group with a routed tier or domains that differ; scattered ranks are then nowhere in
-    particular."""
-    reasons = [
-        f"'{seat.tier.name}' is routed link by link"
-        for seat in seats
-        if capabilities_of(seat.tier).joined_by == "routes"
-    ]
-    reasons += ["domains differ in size"] if domains else []
-    if reasons and readings.placement == "scattered":
-        fix = f"leave out {given('placement')}"
+    """The links of a group with a routed tier or domains that differ, whose ranks cannot be
+    scattered; None for others."""
+    reason = "domains differ in size" if domains else ""
+    for seat in reversed(seats):
+        if capabilities_of(seat.tier).joined_by == "routes":
+            reason = f"'{seat.tier.name}' is routed link by link"
+    if not reason:
+        return None
+    if readings.placement == "scattered":
         raise ColltoolError(
-            f"{reasons[0]}, so it must be known where ranks sit", argument="placement", fix=fix
+            f"{reason}, so it must be known where ranks sit",
+            argument="placement",
+            fix=f"leave out {given('placement')}",
         )
-    return wired_tiers(tuple(seats), ranks, readings.ideal, tuple(domains)) if reasons else None
+    return wired_tiers(tuple(seats), ranks, readings.ideal, tuple(domains))
 
 
 def flat_paths(
@@ -331,19 +339,20 @@ def flat_paths(
     innermost where these differ."""
     placed: list[PathClass] = []
     counted: list[PathClass] = []
-    inside, scattered = 1, readings.placement == "scattered"
-    tiers = [(seat.tier, seat.occupancy) for seat in seats]
-    for tier, occupancy in tiers:
+    scattered = readings.placement == "scattered"
+    inside = 1
+    for seat in seats:
         unit = inside
-        inside *= occupancy.members(tier.endpoints)
-        levels = _tier_levels(tier, unit, readings, 1, occupancy)
-        if tier is not tiers[-1][0]:  # its switches may join more endpoints than a domain has
+        inside *= seat.occupancy.members(seat.tier.endpoints)
+        levels = _tier_levels(seat.tier, unit, readings, 1, seat.occupancy)
+        # an inner tier's switches may join more endpoints than a domain has
+        if seat.tier is not seats[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
         placed += levels[-1:] if scattered else levels
         counted += levels
-    tier, occupancy = tiers[-1]
     endpoints = len(domains) or ranks // unit
-    axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
+    outer = seats[-1]
+    axes = capabilities_of(outer.tier).part(endpoints, outer.occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
     return PathClasses(

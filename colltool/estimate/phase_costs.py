@@ -1,5 +1,4 @@
-"""From an algorithm to its cost terms: what each of its messages pays on a group, and notes for the
-reader."""
+"""Cost terms of an algorithm: what each of its messages pays on a group, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -38,48 +37,45 @@ from colltool.network.group import SEVERAL_TIERS, Group
 
 
 def parts_of(
-    row: Algorithm, group: Group, reach: PathClasses, readings: Readings, payload: float = 1.0
+    row: Algorithm, group: Group, paths: PathClasses, readings: Readings, payload: float = 1.0
 ) -> tuple[CostTerm, ...]:
-    return tuple(
-        CostTerm(
+    found = []
+    for terms in row.schedule(group):
+        bare = CostTerm(
             primitive=terms.primitive or row.primitive,
             algorithm=row.name,
             ranks=terms.ranks or group.ranks,
             payload=payload * terms.payload,
-            cost=one,
+            cost=_NO_MESSAGES,
             fill=terms.fill,
             label=terms.label,
             route=terms.route,
         )
-        for terms in row.schedule(group)
-        for one in link_costs(terms, reach, readings)
-    )
+        found += [bare._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
+    return tuple(found)
 
 
 def cost_flat(
     row: Algorithm,
     group: Group,
-    reach: PathClasses,
+    paths: PathClasses,
     readings: Readings,
     placed: PlacedGroup | None = None,
 ) -> CostModel:
     """An algorithm on the whole group at once; without ``placed``, only its messages."""
-    parts = parts_of(row, group, reach, readings)
-    notes = [
-        *row.notes_on(group),
-        *wire_notes(group, parts),
-        *share_notes(parts),
-        *plane_notes(reach),
-    ]
-    notes += switch_notes(reach, parts)
+    parts = parts_of(row, group, paths, readings)
+    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
+    notes += plane_notes(paths)
+    notes += switch_notes(paths, parts)
+    status = row.status_on(group)
     found = CostModel(
         row.primitive,
         group.ranks,
-        parts if placed is None else parts + own_part(placed, row.primitive, row.name),
+        parts,
         readings,
         choice=row.chosen(group),
-        status=row.status_on(group),
-        shipped_by=row.shipped_by if selectable(row.status_on(group)) else (),
+        status=status,
+        shipped_by=row.shipped_by if selectable(status) else (),
         notes=tuple(notes),
     )
     if placed is None:
@@ -88,6 +84,7 @@ def cost_flat(
     on_own_links = row.status != "hypothetical" and not row.counts
     found = replace(
         found,
+        parts=parts + own_part(placed, row.primitive, row.name),
         below=partial(_below, row, group, placed, readings),
         machine=machine_factor(placed, row.primitive, readings),
         overhead_s=placed.overhead_s,
@@ -108,85 +105,79 @@ def _below(
     return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
 
 
+_NO_MESSAGES = LinkCost(
+    "", "", n_alpha=0, n_beta=0, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=1.0, eta_beta=1.0
+)
+
+
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
     """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
-    payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
-    if rate is None or not payload:
+    payload = own_share(primitive, placed.ranks)
+    rate_Bps = placed.local_copy_Bps
+    if rate_Bps is None or not payload:
         return ()
     tier = placed.spans[-1].tier.name
-    copied = LinkCost(
-        tier,
-        tier,
-        n_alpha=0,
-        n_beta=1,
-        alpha_s=0.0,
-        eta_alpha=1.0,
-        bandwidth_Bps=rate,
-        eta_beta=1.0,
-    )
+    copied = _NO_MESSAGES._replace(tier=tier, level=tier, n_beta=1, bandwidth_Bps=rate_Bps)
     return (CostTerm(primitive, algorithm, placed.ranks, payload, copied, label="own share"),)
 
 
 def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
     """Links that a flat schedule leaves idle: of a full mesh, or NICs of a domain."""
-    routes = {type(part.route) for part in parts}
-    shared_out = any(
-        isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts
-    )
-    if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
+    walks = {part.route.via for part in parts if isinstance(part.route, Ring | Chain)}
+    to_others = any(isinstance(part.route, AllPeers | Pair) for part in parts)
+    if group.dedicated and "links" not in walks and not to_others:
         return [f"one peer at a time: a rank uses one of its {group.ranks - 1} links"]
-    packed = any(
-        isinstance(part.route, Chain | Ring) and part.route.via == "packed" for part in parts
-    )
-    single = packed or any(isinstance(part.route, Trees) and not part.route.rails for part in parts)
-    if group.joined_by == "tiers" and single:
+    single_tree = any(isinstance(part.route, Trees) and not part.route.rails for part in parts)
+    if group.joined_by == "tiers" and ("packed" in walks or single_tree):
         return ["one stream: a single NIC of each domain carries it"]
     return []
 
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
+    """What oversubscription leaves; nothing for arrays of fabrics."""
     shares = [part.cost.share for part in parts]
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
-    if min(shares) < 1:
-        return [
-            f"oversubscription leaves {min(shares):.3g} of the bandwidth to traffic that crosses it"
-        ]
+    left = min(shares)
+    if left < 1:
+        return [f"oversubscription leaves {left:.3g} of the bandwidth to traffic that crosses it"]
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
-def plane_notes(reach: PathClasses) -> list[str]:
+def plane_notes(paths: PathClasses) -> list[str]:
     """Tiers whose planes do not all carry a message."""
-    on = {level.tier: level.planes for level in reach.levels if level.planes is not None}
-    notes = [
-        f"{one.failed} of {one.count} planes of {tier} failed: {percent(one.share)} is left"
-        for tier, one in on.items()
-        if one.failed
-    ]
-    for tier, one in on.items():
-        if one.spread == "ecmp":
-            flows = (
-                "a message is one flow"
-                if one.flows == 1
-                else f"a message is {one.flows} flows, spread evenly at best"
+    on = {level.tier: level.planes for level in paths.levels if level.planes is not None}
+    notes = []
+    for tier, planes in on.items():
+        if planes.failed:
+            left = percent(planes.share)
+            notes.append(
+                f"{planes.failed} of {planes.count} planes of {tier} failed: {left} is left"
             )
-            own = f"{percent(one.share_of(1))} of the bandwidth of {tier}, each flow on one plane"
-            notes.append(f"{flows}: {own}")
+    for tier, planes in on.items():
+        if planes.spread != "ecmp":
+            continue
+        flows = "a message is one flow"
+        if planes.flows != 1:
+            flows = f"a message is {planes.flows} flows, spread evenly at best"
+        share = percent(planes.share_of(1))
+        notes.append(f"{flows}: {share} of the bandwidth of {tier}, each flow on one plane")
     return notes
 
 
-def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
+def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
     """What the switches cannot compute, as prices do not know the operation."""
-    limits = reach.in_switch.limits if reach.in_switch else None
+    limits = paths.in_switch.limits if paths.in_switch else None
     if limits is None or not any(isinstance(part.route, Switch) for part in parts):
         return []
+    notes = []
     what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
-    said = [f"the switches reduce only {what}"] if what else []
-    return said + (
-        [f"data not aligned to {format_bytes(limits.alignment)} is reduced in software"]
-        if limits.alignment
-        else []
-    )
+    if what:
+        notes.append(f"the switches reduce only {what}")
+    if limits.alignment:
+        aligned = format_bytes(limits.alignment)
+        notes.append(f"data not aligned to {aligned} is reduced in software")
+    return notes
 
 
 _GB = 1e9
@@ -195,24 +186,26 @@ _GB = 1e9
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     """Apply the library's measured efficiency and software time, unless ideal: of the whole
     schedule, else of its inner tier."""
-    figures = [
-        one
-        for one in placed.fabric.efficiencies
-        if costed.primitive in one.primitives
-        and (one.protocols is None or costed.protocol in one.protocols)
-    ]
-    if not figures or costed.readings.ideal:
+    if costed.readings.ideal:
         return costed
-    library, first = LIBRARIES[placed.fabric.library_name].spoken, placed.spans[0]
-    if own := [one for one in figures if _is_of(one, costed, placed)]:
+    figures = [
+        figure
+        for figure in placed.fabric.efficiencies
+        if costed.primitive in figure.primitives
+        and (figure.protocols is None or costed.protocol in figure.protocols)
+    ]
+    if not figures:
+        return costed
+    library = LIBRARIES[placed.fabric.library_name].spoken
+    own = [figure for figure in figures if _is_of(figure, costed, placed)]
+    if own:
         return _reaching(costed, own, library, placed.nodes, placed.ranks)
-    if (
-        costed.choice.tiers
-        and not placed.one_a_node
-        and capabilities_of(first.tier).joins == "accelerators"
-    ):
-        inside = parse_choice(costed.choice.tiers[0])
-        if own := [one for one in figures if inside in map(parse_choice, one.algorithms)]:
+    first = placed.spans[0]
+    inside = capabilities_of(first.tier).joins == "accelerators" and not placed.one_a_node
+    if costed.choice.tiers and inside:
+        inner = parse_choice(costed.choice.tiers[0])
+        own = [figure for figure in figures if inner in map(parse_choice, figure.algorithms)]
+        if own:
             return _reaching(costed, own, library, 1, first.endpoints, first.tier.name)
     return costed
 
@@ -224,16 +217,18 @@ _ON_A_RAIL = {
 """A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
-def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
-    choices = {name: parse_choice(name) for name in one.algorithms}
+def _is_of(figure: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
+    """Whether a figure was measured of this schedule."""
+    spec = costed.choice.spec
     if not placed.one_a_node:
-        spec = costed.choice.spec
-        return parse_choice(STANDS_FOR.get(spec, spec)) in choices.values()
-    wanted = parse_choice(_ON_A_RAIL.get(costed.choice.spec, costed.choice.spec))
-    rows = {
-        name: row_of(costed.primitive, name) for name, choice in choices.items() if choice == wanted
-    }
-    return any(row is None or bool(row.topologies & SEVERAL_TIERS) for row in rows.values())
+        return parse_choice(STANDS_FOR.get(spec, spec)) in map(parse_choice, figure.algorithms)
+    wanted = parse_choice(_ON_A_RAIL.get(spec, spec))
+    for name in figure.algorithms:
+        if parse_choice(name) == wanted:
+            row = row_of(costed.primitive, name)
+            if row is None or row.topologies & SEVERAL_TIERS:
+                return True
+    return False
 
 
 def _reaching(
@@ -244,35 +239,43 @@ def _reaching(
     ranks: int,
     tier: str = "",
 ) -> CostModel:
-    """With the figures for so many nodes and ranks, on one tier or (empty) on all: the first share,
-    and the first times."""
-    share = next((one.share_on(nodes) for one in figures if one.share != 1.0), 1.0)
-    timed = next((one for one in figures if one.takes_time), None)
+    """Apply the figures for so many nodes and ranks, on one tier or (empty) on all: the first
+    share, and the first times."""
+    share = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
+    timed = next((figure for figure in figures if figure.takes_time), None)
     fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
-    parts = [
-        part._replace(reached=share) if tier in ("", part.cost.tier) else part
-        for part in costed.parts
-    ]
+    parts = []
+    for part in costed.parts:
+        reaches = tier in ("", part.cost.tier)
+        parts.append(part._replace(reached=share) if reaches else part)
+    notes = costed.notes
+    figures_said = _figure_words(share, fitted)
+    if figures_said:
+        where = f" on {tier}" if tier else ""
+        words = " and ".join(figures_said)
+        notes = (*notes, f"{library} {words}{where}, according to the fabric file")
+    return replace(costed, parts=tuple(parts), software_time=fitted, notes=notes)
+
+
+def _figure_words(share: float, fitted: SoftwareTime) -> list[str]:
+    words = []
+    if share < 1:
+        words.append(f"reaches {percent(share)} of the bandwidth")
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
-    said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
-    said += [f"takes {times[0]} to start"] if len(set(times)) == 1 else []
-    said += (
-        [f"takes {times[0]} to {times[-1]} beside its bytes, by size"]
-        if len(set(times)) > 1
-        else []
-    )
+    if len(set(times)) == 1:
+        words.append(f"takes {times[0]} to start")
+    elif times:
+        words.append(f"takes {times[0]} to {times[-1]} beside its bytes, by size")
     if anywhere(fitted.rise != 0):
-        said.append(
-            f"takes {format_time(float(fitted.rise) * sqrt(_GB))} times sqrt(M / 1 GB) to get up to"
-            " speed"
-        )
-    where = f" on {tier}" if tier else ""
-    note = (f"{library} {' and '.join(said)}{where}, according to the fabric file",) if said else ()
-    return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))
+        rise = format_time(float(fitted.rise) * sqrt(_GB))
+        words.append(f"takes {rise} times sqrt(M / 1 GB) to get up to speed")
+    return words
 
 
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
-    limits, took = figure.measured, figure.took()
+    """The time of a figure on so many ranks, held at the nearest count that was measured."""
+    limits = figure.measured
+    took = figure.took()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
     fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within
@@ -283,23 +286,26 @@ def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> Software
     if not knots and not rise:
         return NO_SOFTWARE_TIME
     measured = sorted({*counts, *took})
-    out = bool(measured) and not measured[0] <= ranks <= measured[-1]
+    beyond = ""
+    if measured and not measured[0] <= ranks <= measured[-1]:
+        beyond = f"on {ranks} ranks (but on {', '.join(map(str, measured))})"
     return SoftwareTime(
         knots=knots,
         rise=rise / sqrt(_GB),
         smallest=limits.smallest if limits else 0.0,
         largest=limits.largest if limits else inf,
         what=f"what {library} takes beside the bytes of {spec}",
-        beyond=f"on {ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
+        beyond=beyond,
     )
 
 
 def _between(took: dict[int, Knots], ranks: int) -> Knots:
+    """Times on so many ranks, straight in the logarithm between the counts that were measured."""
     counts = list(took)
     if not counts:
         return ()
-    at = bisect_right(counts, ranks)
-    if at in (0, len(counts)):
-        return took[counts[max(at - 1, 0)]]
-    low, high = counts[at - 1], counts[at]
+    above = bisect_right(counts, ranks)
+    if above in (0, len(counts)):
+        return took[counts[max(above - 1, 0)]]
+    low, high = counts[above - 1], counts[above]
     return mixed(took[low], took[high], log2(ranks / low) / log2(high / low))

@@ -10,7 +10,7 @@ parallel training: Megatron-LM, core/parallel_state.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, islice, repeat
 from math import prod
 from typing import NamedTuple
 
@@ -75,60 +75,57 @@ class GroupPlacement(NamedTuple):
     def shape(self) -> Shape:
         """Members along each lattice axis, innermost first, as ``--shape`` takes them; empty
         without lattices."""
-        return tuple(size for _, shape in self.slices for size in shape)
+        return tuple(chain.from_iterable(shape for _, shape in self.slices))
 
     @property
     def spoken(self) -> str:
         """For titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
-        several = len(self.per_domain) > 1
         if self.domains:
             return f"{words} ({domains_text(self.domains)})"
-        boxes = [
-            f"{tier} " * several + shape_text(shape)
-            for tier, shape in self.slices
-            if max(shape) > 1
-        ]
-        boxes += [self._lines] if self._lines else []
-        return f"{words} ({', '.join(boxes)})" if boxes and self.stride == 1 else words
+        if self.stride > 1:
+            return words
+        several = len(self.per_domain) > 1
+        boxes = []
+        for tier, shape in self.slices:
+            if max(shape) > 1:
+                boxes.append(f"{tier} {shape_text(shape)}" if several else shape_text(shape))
+        if self._lines:
+            boxes.append(self._lines)
+        return f"{words} ({', '.join(boxes)})" if boxes else words
 
     @property
     def _lines(self) -> str:
         """Which axes of the group do not close although the fabric's do: ``open lines``,
         ``open along 4``."""
         lines = [size for size, is_open in zip(self.shape, self.open_axes, strict=True) if is_open]
-        if len(lines) == sum(size > 1 for size in self.shape):
-            return "open lines" if len(lines) > 1 else "an open line" if lines else ""
-        return f"open along {' and '.join(map(str, lines))}" if lines else ""
+        if not lines:
+            return ""
+        if len(lines) < sum(size > 1 for size in self.shape):
+            return f"open along {' and '.join(map(str, lines))}"
+        return "open lines" if len(lines) > 1 else "an open line"
 
     @property
     def spec(self) -> GroupSpec:
-        whole = self.in_order or self.stride > 1
-        return GroupSpec(
-            self.ranks,
-            self.stride,
-            self.alone,
-            None if whole else self.shape or None,
-            self.in_order,
-        )
+        sliced = self.stride == 1 and not self.in_order
+        shape = self.shape if sliced else ()
+        return GroupSpec(self.ranks, self.stride, self.alone, shape or None, self.in_order)
 
 
 def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
     """Whether each axis of a group is a line where the whole has a ring; two ranks have one link
     either way."""
-    return (
-        [
-            own.size > 2 and not own.closed and axis.closed
-            for axis, own in zip(whole, part, strict=True)
-        ]
-        if part
-        else []
-    )
+    if not part:
+        return []
+    axes = zip(whole, part, strict=True)
+    return [own.size > 2 and not own.closed and axis.closed for axis, own in axes]
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
-    apart = f", every {ordinal(stride)}" if stride > 1 else ""
-    return f"{ranks} ranks{apart}{', alone' if apart and alone else ''}"
+    """A group in words: ``64 ranks, every 8th, alone``."""
+    if stride == 1:
+        return f"{ranks} ranks"
+    return f"{ranks} ranks, every {ordinal(stride)}{', alone' if alone else ''}"
 
 
 class Occupancy(NamedTuple):
@@ -170,11 +167,10 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     """Where the members of a group sit, tier by tier."""
     stride = parse_count(who.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
-        fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
         raise ColltoolError(
             f"must be at least 1 and leave {fabric.name} two ranks, got {stride}",
             argument="stride",
-            fix=fix,
+            fix=f"take 1 (consecutive ranks) to {fabric.ranks // 2}",
         )
     steps = strides(fabric, stride)
     boxes = None if who.shape is None else _boxes(fabric, who)
@@ -186,86 +182,98 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
         raise _uneven(fabric, who.ranks or 2, stride)
     most = fabric.ranks // stride
     if ranks > most:
-        near = max((one for one in every_stride(fabric, ranks) if one < stride), default=None)
-        what = f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}"
-        fix = f"take at most {spoken(most, stride)}{f', or {spoken(ranks, near)}' if near else ''}"
-        raise ColltoolError(what, argument="stride", fix=fix)
-    stops = _stops(fabric, steps, ranks, in_order=who.in_order or stride > 1)
-    if stops is None:
+        nearer = [step for step in every_stride(fabric, ranks) if step < stride]
+        fix = f"take at most {spoken(most, stride)}"
+        if nearer:
+            fix += f", or {spoken(ranks, max(nearer))}"
+        raise ColltoolError(
+            f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}",
+            argument="stride",
+            fix=fix,
+        )
+    shares = _shares(fabric, steps, ranks, in_order=who.in_order or stride > 1)
+    if shares is None:
         raise _does_not_fit(fabric, ranks, stride, most)
     if boxes is None:
-        return stops
-    pairs = list(zip(stops, boxes, strict=True))
-    if any(box is not None and box.endpoints != stop.members for stop, box in pairs):
-        holds, usual = _ranks_of(fabric, boxes), _asked(_axes([stop.tier for stop in stops]))
-        what = f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}"
-        raise ColltoolError(
-            what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}"
-        )
-    return tuple(stop if box is None else stop._replace(tier=box) for stop, box in pairs)
+        return shares
+    sliced = []
+    for share, box in zip(shares, boxes, strict=True):
+        if box is not None and box.endpoints != share.members:
+            holds = _ranks_of(fabric, boxes)
+            usual = _shape_argument(_axes([share.tier for share in shares]))
+            raise ColltoolError(
+                f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}",
+                argument="shape",
+                fix=f"write {given('ranks', holds)}, or {usual}",
+            )
+        sliced.append(share if box is None else share._replace(tier=box))
+    return tuple(sliced)
 
 
 def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> ColltoolError:
-    above, inner = _first_that_fits(fabric, range(ranks + 1, most + 1), stride), fabric.tiers[0]
-    counts = " and ".join(
-        str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None
-    )
+    inner = fabric.tiers[0]
+    near = [
+        count_within(fabric, ranks - 1, stride),
+        _first_that_fits(fabric, range(ranks + 1, most + 1), stride),
+    ]
+    counts = " and ".join(str(count) for count in near if count is not None)
     if ranks < inner.endpoints and capabilities_of(inner).cut_apart(ranks):
-        what = f"the first {ranks} ranks of {fabric.name} reach each other only through others"
         return ColltoolError(
-            what, argument="ranks", fix=f"the nearest sizes that do without are {counts}"
+            f"the first {ranks} ranks of {fabric.name} reach each other only through others",
+            argument="ranks",
+            fix=f"the nearest sizes that do without are {counts}",
         )
-    what = (
-        f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name}"
-        f" ({_extents(fabric.tiers)})"
-    )
+    comma = "," if stride > 1 else ""
     return ColltoolError(
-        what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}"
+        f"{spoken(ranks, stride)}{comma} leave a domain half full on {fabric.name}"
+        f" ({_extents(fabric.tiers)})",
+        argument="ranks",
+        fix=f"the nearest sizes that fill whole domains are {counts}",
     )
 
 
 def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:
     """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
     reach."""
-    before = accumulate(fabric.domains, initial=0)
-    return tuple(
-        min(whole, ranks - start)
-        for whole, start in zip(fabric.domains, before, strict=False)
-        if start < ranks
-    )
+    found = []
+    left = ranks
+    for whole in fabric.domains:
+        if left <= 0:
+            break
+        found.append(min(whole, left))
+        left -= whole
+    return tuple(found)
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
     """Consecutive ranks, domain after domain; any number of them, as no domain need be full."""
     if stride > 1:
-        what = (
-            f"every {ordinal(stride)} rank is nowhere in particular among domains of"
-            f" {domains_text(fabric.domains)} ranks"
-        )
         raise ColltoolError(
-            what,
+            f"every {ordinal(stride)} rank is nowhere in particular among domains of"
+            f" {domains_text(fabric.domains)} ranks",
             argument="stride",
             fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks",
         )
-    domains, (inner, outer) = first_domains(fabric, ranks), fabric.tiers
+    domains = first_domains(fabric, ranks)
+    inner, outer = fabric.tiers
     most = max(domains)
-    return TierShare(1, most, inner.model_copy(update={"size": most})), TierShare(
-        1, len(domains), outer
-    )
+    inside = TierShare(1, most, inner.model_copy(update={"size": most}))
+    return inside, TierShare(1, len(domains), outer)
 
 
 def everybody(fabric: Fabric, who: GroupSpec) -> int:
     """Ranks of a group that does not say how many: those of its shape, or as many as fit the
     stride."""
-    return (
-        fabric.ranks // who.stride if who.shape is None else _ranks_of(fabric, _boxes(fabric, who))
-    )
+    if who.shape is None:
+        return fabric.ranks // who.stride
+    return _ranks_of(fabric, _boxes(fabric, who))
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     """The part of a stride that each tier takes; None if domains come out uneven or the fabric is
     too small."""
-    steps, left = [], stride
+    steps = []
+    left = stride
     for tier in fabric.tiers:
         step = tier.endpoints if left % tier.endpoints == 0 else left
         if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
@@ -275,33 +283,39 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     return tuple(steps) if left == 1 else None
 
 
-def _stops(
+def _shares(
     fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False
 ) -> tuple[TierShare, ...] | None:
     """Members per domain of each tier; None if a domain or lattice axis is left partly filled."""
-    stops, left = [], ranks
+    shares = []
+    left = ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
-        kind, here = capabilities_of(tier), min(tier.endpoints // step, left)
+        kind = capabilities_of(tier)
+        here = min(tier.endpoints // step, left)
         if left % here:
             return None
-        as_it_is = in_order or here in (1, tier.endpoints)
-        taken = tier if as_it_is else kind.slice(here)
-        if taken is None or (as_it_is and kind.part(here, step) is None):
+        taken: Tier | None = tier
+        if not in_order and here not in (1, tier.endpoints):
+            taken = kind.slice(here)
+        elif kind.part(here, step) is None:
             return None
-        stops.append(TierShare(step, here, taken))
+        if taken is None:
+            return None
+        shares.append(TierShare(step, here, taken))
         left //= here
-    return tuple(stops) if left == 1 else None
+    return tuple(shares) if left == 1 else None
 
 
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
     if fabric.domains:
         return next((n for n in counts if n <= fabric.ranks), None) if stride == 1 else None
     steps = strides(fabric, stride)
-    return (
-        next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
-        if steps
-        else None
-    )
+    if steps is None:
+        return None
+    for count in counts:
+        if _shares(fabric, steps, count, in_order=stride > 1) is not None:
+            return count
+    return None
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
@@ -310,23 +324,26 @@ def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
     """Group sizes: powers of two times each whole domain, up to the next tier; those that fit."""
-    found, whole = [*accumulate(fabric.domains)], 1
+    found = [*accumulate(fabric.domains)]
+    whole = 1
     for tier in fabric.tiers:
-        found += [
-            whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints
-        ]
+        part = 2
+        while part < tier.endpoints:
+            found.append(whole * part)
+            part *= 2
         whole *= tier.endpoints
         found.append(whole)
     return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
-    found, inside = set(), 1
+    """The strides at which so many ranks fit: whole tiers times a divisor of the next one."""
+    found = set()
+    inside = 1
     for tier in fabric.tiers:
-        low = [
-            step for step in range(1, int(tier.endpoints**0.5) + 1) if tier.endpoints % step == 0
-        ]
-        found |= {inside * step for step in (*low, *(tier.endpoints // step for step in low))}
+        for step in range(1, int(tier.endpoints**0.5) + 1):
+            if tier.endpoints % step == 0:
+                found |= {inside * step, inside * (tier.endpoints // step)}
         inside *= tier.endpoints
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
 
@@ -338,25 +355,30 @@ def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
 
 def _check_ranks(fabric: Fabric, ranks: int) -> None:
     if ranks < 2:
-        what = f"a collective needs at least 2 ranks, got {ranks}"
-        raise ColltoolError(what, argument="ranks", fix=f"take 2 to {fabric.ranks}")
+        raise ColltoolError(
+            f"a collective needs at least 2 ranks, got {ranks}",
+            argument="ranks",
+            fix=f"take 2 to {fabric.ranks}",
+        )
     if ranks > fabric.ranks:
-        what = f"{ranks} ranks do not fit: {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, argument="ranks", fix=f"take at most {fabric.ranks}")
+        raise ColltoolError(
+            f"{ranks} ranks do not fit: {fabric.name} has {fabric.ranks}",
+            argument="ranks",
+            fix=f"take at most {fabric.ranks}",
+        )
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
     known = every_stride(fabric, ranks) or every_stride(fabric)
-    near = [
-        *[one for one in known if one < stride][-1:],
-        *[one for one in known if one > stride][:1],
-    ]
-    what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_extents(fabric.tiers)})"
-    fix = (
-        f"the nearest that {'fits is' if len(near) == 1 else 'fit are'}"
-        f" {' and '.join(map(str, near))}"
+    below = [step for step in known if step < stride]
+    above = [step for step in known if step > stride]
+    near = below[-1:] + above[:1]
+    verb = "fits is" if len(near) == 1 else "fit are"
+    return ColltoolError(
+        f"every {stride} ranks leaves domains uneven on {fabric.name} ({_extents(fabric.tiers)})",
+        argument="stride",
+        fix=f"the nearest that {verb} {' and '.join(map(str, near))}",
     )
-    return ColltoolError(what, argument="stride", fix=fix)
 
 
 Boxes = tuple[Tier | None, ...]
@@ -366,42 +388,44 @@ Boxes = tuple[Tier | None, ...]
 def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
     """Slices for a shape, which runs through the axes of all lattices, innermost first; missing
     axes are 1."""
-    lattices, shape = [tier for tier in fabric.tiers if capabilities_of(tier).axes], who.shape or ()
+    lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
+    shape = who.shape or ()
     usual = _axes(lattices)
     if not lattices:
-        fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
         raise ColltoolError(
             f"{fabric.name} has no torus and no mesh, so that a group has no shape",
             argument="shape",
-            fix=fix,
+            fix=f"leave it out: {given('ranks', prod(shape))} takes so many ranks",
         )
     if len(shape) > len(usual):
-        what = (
-            f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)}"
-            f" ({_extents(lattices)})"
-        )
         raise ColltoolError(
-            what, argument="shape", fix=f"write {_asked(usual)}, or less along an axis"
+            f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)}"
+            f" ({_extents(lattices)})",
+            argument="shape",
+            fix=f"write {_shape_argument(usual)}, or less along an axis",
         )
     if who.stride > 1:
-        what = f"{shape_text(shape)} is a slice of consecutive ranks, without a stride"
         raise ColltoolError(
-            what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}"
+            f"{shape_text(shape)} is a slice of consecutive ranks, without a stride",
+            argument="shape",
+            fix=f"leave out {given('shape')} or {given('stride')}",
         )
-    left = iter((*shape, *[1] * (len(usual) - len(shape))))
-    own = [tuple(next(left) for _ in capabilities_of(tier).axes) for tier in fabric.tiers]
-    return tuple(
-        _box(tier, sizes) if sizes else None for tier, sizes in zip(fabric.tiers, own, strict=True)
-    )
+    left = chain(shape, repeat(1))
+    found = []
+    for tier in fabric.tiers:
+        sizes = tuple(islice(left, len(capabilities_of(tier).axes)))
+        found.append(_box(tier, sizes) if sizes else None)
+    return tuple(found)
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
-    kind, ranks = capabilities_of(tier), prod(shape)
+    kind = capabilities_of(tier)
+    ranks = prod(shape)
     found = kind.slice(ranks, shape)
     if found is not None:
         return found
     best = kind.slice(ranks) if ranks <= tier.endpoints else None
-    fix = f"write {_asked(_axes([best]))}" if best is not None else f"at most {kind.extent}"
+    fix = f"at most {kind.extent}" if best is None else f"write {_shape_argument(_axes([best]))}"
     raise ColltoolError(
         f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix
     )
@@ -410,21 +434,21 @@ def _box(tier: Tier, shape: Shape) -> Tier:
 def _ranks_of(fabric: Fabric, boxes: Boxes) -> int:
     """Ranks in the slices, including the whole of other tiers further in than the last slice
     used."""
-    used = max(
-        (at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1
-    )
-    return prod(
-        (box or tier).endpoints
-        for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True)
-    )
+    ranks = inside = 1
+    for tier, box in zip(fabric.tiers, boxes, strict=True):
+        inside *= (box or tier).endpoints
+        if box is not None and box.endpoints > 1:
+            ranks = inside
+    return ranks
 
 
-def _asked(shape: Shape) -> str:
+def _shape_argument(shape: Shape) -> str:
     return given("shape", shape, text=shape_text(shape))
 
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
-    return tuple(axis.size for tier in tiers for axis in capabilities_of(tier).axes)
+    axes = chain.from_iterable(capabilities_of(tier).axes for tier in tiers)
+    return tuple(axis.size for axis in axes)
 
 
 def _extents(tiers: Sequence[Tier]) -> str:

@@ -65,46 +65,54 @@ def price(
     ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
     further schedules on this group, which ``only`` may name too.
     """
-    reading = readings or Readings()
-    listed = candidates_for(fabric, group, primitive, reading)
-    least, most = (size, size) if isinstance(size, float) else _extremes(size)
-    if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
-        fix = "bytes per rank, such as 16e6"
-        raise ColltoolError(
-            "sizes must be finite and between 1 byte and 1 EB", argument="size", fix=fix
-        )
-    probes = [least]
-    while probes[-1] * 2 < most:
-        probes.append(probes[-1] * 2)
-    probes += [most] * (most > least)
-    named = [one for one in only if one not in {cost.choice.spec for cost in own}]
-    chosen = [*(listed.named(named, probes) if named else () if only else listed.all(probes)), *own]
+    options = readings or Readings()
+    listed = candidates_for(fabric, group, primitive, options)
+    probes = _probes(size)
+    own_specs = {costed.choice.spec for costed in own}
+    named = [name for name in only if name not in own_specs]
+    chosen = list(own)
+    if named or not only:
+        chosen = [*(listed.named(named, probes) if named else listed.all(probes)), *own]
     found = Price(
         fabric=fabric.name,
         primitive=primitive,
         group=listed.placed.placement,
         bytes=size,
-        mode=mode(reading),
-        model=model(reading, primitive),
+        mode=mode(options),
+        model=model(options, primitive),
         results=tuple(rows_at(listed, chosen, size, only)),
-        infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
+        infeasible=() if only else listed.infeasible({costed.choice.base for costed in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
         assumed=assumed_media(listed.placed.fabric),
     )
-    if (
-        not isinstance(size, float)
-        or reading.ideal
-        or fabric.tiers[0].library is None
-        or own
-        or not p2p_unknown(fabric)
-    ):
-        return found
-    return _told_with_p2p(found, fabric, size, group, reading, only)
+    # a price without a library's numbers, or of other schedules, does not depend on P2P
+    by_library = fabric.tiers[0].library is not None and not options.ideal and not own
+    if by_library and isinstance(size, float) and p2p_unknown(fabric):
+        return _noting_p2p(found, fabric, size, group, options, only)
+    return found
 
 
-def _told_with_p2p(
+def _probes(size: Number) -> list[float]:
+    """Sizes at which compositions are searched: both ends and every doubling in between."""
+    least, most = (size, size) if isinstance(size, float) else _extremes(size)
+    # also false for NaN
+    if not 1 <= least <= most <= MAX_SIZE:
+        raise ColltoolError(
+            "sizes must be finite and between 1 byte and 1 EB",
+            argument="size",
+            fix="bytes per rank, such as 16e6",
+        )
+    probes = [least]
+    while probes[-1] * 2 < most:
+        probes.append(probes[-1] * 2)
+    if most > least:
+        probes.append(most)
+    return probes
+
+
+def _noting_p2p(
     found: Price,
     fabric: Fabric,
     size: float,
@@ -112,16 +120,16 @@ def _told_with_p2p(
     readings: Readings,
     only: Sequence[str],
 ) -> Price:
-    """With what it takes where the cards reach each other's memory, beside what it takes where they
-    do not."""
+    """Note on the first row what it takes where the cards reach each other's memory; the price is
+    for cards that do not."""
     other = price(with_p2p(fabric, True), found.primitive, size, group, readings, only)
     took = format_time(float(other.best.total_s))
     note = (
         f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or"
         " false"
     )
-    first = found.results[0]
-    return replace(found, results=(replace(first, notes=(note, *first.notes)), *found.results[1:]))
+    first, *others = found.results
+    return replace(found, results=(replace(first, notes=(note, *first.notes)), *others))
 
 
 def rows_at(
@@ -132,23 +140,20 @@ def rows_at(
     Those that may lead come first, then the rest by rank class; each by time (arrays as in
     ``candidates``).
     """
-    if len(candidates) == 1:
-        rows = [candidates[0].at(size)]
-    else:
-        rows = [
-            best_protocol([one.at(size) for one in same]) for same in by_title(candidates).values()
-        ]
+    rows = []
+    for same in by_title(candidates).values():
+        rows.append(best_protocol([costed.at(size) for costed in same]))
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
         if isinstance(size, float):
-            rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
+            seconds = [float(row.total_s) for row in rows]
+            rows = [rows[index] for index in ranked(seconds)]
         leading = may_lead(rows, named)
-        leaders = set(map(id, leading))
-        behind = filter(lambda row: id(row) not in leaders, rows)
+        leaders = {id(row) for row in leading}
+        behind = [row for row in rows if id(row) not in leaders]
         rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
-    return old_form_notes(
-        lower_bound_notes(rows, candidates, listed.placed, listed.primitive), listed.placed
-    )
+    rows = lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
+    return old_form_notes(rows, listed.placed)
 
 
 def price_list(
@@ -165,8 +170,10 @@ def price_list(
         price(fabric, primitive, size, group, readings, only, own=own)
         for size in sizes or STANDARD_SIZES
     )
-    best = tuple(replace(one, results=one.leading[:2] or one.results[:2]) for one in prices)
-    return PriceList(prices if sizes else best, winners_only=not sizes)
+    if sizes:
+        return PriceList(prices)
+    best = tuple(replace(found, results=(found.leading or found.results)[:2]) for found in prices)
+    return PriceList(best, winners_only=True)
 
 
 def mode(readings: Readings) -> str:
@@ -179,7 +186,8 @@ def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
     return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
 
 
-_BLOCK = 2**16  # numbers that stay in the processor's cache: one walk through memory instead of two
+# numbers that stay in the processor's cache: one walk through memory instead of two
+_BLOCK = 2**16
 
 
 def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
@@ -201,36 +209,26 @@ def breakdown(
 ) -> Breakdown:
     """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its
     fastest composition here."""
-    reading = readings or Readings()
-    everything = price(fabric, primitive, size, group, reading)
-    if name is None:
-        chosen = everything.best
-    else:
-        listed = candidates_for(fabric, group, primitive, reading)
+    options = readings or Readings()
+    everything = price(fabric, primitive, size, group, options)
+    listed = candidates_for(fabric, group, primitive, options)
+    chosen = everything.best
+    if name is not None:
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
-    flat = (
-        (row, row_of(primitive, row.algorithm))
-        for row in everything.results
-        if row.title != chosen.title
-    )
-    baselines = [row for row, algorithm in flat if algorithm is not None and algorithm.baseline]
+    baselines = []
+    for row in everything.results:
+        algorithm = row_of(primitive, row.algorithm)
+        if row.title != chosen.title and algorithm is not None and algorithm.baseline:
+            baselines.append(row)
     return Breakdown(
-        replace(everything, results=(chosen,)),
-        tuple(baselines),
-        _cut(fabric, group, primitive, reading, chosen),
+        replace(everything, results=(chosen,)), tuple(baselines), _segments(listed, chosen)
     )
 
 
-def _cut(
-    fabric: Fabric,
-    group: AnyGroup,
-    primitive: Primitive,
-    readings: Readings,
-    row: AlgorithmEstimate,
-) -> tuple[BestSegments, ...]:
+def _segments(listed: Candidates, row: AlgorithmEstimate) -> tuple[BestSegments, ...]:
     """The best cut of what a row pipelines."""
     size = float(row.bytes)
-    for schedule in candidates_for(fabric, group, primitive, readings).named([row.spec], [size]):
+    for schedule in listed.named([row.spec], [size]):
         if (schedule.title, schedule.protocol) == (row.title, row.protocol):
             return best_segments(schedule, size)
     return ()
@@ -243,61 +241,61 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
     What only the readings rule out, such as several links at once on one port, is left out with the
     reason.
     """
-    base = readings or Readings()
+    options = readings or Readings()
     rungs: list[Rung] = []
     skipped: list[Infeasible] = []
     problems = []
     for rung in definition.rungs:
-        only = [rung.algorithm] if rung.algorithm else []
         try:
-            size = rung.size or definition.size
-            real = price(
-                rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only
-            )
-            only = only or [real.best.spec]  # what is fastest in reality serves both
-            ideal = price(
-                rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only
-            )
-            rungs.append(
-                Rung(
-                    rung.primitive,
-                    rung.fabric.name,
-                    ideal.best.title,
-                    real.ranks,
-                    ideal.best,
-                    real.best,
-                )
-            )
+            rungs.append(_priced_rung(rung, rung.size or definition.size, options))
         except ColltoolError as error:
             if isinstance(error, CannotRun) and _runs_usually(rung):
-                skipped.append(
-                    Infeasible(
-                        f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}",
-                        error.reason,
-                    )
-                )
+                what = f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}"
+                skipped.append(Infeasible(what, error.reason))
                 continue
-            argument = "" if rung.where else error.argument
             problems.append(
                 ColltoolError(
-                    error.what, where=rung.where or error.where, argument=argument, fix=error.fix
+                    error.what,
+                    where=rung.where or error.where,
+                    argument="" if rung.where else error.argument,
+                    fix=error.fix,
                 )
             )
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    rows = []
-    for one in rungs:
-        same = [
-            other
-            for other in rungs
-            if (other.primitive, other.ideal.bytes) == (one.primitive, one.ideal.bytes)
-        ]
-        ideal_s = min(float(other.ideal.total_s) for other in same)
-        real_s = min(float(other.realistic.total_s) for other in same)
-        gaps = float(one.ideal.total_s / ideal_s), float(one.realistic.total_s / real_s)
-        rows.append(one._replace(gap_ideal=gaps[0], gap_realistic=gaps[1]))
     return Ladder(
-        definition.name, definition.description, definition.size, tuple(rows), base, tuple(skipped)
+        definition.name,
+        definition.description,
+        definition.size,
+        tuple(_with_gaps(rung, rungs) for rung in rungs),
+        options,
+        tuple(skipped),
+    )
+
+
+def _priced_rung(rung: RungDefinition, size: float, readings: Readings) -> Rung:
+    def priced(ideal: bool, only: Sequence[str]) -> Price:
+        options = readings._replace(ideal=ideal)
+        return price(rung.fabric, rung.primitive, size, rung.ranks, options, only)
+
+    only = [rung.algorithm] if rung.algorithm else []
+    real = priced(False, only)
+    # what is fastest in reality serves both
+    ideal = priced(True, only or [real.best.spec])
+    return Rung(
+        rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best
+    )
+
+
+def _with_gaps(rung: Rung, rungs: Sequence[Rung]) -> Rung:
+    """A rung with its times relative to the fastest of its primitive and size."""
+    question = (rung.primitive, rung.ideal.bytes)
+    same = [other for other in rungs if (other.primitive, other.ideal.bytes) == question]
+    ideal_s = min(float(other.ideal.total_s) for other in same)
+    real_s = min(float(other.realistic.total_s) for other in same)
+    return rung._replace(
+        gap_ideal=float(rung.ideal.total_s / ideal_s),
+        gap_realistic=float(rung.realistic.total_s / real_s),
     )
 
 
@@ -316,47 +314,45 @@ def with_turn(
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
     include all algorithms."""
     found = []
-    for one in prices:
-        leads = _leads_on_one_port(one, fabric, group, readings)
-        found.append(
-            replace(one, leads_on_one_port=leads[0] if isinstance(one.bytes, float) else leads)
-        )
+    for priced in prices:
+        titles = _leads_on_one_port(priced, fabric, group, readings)
+        leads = titles[0] if isinstance(priced.bytes, float) else titles
+        found.append(replace(priced, leads_on_one_port=leads))
     return tuple(found)
 
 
 def _leads_on_one_port(
     priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings
 ) -> tuple[str, ...]:
-    """At each size; empty where the same schedule leads, or does not post to all peers at once on
-    links of their own."""
-    rows, nobody = (
-        priced.leading,
-        ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes)),
-    )
+    """Titles at each size; empty where the same schedule leads, or does not post to all peers at
+    once on links of their own."""
+    rows = priced.leading
+    unchanged = ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))
     if readings.ports == "one" or not rows:
-        return nobody
+        return unchanged
     first = _firsts(priced)
-    several = any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
-    posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
-    turns = {
-        at: several or bool(posting & {rows[at].choice.base, *rows[at].choice.tiers})
-        for at in set(first)
-    }
-    if not any(turns.values()):
-        return nobody
+    # where tiers have links of their own any schedule may lose some, elsewhere those that post
+    differing = set(first)
+    if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
+        posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
+        differing = {
+            at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
+        }
+    if not differing:
+        return unchanged
     one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one"))
     others = one_port.leading
     if not others:
-        return nobody
-    pairs = list(zip(first, _firsts(one_port), strict=True))
-    named = {
-        (at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else ""
-        for at, to in set(pairs)
-    }
-    return tuple(named[pair] for pair in pairs)
+        return unchanged
+    titles = []
+    for at, other in zip(first, _firsts(one_port), strict=True):
+        differs = at in differing and others[other].spec != rows[at].spec
+        titles.append(others[other].title if differs else "")
+    return tuple(titles)
 
 
 def _firsts(priced: Price) -> list[int]:
+    """The place of the fastest leading row at each size."""
     if isinstance(priced.bytes, float):
         return [0]
     index: list[int] = first_least([row.total_s for row in priced.leading]).tolist()

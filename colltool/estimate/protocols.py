@@ -1,15 +1,17 @@
-"""Protocols: a group under each, the fastest of a schedule's rows at each size, and notes outside
-what they were measured at."""
+"""Protocols: a group under each, the fastest of a schedule's rows at each size, and notes where
+nothing was measured."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, sqrt
+from functools import cached_property, partial
+from itertools import chain
+from math import inf, nan, sqrt
 from typing import Any
 
-from colltool.base.arrays import largest
+from colltool.base.arrays import anywhere, is_array, largest
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
@@ -22,7 +24,8 @@ from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumbers
 
-_ROW = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "protocol")} | LATE
+_ROW = {field: name for field, name in LATE.items() if field not in ("late_factor", "late_total")}
+"""Fields of a row that differ between protocols, and the property that has the value."""
 _PHASE = (
     "n_alpha",
     "n_beta",
@@ -49,54 +52,110 @@ def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
     """
     if len(rows) == 1:
         return rows[0]
-    if not hasattr(rows[0].bytes, "shape"):
+    if not is_array(rows[0].bytes):
         return min(rows, key=lambda row: float(row.total_s))
-    import numpy as np
+    fastest = _FastestAtEachSize(rows)
+    late: dict[str, Any] = {field: partial(fastest.values, name) for field, name in _ROW.items()}
+    notes = tuple(dict.fromkeys(chain.from_iterable(row.notes for row in rows)))
+    return replace(
+        rows[0], notes=notes, late_phases=fastest.phases, late_total=fastest.total_s, **late
+    )
 
-    winner = np.argmin(np.asarray([row.total_s for row in rows]), axis=0)
 
-    def chosen(values: Sequence[Any]) -> Any:
+class _FastestAtEachSize:
+    """The fastest of a schedule's rows at each of many sizes.
+
+    The total is a running minimum and needs no winner; which row it is from is worked out when
+    another number is read. Rows differ in their protocol alone, so that they share the machine's
+    factor and the cut bound.
+    """
+
+    def __init__(self, rows: Sequence[AlgorithmEstimate]) -> None:
+        self.rows = rows
+
+    def total_s(self) -> Any:
+        """Seconds of the fastest row at each size.
+
+        The machine's factor is positive and rounding is monotone, so that the least of the products
+        is the product of the least.
+        """
+        import numpy as np
+
+        first, *others = self.rows
+        # a new sum, which may be overwritten
+        fastest = np.asarray(first.modelled_s)
+        for row in others:
+            np.minimum(fastest, row.modelled_s, out=fastest)
+        return first.on_the_machine(fastest)
+
+    @cached_property
+    def winner(self) -> Any:
+        """Number of the fastest row at each size, the first of equals."""
+        import numpy as np
+
+        first, *others = self.rows
+        fastest = np.asarray(first.total_s)
+        winner = np.zeros(fastest.shape, dtype=np.uint8)
+        for number, row in enumerate(others, start=1):
+            seconds = first.on_the_machine(row.modelled_s)
+            winner[seconds < fastest] = number
+            fastest = np.minimum(fastest, seconds)
+        return winner
+
+    def values(self, name: str) -> Any:
+        """A property of the rows, at each size that of the fastest."""
+        return self.chosen([getattr(row, name) for row in self.rows])
+
+    def chosen(self, values: Sequence[Any]) -> Any:
+        import numpy as np
+
         first = values[0]
-        if all(
-            value is first or (np.ndim(value) == np.ndim(first) == 0 and value == first)
-            for value in values
-        ):
+        if all(value is first or _equal_numbers(value, first) for value in values):
             return first
-        return np.stack([np.broadcast_to(value, winner.shape) for value in values])[
-            winner, np.arange(winner.size)
-        ]
+        return np.choose(self.winner, values)
 
-    notes = tuple(dict.fromkeys(note for row in rows for note in row.notes))
-    taken = {field: chosen([getattr(row, name) for row in rows]) for field, name in _ROW.items()}
-    return replace(rows[0], notes=notes, late_phases=lambda: _phases(rows, chosen), **taken)
+    def phases(self) -> tuple[PhaseCost, ...]:
+        return _merged_phases(self.rows, self.chosen)
 
 
-def _phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCost, ...]:
-    found: list[dict[tuple[Any, ...], PhaseCost]] = []
-    for row in rows:
-        seen: Counter[tuple[Any, ...]] = Counter()
-        found.append({})
-        for phase in row.phases:
-            place = (phase.tier, phase.level, phase.primitive, phase.label)
-            found[-1][*place, seen[place]] = phase
-            seen[place] += 1
-    everywhere = {place: phase for phases in reversed(found) for place, phase in phases.items()}
+def _equal_numbers(value: Any, other: Any) -> bool:
+    return not is_array(value) and not is_array(other) and bool(value == other)
+
+
+def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCost, ...]:
+    """The phases of all rows, each with the numbers of the row that is chosen at each size."""
+    found = [_by_place(row.phases) for row in rows]
+    everywhere: dict[Hashable, PhaseCost] = {}
+    last_at: dict[Hashable, int] = {}
+    for phases in reversed(found):
+        everywhere |= phases
+        for at, place in enumerate(phases):
+            last_at[place] = max(at, last_at.get(place, 0))
     merged = []
-    for place in sorted(
-        everywhere,
-        key=lambda place: max(list(phases).index(place) for phases in found if place in phases),
-    ):
-        energy = None if everywhere[place].energy_J is None else 0.0
-        absent = everywhere[place]._replace(
-            n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy
-        )
+    for place in sorted(everywhere, key=last_at.__getitem__):
+        absent = _without_time(everywhere[place])
         same = [phases.get(place, absent) for phases in found]
-        merged.append(
-            absent._replace(
-                **{name: chosen([getattr(phase, name) for phase in same]) for name in _PHASE}
-            )
-        )
+        numbers = {}
+        for name in _PHASE:
+            numbers[name] = chosen([getattr(phase, name) for phase in same])
+        merged.append(absent._replace(**numbers))
     return tuple(merged)
+
+
+def _by_place(phases: Sequence[PhaseCost]) -> dict[Hashable, PhaseCost]:
+    """Phases by tier, level, primitive and label; alike ones are numbered."""
+    seen: Counter[Hashable] = Counter()
+    found: dict[Hashable, PhaseCost] = {}
+    for phase in phases:
+        place = (phase.tier, phase.level, phase.primitive, phase.label)
+        found[place, seen[place]] = phase
+        seen[place] += 1
+    return found
+
+
+def _without_time(phase: PhaseCost) -> PhaseCost:
+    energy = None if phase.energy_J is None else 0.0
+    return phase._replace(n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy)
 
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
@@ -110,21 +169,22 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
 
 
 def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
-    lists = {
-        span.tier.name: own for span in placed.spans if (own := span.tier.protocols_for(primitive))
-    }
+    lists: dict[str, dict[str, ProtocolNumbers]] = {}
+    for span in placed.spans:
+        listed = span.tier.protocols_for(primitive)
+        if listed:
+            lists[span.tier.name] = listed
     if not lists:
         return [placed]
-    common = [
-        name for name in next(iter(lists.values())) if all(name in own for own in lists.values())
-    ]
+    first, *others = lists.values()
+    # in the order of the innermost tier
+    common = list(first)
+    for listed in others:
+        common = [name for name in common if name in listed]
     if not common:
-        listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
-        what = (
-            f"the tiers of {placed.fabric.name} share no protocol for {primitive.spoken} ({listed})"
-        )
+        each = "; ".join(f"{tier}: {', '.join(listed)}" for tier, listed in lists.items())
         raise ColltoolError(
-            what,
+            f"the tiers of {placed.fabric.name} share no protocol for {primitive.spoken} ({each})",
             fix=(
                 "a collective runs under one protocol throughout: give it the same name on every"
                 " tier"
@@ -132,32 +192,36 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
         )
     found = []
     for name in common:
-        numbers = {tier: own[name] for tier, own in lists.items()}
-        spans = tuple(
-            (
-                replace(span, tier=tier_under(span.tier, numbers[span.tier.name], span.endpoints))
-                if span.tier.name in numbers
-                else span
-            )
-            for span in placed.spans
-        )
-        launch, copy = None, placed.local_copy_Bps
-        for protocol in numbers.values():  # innermost first: the last one that speaks holds
-            launch = protocol.launch_s if protocol.launch_s is not None else launch
-            copy = protocol.copy_Bps if protocol.copy_Bps is not None else copy
-        # a launch that the file states takes the place of the library's
-        overhead = placed.overhead_s if launch is None or placed.fabric.states_launch else launch
-        found.append(
-            replace(
-                placed,
-                spans=spans,
-                overhead_s=overhead,
-                local_copy_Bps=copy,
-                protocol=name,
-                bare=placed,
-            )
-        )
+        numbers = {tier: listed[name] for tier, listed in lists.items()}
+        found.append(_under(placed, name, numbers))
     return found
+
+
+def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers]) -> PlacedGroup:
+    """The group with the numbers of one protocol, by the name of the tier."""
+    spans = []
+    for span in placed.spans:
+        if span.tier.name in numbers:
+            tier = tier_under(span.tier, numbers[span.tier.name], span.endpoints)
+            span = replace(span, tier=tier)
+        spans.append(span)
+    overhead_s = placed.overhead_s
+    copy_Bps = placed.local_copy_Bps
+    # innermost first: the last that states a number holds
+    for protocol in numbers.values():
+        # a launch that the file states takes the place of the library's
+        if protocol.launch_s is not None and not placed.fabric.states_launch:
+            overhead_s = protocol.launch_s
+        if protocol.copy_Bps is not None:
+            copy_Bps = protocol.copy_Bps
+    return replace(
+        placed,
+        spans=tuple(spans),
+        overhead_s=overhead_s,
+        local_copy_Bps=copy_Bps,
+        protocol=name,
+        bare=placed,
+    )
 
 
 def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
@@ -166,16 +230,15 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
     kind = capabilities_of(tier)
     eta_alpha = tier.eta.alpha * protocol.stretch
     # a posted send takes less than a wire's α (o below zero), but some time
-    alpha_s = largest(
-        capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, _LEAST_STEP_S
-    )
+    alpha_s = largest(kind.nearest_alpha_s + protocol.step_s / eta_alpha, _LEAST_STEP_S)
     eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share_on(endpoints))
     numbers: dict[str, Any] = {
         "eta": eta,
         "bandwidth": tier.bandwidth * protocol.line,
         **kind.at_alpha(alpha_s),
     }
-    switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
+    switch = kind.in_network
+    added = tier.library.switch if tier.library is not None else None
     if switch is not None and added is not None:
         allowed = added.protocols is None or protocol.name in added.protocols
         numbers |= kind.with_switch(switch_under(switch, added, tier) if allowed else None)
@@ -185,14 +248,9 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
     """Collectives in the switches with what a library adds: time beside α_switch, and a share of
     the switches' η_β."""
-    own = switch.own_eta
-    eta_beta = {
-        **own,
-        **{
-            primitive: own.get(primitive, tier.eta.beta) * share
-            for primitive, share in added.shares.items()
-        },
-    }
+    eta_beta = dict(switch.own_eta)
+    for primitive, share in added.shares.items():
+        eta_beta[primitive] = eta_beta.get(primitive, tier.eta.beta) * share
     return switch.model_copy(
         update={"alpha_switch": switch.alpha_switch + added.step_s, "eta_beta": eta_beta or None}
     )
@@ -205,60 +263,74 @@ def range_notes(
 
     A call over several tiers is measured as a whole, on the outermost one that lists protocols.
     """
-    tier = next(
-        (
-            span.tier
-            for span in reversed(placed.spans)
-            if span.tier.library and span.tier.library.protocols
-        ),
-        None,
-    )
-    if tier is None or tier.library is None:
+    for span in reversed(placed.spans):
+        library = span.tier.library
+        if library is not None and library.protocols:
+            break
+    else:
         return list(rows)
-    protocols = tier.protocols_for(primitive)
-    if not protocols and any(one.measured for one in tier.library.protocols):
-        said = (
-            f"{primitive.spoken} was not measured on {tier.name}: priced with the tier's own"
+    protocols = span.tier.protocols_for(primitive)
+    if not protocols and any(numbers.measured for numbers in library.protocols):
+        note = (
+            f"{primitive.spoken} was not measured on {span.tier.name}: priced with the tier's own"
             " numbers"
         )
-        return [replace(row, notes=(*row.notes, said)) for row in rows]
-    ranges = {name: one.measured for name, one in protocols.items() if one.measured is not None}
-    known, notes = sorted({count for one in ranges.values() for count in one.ranks or ()}), []
-    if known and placed.ranks not in known:
-        how = "interpolated" if known[0] < placed.ranks < known[-1] else "extrapolated"
-        notes = [f"measured on {', '.join(map(str, known))} ranks, not on {placed.ranks}: {how}"]
-    return (
-        [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *notes)) for row in rows]
-        if ranges
-        else list(rows)
-    )
+        return [replace(row, notes=(*row.notes, note)) for row in rows]
+    ranges = {name: own.measured for name, own in protocols.items() if own.measured is not None}
+    if not ranges:
+        return list(rows)
+    ranks = _ranks_note(ranges, placed.ranks)
+    return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *ranks)) for row in rows]
+
+
+def _ranks_note(ranges: Mapping[str, MeasuredAt], ranks: int) -> list[str]:
+    known: set[int] = set()
+    for measured in ranges.values():
+        known.update(measured.ranks or ())
+    if not known or ranks in known:
+        return []
+    how = "interpolated" if min(known) < ranks < max(known) else "extrapolated"
+    return [f"measured on {', '.join(map(str, sorted(known)))} ranks, not on {ranks}: {how}"]
 
 
 def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> list[str]:
+    """Notes on sizes outside what was measured under the protocol that is fastest there."""
     least, most = ends(row.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
         return []
-    sizes = [row.bytes] if isinstance(row.bytes, float) else row.bytes.tolist()
-    names = [row.protocol] * len(sizes) if isinstance(row.protocol, str) else row.protocol
-    pairs = [
-        (size, ranges[name]) for size, name in zip(sizes, names, strict=True) if name in ranges
-    ]
-    below = [known.smallest for size, known in pairs if size < known.smallest]
-    above = [known.largest for size, known in pairs if size > known.largest]
-    notes = (
-        [f"below the smallest measured size of {_text(min(below))}: extrapolated"] if below else []
-    )
-    return notes + (
-        [f"above the largest measured size of {_text(max(above))}: extrapolated"] if above else []
-    )
+    below = []
+    above = []
+    for name, known in ranges.items():
+        sizes = _sizes_under(row, name)
+        if anywhere(sizes < known.smallest):
+            below.append(known.smallest)
+        if anywhere(sizes > known.largest):
+            above.append(known.largest)
+    notes = []
+    if below:
+        notes.append(f"below the smallest measured size of {_text(min(below))}: extrapolated")
+    if above:
+        notes.append(f"above the largest measured size of {_text(max(above))}: extrapolated")
+    return notes
+
+
+def _sizes_under(row: AlgorithmEstimate, protocol: str) -> Any:
+    """The sizes at which a row's fastest protocol is this one; NaN, which compares with nothing, if
+    there is none."""
+    sizes: Any = row.bytes
+    fastest = row.protocol == protocol
+    if is_array(fastest):
+        return sizes[fastest]
+    return sizes if fastest else nan
 
 
 def _text(size: float) -> str:
-    """``32 MiB`` or ``16 MB``."""
-    exact = [
-        f"{size / factor:.10g} {unit}" for unit, factor in _BINARY.items() if size % factor == 0
-    ]
-    return min([format_bytes(size), *exact], key=len)
+    """Shortest exact form: ``32 MiB`` or ``16 MB``."""
+    texts = [format_bytes(size)]
+    for unit, factor in _BINARY.items():
+        if size % factor == 0:
+            texts.append(f"{size / factor:.10g} {unit}")
+    return min(texts, key=len)
 
 
 def lower_bound_notes(
@@ -274,12 +346,14 @@ def lower_bound_notes(
     """
     if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
-    compared = [one for one in candidates if one.rank_class == 0] or candidates
-    least = max((_reaches(one.pieces[0][1], LAUNCH_S) for one in compared), default=0.0)
+    compared = [costed for costed in candidates if costed.rank_class == 0] or candidates
+    least = max((_reaches(costed.pieces[0][1], LAUNCH_S) for costed in compared), default=0.0)
     if ends(rows[0].bytes)[0] >= least:
         return list(rows)
-    what = f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound"
-    note = f"{what} (a 10 us launch would be half of it)"
+    note = (
+        f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound"
+        " (a 10 us launch would be half of it)"
+    )
     noted = 1 if isinstance(rows[0].bytes, float) else len(rows)
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 
@@ -299,15 +373,16 @@ def old_form_notes(
 
 
 def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
+    """Whether the fabric or a protocol states a launch overhead."""
+
     def known() -> bool:
-        listed = (
-            protocol
-            for span in placed.spans
-            for protocol in span.tier.protocols_for(primitive).values()
-        )
-        return "launch_overhead" in placed.fabric.model_fields_set or any(
-            one.launch_s is not None for one in listed
-        )
+        if "launch_overhead" in placed.fabric.model_fields_set:
+            return True
+        for span in placed.spans:
+            protocols = span.tier.protocols_for(primitive).values()
+            if any(protocol.launch_s is not None for protocol in protocols):
+                return True
+        return False
 
     return placed.once(("launch", primitive), known)
 

@@ -46,7 +46,7 @@ class LibraryChoice(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """How far off prices like one were: median and 90th percentile of |price / measured - 1| over
+    """How far off similar prices were: median and 90th percentile of |price / measured - 1| over
     ``rows`` that no fit had seen.
 
     ``like``: what these rows are; ``no measured row`` or ``datasheet`` where there are none and the
@@ -83,16 +83,19 @@ class Inert(NamedTuple):
 class Price(Result):
     """Every algorithm for one primitive, group and size.
 
-    ``results``: what the user can run, the library's own pick first where it is known, then fastest
-    first (for arrays in registry order); then other libraries' schedules, references, idealised and
-    hypothetical ones, never called the fastest. Where algorithms were named, those fastest first,
-    whatever their status. ``library``:
-    None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another
-    one (for arrays a tuple); empty if algorithms were named. ``accuracy``: of the first row; None
-    for an ideal price and arrays. ``failed``: plugins of the group ``colltool.algorithms`` that
-    offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
-    that were set and do not move the first row. ``assumed``: tiers and the media that their names
-    or devices were taken for.
+    Args:
+        results: what the user can run, the library's own pick first where it is known, then fastest
+            first (for arrays in registry order); then other libraries' schedules, references,
+            idealised and hypothetical ones, never called the fastest. Where algorithms were named,
+            those fastest first, whatever their status.
+        library: None if any may run.
+        leads_on_one_port: the leader under ``ports="one"`` if it is another one (for arrays a
+            tuple); empty if algorithms were named.
+        accuracy: of the first row; None for an ideal price and arrays.
+        failed: plugins of the group ``colltool.algorithms`` that offered nothing usable, and why.
+        asked: the algorithms that were named.
+        inert: values that were set and do not move the first row.
+        assumed: tiers and the media that their names or devices were taken for.
     """
 
     subject: ClassVar[str] = "price"
@@ -124,7 +127,7 @@ class Price(Result):
 
     @property
     def others(self) -> tuple[AlgorithmEstimate, ...]:
-        """The rows that may not: of other libraries, references, idealised and hypothetical
+        """The rows that may not: those of other libraries, references, idealised and hypothetical
         ones."""
         return tuple(row for row in self.results if not self.leads(row))
 
@@ -140,11 +143,8 @@ class Price(Result):
     @property
     def shows_pick(self) -> bool:
         """Whether the first row is what the library picks."""
-        return (
-            self.library is not None
-            and self.library.runs is not None
-            and self.library.runs is self.results[0]
-        )
+        runs = self.library.runs if self.library else None
+        return runs is not None and runs is self.results[0]
 
     @property
     def fastest(self) -> AlgorithmEstimate:
@@ -157,10 +157,9 @@ class Price(Result):
         the pick."""
         if self.library is None or self.library.runs is None:
             return None
-        picked = float(self.library.runs.total_s)
-        return picked / min(
-            [picked, *(float(row.total_s) for row in self.runnable if row.status != "own")]
-        )
+        picked_s = float(self.library.runs.total_s)
+        runnable = [float(row.total_s) for row in self.runnable if row.status != "own"]
+        return picked_s / min([picked_s, *runnable])
 
     def top(self, count: int) -> Price:
         """Keep only the fastest ``count`` of the leading rows, or of the others if none may
@@ -188,12 +187,12 @@ class PriceList(Result):
     winners_only: bool = False
 
     def top(self, count: int) -> PriceList:
-        return replace(self, prices=tuple(one.top(count) for one in self.prices))
+        return replace(self, prices=tuple(price.top(count) for price in self.prices))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Breakdown(Result):
-    """Where the time of one schedule goes, beside the flat baselines. ``segments``: the best cut of
+    """Where the time of one schedule goes, with the flat baselines; ``segments``: the best cut of
     what it pipelines."""
 
     subject: ClassVar[str] = "price"

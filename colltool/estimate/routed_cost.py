@@ -9,7 +9,7 @@ bandwidth, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 import numpy as np
@@ -27,6 +27,7 @@ from colltool.base.primitives import (
     Peers,
     Ring,
     Rounds,
+    Route,
     Servers,
     Switch,
     Terms,
@@ -35,7 +36,6 @@ from colltool.base.primitives import (
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost, merged
-from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
@@ -50,9 +50,15 @@ class Sends(NamedTuple):
     size: Floats
 
 
-class Carried(NamedTuple):
-    """What a step takes: seconds of latency, mean and longest; seconds per byte of payload; the
-    tier that sets these; J/bit."""
+class StepLoad(NamedTuple):
+    """What a step takes.
+
+    Args:
+        mean_s, longest_s: latency over its messages, seconds.
+        per_byte_s: seconds per byte of payload.
+        tier: number of the tier that sets these.
+        energy: J/bit; None if no tier states any.
+    """
 
     mean_s: float
     longest_s: float
@@ -60,17 +66,19 @@ class Carried(NamedTuple):
     tier: int
     energy: float | None
 
+    def times_size(self, size: float) -> StepLoad:
+        energy = None if self.energy is None else self.energy * size
+        return self._replace(per_byte_s=self.per_byte_s * size, energy=energy)
 
-def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
+    def with_latency(self, seconds: float) -> StepLoad:
+        return self._replace(mean_s=seconds, longest_s=seconds)
+
+
+def routed_costs(terms: Terms, wired: WiredTiers, readings: Readings) -> list[LinkCost]:
     """The cost of one term on a group whose tiers are routed, worked out once."""
-    wired = reach.wired
-    assert wired is not None  # who calls this asked
-    worst, route = readings.ring_alpha == "worst", terms.route
-    rails = (isinstance(route, Ring | Chain) and route.via == "rails") or (
-        isinstance(route, Trees) and route.rails
-    )
-    # the others cost the same on one port
-    spread = rails and spread_inside(wired.seats[0].tier, readings)
+    worst = readings.ring_alpha == "worst"
+    # only walks and trees over rails differ with the number of ports
+    spread = _over_rails(terms.route) and spread_inside(wired.seats[0].tier, readings)
     # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
     key = repr(terms), worst, spread
     if key not in wired.costs:
@@ -78,41 +86,52 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
     return list(wired.costs[key])
 
 
-def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool) -> list[LinkCost]:
-    ranks, route = wired.ranks, terms.route
-    carried = partial(_carried, wired)
+def _over_rails(route: Route | None) -> bool:
     match route:
         case Ring() | Chain():
-            each = terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta
-            traffic = _around(ranks, each, wired, route, spread=spread)
-            if isinstance(route, Chain):
-                return [_cost(terms, _times(carried(traffic), 1, worst=worst), wired)]
-            return [_cost(terms, _times(carried(traffic), terms.n_alpha, worst=worst), wired)]
+            return route.via == "rails"
         case Trees():
-            return [_cost(terms, _trees(route, ranks, wired, spread=spread), wired)]
+            return route.rails
+    return False
+
+
+def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool) -> list[LinkCost]:
+    route = terms.route
+    match route:
+        case Ring():
+            step = _load(wired, _around(terms.n_beta / terms.n_alpha, wired, route, spread=spread))
+            load = _repeated(step, terms.n_alpha, worst=worst)
+        case Chain():
+            # n_β is what each rank sends in all, n_α only how often α is waited for
+            step = _load(wired, _around(terms.n_beta, wired, route, spread=spread))
+            load = _repeated(step, 1, worst=worst)
+        case Trees():
+            load = _trees(route, wired, spread=spread)
         case Rounds():
             return merged(
-                [_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)]
+                _cost(round_terms, _load(wired, sent), wired)
+                for round_terms, sent in _rounds(terms, route, wired.ranks)
             )
         case Peers():
-            return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
+            load = _to_each(wired).times_size(terms.n_beta / terms.n_alpha)
         case AllPeers():
-            return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
+            load = _to_all(wired).times_size(route.per_peer)
+            return [_with_posts(_cost(terms, load, wired), wired)]
         case Dealt():
-            return [_posted(_cost(terms, _dealt(wired), wired), wired)]
+            return [_with_posts(_cost(terms, _exchanged_shards(wired), wired), wired)]
         case Pair():
-            return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
+            load = _farthest(terms.n_beta, wired)
         case Links(sends=()):
-            return [_cost(terms, _over_links(terms, wired), wired)]
+            load = _over_links(terms, wired)
         case Links():
-            src, dst, size = map(np.array, zip(*route.sends, strict=True))
-            return [_cost(terms, carried(Sends(src, dst, size)), wired)]
+            load = _load(wired, Sends(*map(np.array, zip(*route.sends, strict=True))))
         case Switch() | Servers():
             raise ColltoolError(
                 f"{type(route).__name__} does not run where messages are routed link by link"
             )
         case _:
             assert_never(route)
+    return [_cost(terms, load, wired)]
 
 
 def _ahead(ranks: int, apart: int, size: float) -> Sends:
@@ -120,150 +139,146 @@ def _ahead(ranks: int, apart: int, size: float) -> Sends:
     return Sends(rank, (rank + apart) % ranks, np.full(ranks, size))
 
 
+def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
+    """Source and destination of a message from every rank to every other."""
+    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+    return src, dst
+
+
 @lru_cache(maxsize=4)
-def _to_each(wired: WiredTiers) -> Carried:
+def _to_each(wired: WiredTiers) -> StepLoad:
     """A byte to every peer, one after the other."""
-    steps = (_ahead(wired.ranks, k, 1.0) for k in range(1, wired.ranks))
-    return (
-        _unwaited(wired, steps) if wired.uneven else _sum([_carried(wired, sent) for sent in steps])
-    )
+    steps = (_ahead(wired.ranks, apart, 1.0) for apart in range(1, wired.ranks))
+    if wired.uneven:
+        return _unwaited(wired, steps)
+    return _in_sequence([_load(wired, sent) for sent in steps])
 
 
-def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> Carried:
-    """Steps in which nobody waits for another pair, as between even domains: a rank is done when
+def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> StepLoad:
+    """Steps in which no rank waits for another pair, as between even domains: a rank is done when
     its own messages are.
 
     α of the rank that is latest; of each distance class, nearest first, the busiest of all ports
     and uplinks.
     """
-    waited, energies, loads = np.zeros(wired.ranks), 0.0, dict[tuple[int, float], Floats]()
+    waited = np.zeros(wired.ranks)
+    energy = 0.0
+    loads: dict[tuple[int, float], Floats] = {}
     for sent in steps:
-        on, took = wired.on(sent.src, sent.dst), wired.latency(sent.src, sent.dst)
+        on = wired.on(sent.src, sent.dst)
+        took = wired.latency(sent.src, sent.dst)
         waited[sent.src] += took
-        energies += _energy(wired, sent) or 0.0
-        for tier in np.unique(on).tolist():
-            for alpha_s in np.unique(took[on == tier]).tolist():
-                here = (on == tier) & (took == alpha_s)
-                loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + wired.loads(
-                    *(part[here] for part in sent)
-                )
-    seconds = {one: float(load.max()) for one, load in loads.items()}
-    alpha_s, slowest = (
-        float(waited.max()) / (wired.ranks - 1),
-        max(seconds, key=seconds.__getitem__),
-    )
-    known = any(one.energy is not None for one in wired.numbers)
-    return Carried(alpha_s, alpha_s, sum(seconds.values()), slowest[0], energies if known else None)
-
-
-def _scaled(one: Carried, size: float) -> Carried:
-    return one._replace(
-        per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size
-    )
-
-
-def _first(sent: Sends, count: int) -> Sends:
-    return Sends(sent.src[:count], sent.dst[:count], sent.size[:count])
+        energy += _energy(wired, sent) or 0.0
+        for tier, alpha_s in sorted(set(zip(on.tolist(), took.tolist(), strict=True))):
+            here = (on == tier) & (took == alpha_s)
+            load = wired.loads(sent.src[here], sent.dst[here], sent.size[here])
+            loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + load
+    seconds = {place: float(load.max()) for place, load in loads.items()}
+    slowest, _ = max(seconds, key=seconds.__getitem__)
+    alpha_s = float(waited.max()) / (wired.ranks - 1)
+    known = any(numbers.energy is not None for numbers in wired.numbers)
+    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest, energy if known else None)
 
 
 @lru_cache(maxsize=4)
-def _to_all(wired: WiredTiers) -> Carried:
-    """A byte to every peer, all at once; where ranks stand at switches summed by these, α of the
+def _to_all(wired: WiredTiers) -> StepLoad:
+    """A byte to every peer, all at once; where ranks are at switches summed by these, α of the
     last rank's longest way.
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
-    if stands_at_nodes(wired.seats):
-        others = np.arange(wired.ranks - 1)
-        alpha_s = float(wired.latency(0 * others + wired.ranks - 1, others).max())
-        seconds = wired.to_all()
-        slowest = max(range(len(seconds)), key=seconds.__getitem__)
-        return Carried(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
-    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
-    return _carried(wired, Sends(src, dst, np.ones(len(src))))
+    if not stands_at_nodes(wired.seats):
+        src, dst = _of_every_pair(wired.ranks)
+        return _load(wired, Sends(src, dst, np.ones(len(src))))
+    others = np.arange(wired.ranks - 1)
+    last = np.full_like(others, wired.ranks - 1)
+    alpha_s = float(wired.latency(last, others).max())
+    seconds = wired.to_all()
+    slowest = max(range(len(seconds)), key=seconds.__getitem__)
+    return StepLoad(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
 
 
-def _dealt(wired: WiredTiers) -> Carried:
+def _exchanged_shards(wired: WiredTiers) -> StepLoad:
     """α of a message across and of one inside; bytes of both at once."""
-    own = np.repeat(wired.domains, wired.domains)  # ranks in the domain of each
+    # for each rank the size and the number of its domain
+    own = np.repeat(wired.domains, wired.domains)
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
-    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
-    inside, each = domain[src] == domain[dst], 1 / own[dst] / wired.ranks
+    src, dst = _of_every_pair(wired.ranks)
+    inside = domain[src] == domain[dst]
+    each = 1 / own[dst] / wired.ranks
     # its own, and a part of what all others outside have
     size = np.where(inside, wired.ranks * each, each)
     took = wired.latency(src, dst)
-    mean = sum(float(took[some].max(initial=0.0)) for some in (inside, ~inside)) / 2
-    return _carried(wired, Sends(src, dst, size))._replace(mean_s=mean, longest_s=mean)
+    longest = float(took[inside].max(initial=0.0)) + float(took[~inside].max(initial=0.0))
+    return _load(wired, Sends(src, dst, size)).with_latency(longest / 2)
 
 
 def _energy_of_all(wired: WiredTiers) -> float | None:
-    """As :func:`_energy`, of a byte from every rank to every other."""
-    if all(one.energy is None for one in wired.numbers):
+    """Like :func:`_energy`, for a byte from every rank to every other."""
+    if not wired.states_energy:
         return None
-    energy, inside = 0.0, 1
+    energy = 0.0
+    inside = 1
     for seat, numbers in zip(wired.seats, wired.numbers, strict=True):
         energy += wired.ranks * inside * (seat.endpoints - 1) * (numbers.energy or 0.0)
         inside *= seat.endpoints
     return energy
 
 
-def _around(
-    ranks: int, size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool
-) -> Sends:
+def _around(size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool) -> Sends:
     """Every rank to the next one, a chain but for the last; over rails R walks that leave each
     domain by a rank of their own.
 
     R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node
     has (2.30, src/init.cc).
     """
-    if route.via != "rails":
-        order = np.arange(ranks)
-        if route.via == "gateways":
+    ranks = wired.ranks
+    match route.via:
+        case "rails":
+            walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
+        case "gateways":
             wires = wired.seats[0].wires
-            assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
-            order = np.array(gateway_order(wires))
-        return _first(
-            Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain)
-        )
-    # rank at each place of each walk
-    walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
-    ends = walks, np.roll(walks, -1, axis=1)
-    src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
+            # the row's requirement several_groups refuses others
+            assert isinstance(wires, DragonflyWires)
+            walks = np.array([gateway_order(wires)])
+        case _:
+            walks = np.arange(ranks)[np.newaxis]
+    edges = ranks - 1 if isinstance(route, Chain) else ranks
+    src = walks[:, :edges].ravel()
+    dst = np.roll(walks, -1, axis=1)[:, :edges].ravel()
     return Sends(src, dst, np.full(len(src), size / len(walks)))
 
 
-def _trees(route: Trees, ranks: int, wired: WiredTiers, *, spread: bool) -> Carried:
+def _trees(route: Trees, wired: WiredTiers, *, spread: bool) -> StepLoad:
     """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at
     once."""
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
+    elif route.both_ways:
+        edges = edges_of(two_trees(wired.ranks))
     else:
-        edges = edges_of(two_trees(ranks) if route.both_ways else two_trees_under_one_root(ranks))
+        edges = edges_of(two_trees_under_one_root(wired.ranks))
     child, parent = edges.child, edges.parent
-    took, levels = wired.latency(child, parent), range(1, int(edges.depth.max()) + 1)
-    mean = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
+    took = wired.latency(child, parent)
+    levels = range(1, int(edges.depth.max()) + 1)
+    mean_s = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
     size = np.full(len(child), 1 / (int(edges.stream.max()) + 1))
     if route.both_ways:
-        up_and_down = Sends(
-            np.concatenate([child, parent]), np.concatenate([parent, child]), np.tile(size, 2)
-        )
-        carried = _carried(wired, up_and_down)
-    else:  # a broadcast goes down and a reduction up: of the two what takes longer
-        carried = max(
-            (_carried(wired, Sends(*ends, size)) for ends in ((parent, child), (child, parent))),
-            key=_per_byte,
-        )
-    return carried._replace(mean_s=mean, longest_s=mean)
-
-
-def _per_byte(carried: Carried) -> float:
-    return carried.per_byte_s
+        src = np.concatenate([child, parent])
+        dst = np.concatenate([parent, child])
+        load = _load(wired, Sends(src, dst, np.tile(size, 2)))
+    else:
+        # a broadcast goes down and a reduction up: what takes longer counts
+        down = _load(wired, Sends(parent, child, size))
+        up = _load(wired, Sends(child, parent, size))
+        load = up if up.per_byte_s > down.per_byte_s else down
+    return load.with_latency(mean_s)
 
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
     kept = ranks - route.folded
-    # for each that takes part
-    stands = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])
+    # the rank of each that takes part
+    rank = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])
     place = np.arange(kept)
     for stride, load in route.steps:
         match route.partner:
@@ -276,86 +291,89 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
                 dst = src + stride
             case _:
                 assert_never(route.partner)
-        yield (
-            terms._replace(n_alpha=1, n_beta=load),
-            Sends(stands[src], stands[dst], np.full(len(src), load)),
-        )
+        sent = Sends(rank[src], rank[dst], np.full(len(src), load))
+        yield terms._replace(n_alpha=1, n_beta=load), sent
 
 
-def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
+def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
     """Between neighbours, as the formula counts them; α of the slowest link."""
-    wires, numbers = wired.seats[0].wires, wired.numbers[0]
-    assert wires is not None  # what is routed has them
+    wires = wired.seats[0].wires
+    numbers = wired.numbers[0]
+    # a tier that is routed has them
+    assert wires is not None
     alpha_s = wires.slowest_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
-    return Carried(alpha_s, alpha_s, per_byte_s, 0, energy)
+    return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)
 
 
-def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:
+def _farthest(size: float, wired: WiredTiers) -> StepLoad:
     """One message from the first rank over the outermost tier: α of the longest way, bytes over the
     narrowest."""
-    others = np.arange(1, ranks)
-    on = wired.on(0 * others, others)
+    others = np.arange(1, wired.ranks)
+    on = wired.on(np.zeros_like(others), others)
     far = others[on == on.max()]
-    first = 0 * far
-    longest = float(wired.latency(first, far).max())
+    first = np.zeros_like(far)
+    longest_s = float(wired.latency(first, far).max())
     narrowest = far[np.argmax(wired.alone(first, far))]
-    return _carried(wired, Sends(first[:1], np.array([narrowest]), np.array([size])))._replace(
-        mean_s=longest, longest_s=longest
-    )
+    message = Sends(first[:1], np.array([narrowest]), np.array([size]))
+    return _load(wired, message).with_latency(longest_s)
 
 
-def _carried(wired: WiredTiers, sent: Sends) -> Carried:
+def _load(wired: WiredTiers, sent: Sends) -> StepLoad:
+    """What a step of these messages takes: the first of the tiers with the busiest port or link
+    sets it."""
     took = wired.latency(sent.src, sent.dst)
     network: Network = wired.network
-    loads, tier, worst = wired.loads(sent.src, sent.dst, sent.size), 0, 0.0
-    at = 0
-    for number, one in enumerate(network.tiers):
-        width = sum(len(kind.exists) for kind in one.classes)
-        busiest = float(loads[at : at + width].max(initial=0.0))
-        tier, worst = (number, busiest) if busiest > worst else (tier, worst)
-        at += width
-    return Carried(float(took.mean()), float(took.max()), worst, tier, _energy(wired, sent))
+    loads = wired.loads(sent.src, sent.dst, sent.size)
+    slowest = 0
+    per_byte_s = 0.0
+    start = 0
+    for number, tier in enumerate(network.tiers):
+        end = start + sum(len(kind.exists) for kind in tier.classes)
+        busiest = float(loads[start:end].max(initial=0.0))
+        if busiest > per_byte_s:
+            slowest = number
+            per_byte_s = busiest
+        start = end
+    energy = _energy(wired, sent)
+    return StepLoad(float(took.mean()), float(took.max()), per_byte_s, slowest, energy)
 
 
 def _energy(wired: WiredTiers, sent: Sends) -> float | None:
     """Σ over messages of bytes times J/bit of the tier they travel on."""
-    if all(one.energy is None for one in wired.numbers):
+    if not wired.states_energy:
         return None
-    each = np.array([one.energy or 0.0 for one in wired.numbers])
+    each = np.array([numbers.energy or 0.0 for numbers in wired.numbers])
     return float((each[wired.on(sent.src, sent.dst)] * sent.size).sum())
 
 
-def _times(one: Carried, count: float, *, worst: bool) -> Carried:
-    """The same step so often."""
-    seconds = one.longest_s if worst else one.mean_s
-    return _scaled(one, count)._replace(mean_s=seconds, longest_s=seconds)
+def _repeated(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
+    """The same step ``count`` times, each at its mean latency or its longest."""
+    return step.times_size(count).with_latency(step.longest_s if worst else step.mean_s)
 
 
-def _sum(steps: Sequence[Carried]) -> Carried:
+def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
     """Steps one after the other; the tier is that of the longest."""
-    took = sum(one.longest_s for one in steps) / len(steps)
-    energies = [one.energy for one in steps if one.energy is not None]
-    return Carried(
-        mean_s=took,
-        longest_s=took,
-        per_byte_s=sum(one.per_byte_s for one in steps),
-        tier=max(steps, key=lambda one: one.per_byte_s).tier,
+    energies = [step.energy for step in steps if step.energy is not None]
+    longest = max(steps, key=lambda step: step.per_byte_s)
+    alpha_s = sum(step.longest_s for step in steps) / len(steps)
+    return StepLoad(
+        mean_s=alpha_s,
+        longest_s=alpha_s,
+        per_byte_s=sum(step.per_byte_s for step in steps),
+        tier=longest.tier,
         energy=sum(energies) if energies else None,
     )
 
 
-def _cost(terms: Terms, carried: Carried, wired: WiredTiers) -> LinkCost:
-    """As a run of messages."""
-    cost = LinkCost.on(
-        wired.numbers[carried.tier], terms.n_alpha, carried.longest_s, carried.per_byte_s
-    )
-    if carried.energy is None or not cost.n_beta:
+def _cost(terms: Terms, load: StepLoad, wired: WiredTiers) -> LinkCost:
+    cost = LinkCost.on(wired.numbers[load.tier], terms.n_alpha, load.longest_s, load.per_byte_s)
+    if load.energy is None or not cost.n_beta:
         return cost
-    return cost._replace(energy=carried.energy / (wired.ranks * cost.n_beta))
+    return cost._replace(energy=load.energy / (wired.ranks * cost.n_beta))
 
 
-def _posted(one: LinkCost, wired: WiredTiers) -> LinkCost:
-    """With what each further message takes that a rank posts at once."""
-    return one._replace(alpha_s=one.alpha_s + wired.posts_s)
+def _with_posts(cost: LinkCost, wired: WiredTiers) -> LinkCost:
+    """Add what each further message takes that a rank posts at once."""
+    return cost._replace(alpha_s=cost.alpha_s + wired.posts_s)

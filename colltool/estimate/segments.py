@@ -30,12 +30,13 @@ def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
     found = []
     for part in schedule.parts:
         pipeline = part.pipeline
-        if pipeline is None or pipeline.fill <= 1:  # one step fills it: nothing is won by cutting
+        # one step fills a pipeline of fill 1: cutting wins nothing
+        if pipeline is None or pipeline.fill <= 1:
             continue
-        payload, alpha_s, rate_Bps = size * part.payload, part.cost.alpha_s, part.cost.effective_Bps
-        exact = float(pipeline.exact_segments(payload, alpha_s, rate_Bps))
-        segments = int(pipeline.best_segments(payload, alpha_s, rate_Bps))
-        n_alpha, n_beta = pipeline.counts(segments)
-        seconds = sum(map(float, split_seconds(n_alpha, n_beta, payload, alpha_s, rate_Bps)))
-        found.append(BestSegments(part.cost.tier, part.cost.level, exact, segments, seconds))
+        cost = part.cost
+        wire = (size * part.payload, cost.alpha_s, cost.effective_Bps)
+        exact = float(pipeline.exact_segments(*wire))
+        segments = int(pipeline.best_segments(*wire))
+        seconds = sum(map(float, split_seconds(*pipeline.counts(segments), *wire)))
+        found.append(BestSegments(cost.tier, cost.level, exact, segments, seconds))
     return tuple(found)

@@ -6,14 +6,11 @@ from bisect import bisect_right
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.arrays import anywhere, is_array, largest, least
 from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Number
-
-if TYPE_CHECKING:
-    pass
 
 
 class Curve(NamedTuple):
@@ -46,13 +43,14 @@ class Curve(NamedTuple):
         return self.b + self.c / (2 * sqrt(size))
 
 
-Pieces = tuple[tuple[float, Curve], ...]  # a piecewise curve: (first byte, curve), ascending from 0
-
-
-Knots = tuple[tuple[float, Any], ...]  # (bytes, seconds), ascending in bytes; seconds may be arrays
+Pieces = tuple[tuple[float, Curve], ...]
+"""A piecewise curve: (first byte, curve), ascending from 0."""
+Knots = tuple[tuple[float, Any], ...]
+"""(bytes, seconds), ascending in bytes; seconds may be arrays."""
 
 
 def ends(size: Number) -> tuple[float, float]:
+    """The least and the largest of the sizes."""
     return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
 
 
@@ -100,14 +98,12 @@ class SoftwareTime(NamedTuple):
         return before + (after - before) * ((size - low) / (high - low))
 
     def pieces(self) -> Pieces:
-        bounds = [
-            *(size for size, _ in self.knots),
-            *((self.smallest, self.largest) if self.rise else ()),
-        ]
-        return tuple(
-            (start, self._from(start))
-            for start in sorted({0.0, *(size for size in bounds if 0 < size < inf)})
-        )
+        """The curve from each size on at which its form changes."""
+        bounds = {size for size, _ in self.knots}
+        if self.rise:
+            bounds |= {self.smallest, self.largest}
+        starts = [0.0, *sorted(size for size in bounds if 0 < size < inf)]
+        return tuple((start, self._from(start)) for start in starts)
 
     def _from(self, start: float) -> Curve:
         found = Curve(float(self.at(start)), 0.0)
@@ -120,24 +116,27 @@ class SoftwareTime(NamedTuple):
         return found
 
     def notes(self, size: Any) -> tuple[str, ...]:
-        low, high = (
-            (self.knots[0][0], self.knots[-1][0])
-            if len(self.knots) > 1
-            else (self.smallest, self.largest)
-        )
-        few, many = ends(size)
-        outside = [f"below {format_bytes(low)}"] if few < low else []
-        outside += [f"above {format_bytes(high)}"] if many > high else []
-        outside += [self.beyond] if self.beyond else []
-        return (
-            (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",)
-            if outside
-            else ()
-        )
+        """A note where sizes or ranks were not measured."""
+        low, high = self.smallest, self.largest
+        if len(self.knots) > 1:
+            low = self.knots[0][0]
+            high = self.knots[-1][0]
+        least, most = ends(size)
+        outside = []
+        if least < low:
+            outside.append(f"below {format_bytes(low)}")
+        if most > high:
+            outside.append(f"above {format_bytes(high)}")
+        if self.beyond:
+            outside.append(self.beyond)
+        if not outside:
+            return ()
+        return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",)
 
 
 def mixed(first: Knots, second: Knots, share: Any) -> Knots:
     """Interpolate between two rank counts: ``share`` of the second, the rest of the first."""
-    one, other = SoftwareTime(first), SoftwareTime(second)
+    before = SoftwareTime(first)
+    after = SoftwareTime(second)
     sizes = sorted({size for size, _ in (*first, *second)})
-    return tuple((size, (1 - share) * one.at(size) + share * other.at(size)) for size in sizes)
+    return tuple((size, (1 - share) * before.at(size) + share * after.at(size)) for size in sizes)

@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 _KNOTS = {"1KB": log2(2**10), "1MB": log2(2**20), "128MB": log2(2**27), "4GB": log2(2**32)}
-_GB, _16GB, _8MB, _256MB = 30.0, 34.0, 23.0, 28.0  # log2 of bytes
+# log2 of bytes
+_8MB = 23.0
+_256MB = 28.0
+_GB = 30.0
+_16GB = 34.0
 NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
 """Doublings of ranks and of size that are no distance yet."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
@@ -32,6 +36,11 @@ class MeasuredPlace(NamedTuple):
     generation: str
     medium: str
     across: bool
+
+    @property
+    def scope(self) -> str:
+        """The word by which the law's parts are named."""
+        return "across" if self.across else "inside"
 
 
 class MeasuredSeries(NamedTuple):
@@ -132,33 +141,33 @@ def spread_of(
     it is less than distance and racks leave open, it stands for these: rows of the machine itself
     say more than rows like it.
     """
-    scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
+    scope = asked.place.scope
+    at = log2(asked.size)
     nearest = None if asked.foreign else nearest_row(asked, law, index)
     base = by_size(law, f"base_{scope}", at)
     found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(law, scope, at))
-    found["racks"] = law["racks"] if asked.racks and asked.place.across else 0.0
+    if asked.racks and asked.place.across:
+        found["racks"] = law["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
         found = {"machine": posterior} if posterior > base else {"base": base}
-    found["amd"] = (
-        law["amd"] * _fading(at, _8MB, _KNOTS["128MB"]) if asked.amd and asked.place.across else 0.0
-    )
-    found["launch"] = (
-        law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
-    )
+    if asked.amd and asked.place.across:
+        found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
+    if asked.one_process:
+        found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
     found["dials"] = law[f"dials_{scope}"] * asked.moved
-    parts = sorted(
-        ((name, value) for name, value in found.items() if value > 0), key=lambda part: -part[1]
-    )
-    return PriceSpread(tuple(parts), nearest)
+    felt = [(name, value) for name, value in found.items() if value > 0]
+    return PriceSpread(tuple(sorted(felt, key=lambda part: -part[1])), nearest)
 
 
 def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
     """The measured row of the same place at the least distance; None where nothing was measured
     there."""
-    at, ranks = log2(asked.size), log2(asked.ranks)
+    at = log2(asked.size)
+    ranks = log2(asked.ranks)
     best: Distance | None = None
     for series in index.get(asked.place, ()):
-        size, known = _closest(series.sizes, at), series.collective == asked.collective
+        size = _closest(series.sizes, at)
+        known = series.collective == asked.collective
         found = Distance(
             # by the row's size, so that a question that moves away from it comes no nearer
             collective=0.0 if known else law["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
@@ -175,13 +184,14 @@ def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None
 def comparable(asked: ErrorQuestion, index: Index) -> int:
     """Measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
-    at, ranks = log2(asked.size), log2(asked.ranks)
-    near = [
-        series
-        for series in index.get(asked.place, ())
-        if series.collective == asked.collective and abs(log2(series.ranks) - ranks) <= NEAR_RANKS
-    ]
-    return sum(abs(size - at) <= NEAR_SIZE for series in near for size in series.sizes)
+    at = log2(asked.size)
+    ranks = log2(asked.ranks)
+    rows = 0
+    for series in index.get(asked.place, ()):
+        near = abs(log2(series.ranks) - ranks) <= NEAR_RANKS
+        if near and series.collective == asked.collective:
+            rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
+    return rows
 
 
 def unmeasured(law: Law, scope: str, at: float) -> float:
@@ -198,7 +208,7 @@ def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
     knots = [(where, law[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
     after = bisect_left([where for where, _ in knots], at)
     if after in (0, len(knots)):
-        found = knots[0 if after == 0 else -1][1]
+        _, found = knots[0 if after == 0 else -1]
     else:
         (low, first), (high, second) = knots[after - 1], knots[after]
         found = first + (second - first) * (at - low) / (high - low)

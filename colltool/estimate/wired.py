@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TierSeat:
-    """How a group sits on a tier; equal where it is so on the same tier object, as tiers are long
-    to compare.
+    """How a group sits on a tier; equal for the same tier object alone, as tiers are long to
+    compare.
 
-    ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links;
-    ``nics``: ports of each sender.
+    Args:
+        inside: members behind an endpoint.
+        behind: ranks behind it, which share its links.
+        nics: ports of each sender.
     """
 
     tier: Tier
@@ -50,12 +52,10 @@ class TierSeat:
 
     @cached_property
     def wires(self) -> Wires | None:
-        """The wires of a routed tier that the group meets, a rank's part of what all behind an
-        endpoint share; None elsewhere."""
-        stride = self.occupancy.stride
-        found = capabilities_of(self.tier).wires(
-            self.endpoints if stride == 1 else self.tier.endpoints
-        )
+        """The wires of a routed tier under the group, a rank's part of what all behind an endpoint
+        share; None elsewhere."""
+        endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
+        found = capabilities_of(self.tier).wires(endpoints)
         return shared(found, self.occupancy.beside * self.nics / self.behind)
 
 
@@ -94,15 +94,17 @@ def links_on(
     from colltool.network.links import LevelBoundary
     from colltool.network.tier_links import links_of
 
-    kind, who = capabilities_of(seat.tier), seat.occupancy
+    kind = capabilities_of(seat.tier)
+    who = seat.occupancy
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
         members = who.members(below.group)
         ports = members * seat.inside * who.ports(below.group)
-        boundaries.append(
-            LevelBoundary(below.name, members, ports * kind.rate_Bps / above.oversubscription)
-        )
+        uplinks_Bps = ports * kind.rate_Bps / above.oversubscription
+        boundaries.append(LevelBoundary(below.name, members, uplinks_Bps))
     wires = shared(seat.wires, seat.inside)
+    if wires is not None:
+        wires = wires.scaled(eta_beta).slowed(eta_alpha)
     return links_of(
         kind.joined_by,
         nodes,
@@ -111,11 +113,11 @@ def links_on(
         "",
         kind.rate_Bps * eta_beta,
         axes=kind.part(seat.endpoints, who.stride) or (),
-        alphas_s=[one.alpha_s * eta_alpha for one in kind.classes],
+        alphas_s=[level.alpha_s * eta_alpha for level in kind.classes],
         boundaries=boundaries,
         rails=seat.inside if seat.tier.rail_only else 1,
         apart=seat.tier.rail_only,
-        wires=wires and wires.scaled(eta_beta).slowed(eta_alpha),
+        wires=wires,
         stride=who.stride,
         alone=who.alone,
     )
@@ -127,17 +129,18 @@ def places_of(domains: Sequence[int], nodes: int) -> int:
     return nodes + sum(max(domains) - own for own in domains) if domains else nodes
 
 
-@lru_cache(maxsize=16)  # every step of a schedule asks again
+# every step of a schedule needs it again
+@lru_cache(maxsize=16)
 def place_of_each(domains: tuple[int, ...], nodes: int) -> Indices:
     """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond
-    the ranks stand last."""
+    the ranks come last."""
     import numpy as np
 
-    most, ranks = max(domains), sum(domains)
-    shift = np.repeat(np.arange(len(domains)) * most - np.cumsum([0, *domains[:-1]]), domains)
-    return np.concatenate(
-        [np.arange(ranks) + shift, len(domains) * most + np.arange(nodes - ranks)]
-    )
+    most = max(domains)
+    ranks = sum(domains)
+    starts = np.arange(len(domains)) * most
+    filled = np.arange(ranks) + np.repeat(starts - np.cumsum([0, *domains[:-1]]), domains)
+    return np.concatenate([filled, len(domains) * most + np.arange(nodes - ranks)])
 
 
 def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tuple[Step, ...]:
@@ -145,7 +148,7 @@ def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tup
     if not domains:
         return batch
     place = place_of_each(domains, nodes)
-    return tuple(one._replace(src=place[one.src], dst=place[one.dst]) for one in batch)
+    return tuple(step._replace(src=place[step.src], dst=place[step.dst]) for step in batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,20 +181,25 @@ class WiredTiers:
         """What a rank takes to post to all others, but for the last; seconds, of the rank that
         takes longest."""
         each = [numbers.post_s * numbers.eta_alpha for numbers in self.numbers]
+        outer_s = each[-1]
         if self.uneven:
-            inner, outer = each
-            return (
-                max(inner * (own - 1) + outer * (self.ranks - own) for own in self.domains) - outer
-            )
-        inside, posts = 1, 0.0
+            inner_s = each[0]
+            posts = (inner_s * (own - 1) + outer_s * (self.ranks - own) for own in self.domains)
+            return max(posts) - outer_s
+        posts_s = 0.0
+        inside = 1
         for seat, post_s in zip(self.seats, each, strict=True):
-            posts += post_s * (inside * seat.endpoints - inside)
+            posts_s += post_s * (inside * seat.endpoints - inside)
             inside *= seat.endpoints
-        return posts - each[-1]
+        return posts_s - outer_s
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
         return tuple(numbers_on(seat, ideal=self.ideal) for seat in self.seats)
+
+    @property
+    def states_energy(self) -> bool:
+        return any(numbers.energy is not None for numbers in self.numbers)
 
     @cached_property
     def network(self) -> Network:
@@ -199,10 +207,10 @@ class WiredTiers:
 
         made = []
         places = places_of(self.uneven, self.ranks)
-        for seat, one in zip(self.seats, self.numbers, strict=True):
+        for seat, tier in zip(self.seats, self.numbers, strict=True):
             last = seat is self.seats[-1]
             made.append(
-                links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last)
+                links_on(seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
             )
         return Network(*made)
 
@@ -223,14 +231,16 @@ class WiredTiers:
         """What the messages load, class by class of each tier, with the number of the tier."""
         import numpy as np
 
-        on, src, dst = self.on(src, dst), self._placed(src), self._placed(dst)
+        on = self.on(src, dst)
+        start = self._placed(src)
+        end = self._placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = np.flatnonzero(on == number)
-            for use in tier.uses(src[here], dst[here]):
+            for use in tier.uses(start[here], end[here]):
                 yield number, use._replace(message=here[use.message])
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
-        """Seconds a byte of each message were it the only one: of its narrowest port or link, η
+        """Seconds a byte of each message were it the only one, on its narrowest port or link, η
         included."""
         import numpy as np
 
@@ -238,57 +248,53 @@ class WiredTiers:
         for number, use in self.uses(src, dst):
             parts.setdefault((number, use.number), []).append(use)
         took = np.zeros(len(src))
-        for (number, kind), some in parts.items():  # several ways of a message may share a link
-            one = self.network.tiers[number].classes[kind]
-            pairs = np.concatenate([use.message * len(one.exists) + use.resource for use in some])
+        for (number, kind), uses in parts.items():
+            links = self.network.tiers[number].classes[kind]
+            count = len(links.exists)
+            # several ways of a message may share a link: their shares add up
+            pairs = np.concatenate([use.message * count + use.resource for use in uses])
             pair, at = np.unique(pairs, return_inverse=True)
-            share = np.bincount(at, np.concatenate([use.share for use in some]))
-            np.maximum.at(took, pair // len(one.exists), share / one.capacity_Bps)
+            share = np.bincount(at, np.concatenate([use.share for use in uses]))
+            np.maximum.at(took, pair // count, share / links.capacity_Bps)
         return took
 
     def latency(self, src: Indices, dst: Indices) -> Floats:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        on, took, src, dst = (
-            self.on(src, dst),
-            np.zeros(len(src)),
-            self._placed(src),
-            self._placed(dst),
-        )
+        on = self.on(src, dst)
+        start = self._placed(src)
+        end = self._placed(dst)
+        took = np.zeros(len(src))
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():
-                took[here] = tier.latency(src[here], dst[here])[0]
+                took[here] = tier.latency(start[here], end[here])[0]
         return took
 
     def to_all(self) -> list[float]:
         """Seconds of the busiest port or link of each tier while every rank has a byte for every
         other, all at once.
 
-        By the nodes at which ranks stand; :func:`stands_at_nodes` says where.
+        Summed by the nodes to which ranks are attached; :func:`stands_at_nodes` says where.
         """
         import numpy as np
 
-        found, inside = list[float](), 1
+        found = []
+        below = 1
         for tier, seat in zip(self.network.tiers, self.seats, strict=True):
-            beside, inside = inside, inside * seat.endpoints
+            inside = below * seat.endpoints
             if seat is self.seats[-1]:
                 loads = tier.to_all()
             else:
-                src, place = (
-                    np.repeat(np.arange(self.ranks), inside),
-                    np.tile(np.arange(inside), self.ranks),
-                )
-                dst = src // inside * inside + place
-                apart = src // beside != dst // beside
+                # every rank to all of its domain but those that share its endpoint
+                src = np.repeat(np.arange(self.ranks), inside)
+                dst = src // inside * inside + np.tile(np.arange(inside), self.ranks)
+                apart = src // below != dst // below
                 loads = tier.loads(src[apart], dst[apart], np.ones(int(apart.sum())))
-            found.append(
-                max(
-                    float(load.max()) / one.capacity_Bps
-                    for one, load in zip(tier.classes, loads, strict=True)
-                )
-            )
+            classes = zip(tier.classes, loads, strict=True)
+            found.append(max(float(load.max()) / links.capacity_Bps for links, load in classes))
+            below = inside
         return found
 
 
@@ -296,9 +302,9 @@ def stands_at_nodes(seats: Sequence[TierSeat]) -> bool:
     """Whether the ranks of a group fill ports of switches of its last tier, which is the only one
     routed."""
     *inner, last = (seat.wires for seat in seats)
-    return (
-        last is not None and last.has_ports and seats[-1].occupancy.stride == 1 and not any(inner)
-    )
+    if last is None or any(inner):
+        return False
+    return last.has_ports and seats[-1].occupancy.stride == 1
 
 
 def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
@@ -306,7 +312,8 @@ def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
     if not stands_at_nodes(seats):
         return ranks**2
     last = seats[-1].wires
-    assert last is not None  # stands_at_nodes asked
+    # or the ranks would be at no switches
+    assert last is not None
     return max(last.occupied**2, ranks * (ranks // seats[-1].endpoints))
 
 

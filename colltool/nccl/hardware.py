@@ -52,9 +52,10 @@ class CpuConstants:
 class ChannelSearch:
     """What NCCL's channel search knows of a GPU generation; all rates in GB/s.
 
-    ``link_GBps``: NVLink of a GPU, one way; ``nic_GBps``: the most that a NIC reaches through PCIe;
-    ``inside``, ``across``:
-    channel rates it tries on one node and with a network, falling.
+    Args:
+        link_GBps: NVLink of a GPU, one way.
+        nic_GBps: the most that a NIC reaches through PCIe.
+        inside, across: channel rates it tries on one node and with a network, falling.
     """
 
     link_GBps: float
@@ -112,15 +113,16 @@ def version_file(version: str) -> Path:
 
 @cache
 def _shipped() -> list[str]:
-    return [
-        match[1]
-        for file in _FOLDER.iterdir()
-        if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))
-    ]
+    return [file.stem.removeprefix("nccl-") for file in _FOLDER.glob("nccl-*.toml")]
 
 
 def versions() -> list[str]:
-    return sorted({*_shipped(), *_OWN}, key=lambda version: tuple(map(int, version.split("."))))
+    """The versions with data, shipped and the user's own, oldest first."""
+    return sorted({*_shipped(), *_OWN}, key=_number)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def constants(version: str = "") -> Constants:
@@ -132,17 +134,17 @@ def constants(version: str = "") -> Constants:
     wanted = version or UNVERSIONED
     found = known_version(wanted)
     if not found:
-        what = f"there is no data of NCCL {wanted}'s cost model"
-        fix = (
-            f"the nearest is {told_version(nearest_version(wanted))}; there is for:"
-            f" {', '.join(versions())}"
+        nearest = told_version(nearest_version(wanted))
+        raise ColltoolError(
+            f"there is no data of NCCL {wanted}'s cost model",
+            where="library.version",
+            fix=f"the nearest is {nearest}; there is for: {', '.join(versions())}",
         )
-        raise ColltoolError(what, where="library.version", fix=fix)
     return _read(found)
 
 
 def known_version(wanted: str) -> str:
-    """The version whose data stand for a release; empty if there are none."""
+    """The version whose data serve a release; empty if there are none."""
     known = versions()
     if wanted in known:
         return wanted
@@ -154,15 +156,15 @@ def told_version(version: str) -> str:
     """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
     read."""
     release = _read(version).release
-    return (
-        f"{version} (its pre-release {release})" if re.search(r"\d(a|b|rc)\d", release) else version
-    )
+    if re.search(r"\d(a|b|rc)\d", release):
+        return f"{version} (its pre-release {release})"
+    return version
 
 
 def nearest_version(wanted: str) -> str:
     """The newest known one that is not newer, else the oldest."""
-    parts = tuple(int(one) for one in re.findall(r"\d+", wanted)[:2])
-    older = [one for one in versions() if tuple(map(int, one.split("."))) <= parts]
+    parts = tuple(map(int, re.findall(r"\d+", wanted)[:2]))
+    older = [version for version in versions() if _number(version) <= parts]
     return older[-1] if older else versions()[0]
 
 
@@ -182,7 +184,8 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
         ColltoolError: it names no version, one that ships, or one to be like that does not exist;
             or a value that no version has.
     """
-    version, like = str(data.get("version", "")), str(data.get("like", UNVERSIONED))
+    version = str(data.get("version", ""))
+    like = str(data.get("like", UNVERSIONED))
     if not re.fullmatch(r"\d{1,4}\.\d{1,4}", version):
         raise ColltoolError(
             "a version is two numbers in quotes", where=at(("version",)), fix='version = "2.99"'
@@ -197,11 +200,7 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
             where=at(("like",)),
             fix=f"one of {', '.join(_shipped())}",
         )
-    own = {
-        key: value
-        for key, value in data.items()
-        if key not in ("schema", "name", "like", "version", "source", "rules")
-    }
+    own = {key: value for key, value in data.items() if key not in _NO_TABLES}
     _check_alike(_data(like), own, (), at)
     _OWN[version] = own | {
         "version": version,
@@ -214,46 +213,53 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
     return version
 
 
+_NO_TABLES = ("schema", "name", "like", "version", "source", "rules")
+
+
 def _check_alike(base: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
     """A value of a version's file has the form that the shipped one has; a ColltoolError at its
     place if not."""
+
+    def refuse(what: str, fix: str) -> ColltoolError:
+        return ColltoolError(what, where=at(path), fix=fix)
+
     if path and path[-1] == "source":
         return
-    if isinstance(base, dict):
-        if not isinstance(value, dict):
-            raise ColltoolError("expected a table", where=at(path), fix=f"with {', '.join(base)}")
-        for key, inner in value.items():
-            if key not in base and key != "source":
-                raise ColltoolError(
-                    f"NCCL's model has no '{clipped(key)}' there",
-                    where=at((*path, key)),
-                    fix=f"it has {', '.join(base)}",
-                )
-            _check_alike(base.get(key), inner, (*path, key), at)
-    elif isinstance(base, list):
-        if not isinstance(value, list) or len(value) != len(base):
-            raise ColltoolError(
-                f"expected a list of {len(base)}", where=at(path), fix=f"such as {base[:6]}"
-            )
-        for one, inner in zip(base, value, strict=True):
-            _check_alike(one, inner, path, at)
-    elif isinstance(base, str):
-        words = next((words for key, words in RULE_WORDS.items() if key in path), None)
-        if not isinstance(value, str) or (words is not None and value not in words):
-            raise ColltoolError(
-                f"'{clipped(str(value))}' is not known",
-                where=at(path),
-                fix=f"one of {', '.join(words or (base,))}",
-            )
-    elif (
-        isinstance(base, bool) is not isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not _as_large(base, value)
-    ):
-        least = "above 0" if base > 0 else "from 0 on"
-        raise ColltoolError(
-            f"'{clipped(str(value))}' is no number {least}", where=at(path), fix=f"such as {base}"
-        )
+    match base:
+        case dict():
+            if not isinstance(value, dict):
+                raise refuse("expected a table", f"with {', '.join(base)}")
+            for key, inner in value.items():
+                if key not in base and key != "source":
+                    raise ColltoolError(
+                        f"NCCL's model has no '{clipped(key)}' there",
+                        where=at((*path, key)),
+                        fix=f"it has {', '.join(base)}",
+                    )
+                _check_alike(base.get(key), inner, (*path, key), at)
+        case list():
+            if not isinstance(value, list) or len(value) != len(base):
+                raise refuse(f"expected a list of {len(base)}", f"such as {base[:6]}")
+            for shipped, inner in zip(base, value, strict=True):
+                _check_alike(shipped, inner, path, at)
+        case str():
+            known = next((words for key, words in RULE_WORDS.items() if key in path), None)
+            if not isinstance(value, str) or (known is not None and value not in known):
+                fix = f"one of {', '.join(known or (base,))}"
+                raise refuse(f"'{clipped(str(value))}' is not known", fix)
+        case _:
+            if not _like_number(base, value):
+                least = "above 0" if base > 0 else "from 0 on"
+                raise refuse(f"'{clipped(str(value))}' is no number {least}", f"such as {base}")
+
+
+def _like_number(base: float, value: Any) -> bool:
+    """Whether a value is of a shipped number's kind; a flag is no number."""
+    if isinstance(base, bool) or isinstance(value, bool):
+        alike = isinstance(base, bool) and isinstance(value, bool)
+    else:
+        alike = isinstance(value, int | float)
+    return alike and _as_large(base, value)
 
 
 def _as_large(base: float, value: float) -> bool:
@@ -263,21 +269,20 @@ def _as_large(base: float, value: float) -> bool:
 
 def _data(version: str) -> dict[str, Any]:
     """A version's tables, over those of the version that it is like."""
-    own = _OWN.get(version) or tomllib.loads(
-        (_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8")
-    )
-    like = own.get("like")
-    if like is None:
+    own = dict(_OWN.get(version, {}))
+    if not own:
+        own = tomllib.loads(version_file(version).read_text(encoding="utf-8"))
+    if "like" not in own:
         return own
-    base = _data(like)
-    given = {key: value for key, value in own.items() if key != "like"}
-    return base | {key: _over(base.get(key), value) for key, value in given.items()}
+    base = _data(own.pop("like"))
+    return base | {key: _over(base.get(key), value) for key, value in own.items()}
 
 
 def _over(base: Any, value: Any) -> Any:
+    """A value laid over a shipped one, tables key by key."""
     if not isinstance(base, dict) or not isinstance(value, dict):
         return value
-    return base | {key: _over(base.get(key), one) for key, one in value.items()}
+    return base | {key: _over(base.get(key), inner) for key, inner in value.items()}
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
@@ -290,8 +295,8 @@ def tuned(version: str = "") -> tuple[Primitive, ...]:
 def _read(version: str) -> Constants:
     bare = _bare(_data(version))
     bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
-    bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
-    bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}
+    bare["cpu"] = {name: CpuConstants(**row) for name, row in bare["cpu"].items()}
+    bare["search"] = {name: ChannelSearch(**row) for name, row in bare["search"].items()}
     return Constants(**bare)
 
 
@@ -301,7 +306,8 @@ def _bare(value: Any, top: bool = True) -> Any:
         return tuple(value)
     if not isinstance(value, dict):
         return value
-    return {name: _bare(one, False) for name, one in value.items() if top or name != "source"}
+    kept = {name: inner for name, inner in value.items() if top or name != "source"}
+    return {name: _bare(inner, False) for name, inner in kept.items()}
 
 
 @dataclass(frozen=True)
@@ -318,13 +324,17 @@ class Graph:
 class Hardware:
     """A group as NCCL sees it.
 
-    ``cpu``: vendor; matters only across nodes. ``nodes``: NVLink domains, or hosts. ``nics``: per
-    node; 0 on one node. ``link``:
-    between the GPUs of a node. ``nvls``: NVLink SHARP is available and enabled. ``collnet``:
-    CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default). ``channels``:
-    of a communicator. ``simple_tree``: a node had to use the pattern TREE, with all traffic of a
-    NIC through one GPU. ``same_channels``: all rings visit the GPUs in the same order.
-    ``gpudirect``: NICs reach the GPUs' memory, or there are none.
+    Args:
+        cpu: vendor; matters only across nodes.
+        nodes: NVLink domains, or hosts.
+        nics: per node; 0 on one node.
+        link: between the GPUs of a node.
+        nvls: NVLink SHARP is available and enabled.
+        collnet: CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default).
+        channels: of a communicator.
+        simple_tree: a node had to use the pattern TREE, with all traffic of a NIC through one GPU.
+        same_channels: all rings visit the GPUs in the same order.
+        gpudirect: NICs reach the GPUs' memory, or there are none.
     """
 
     version: str

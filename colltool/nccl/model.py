@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, product
 from math import isfinite
 from typing import NamedTuple
 
@@ -44,12 +45,13 @@ class Combination(NamedTuple):
 
 
 class NcclEstimate(NamedTuple):
-    """NCCL's estimate of one call, by algorithm and protocol as in its tuner file; arrays for an
+    """NCCL's estimate of a call, by algorithm and protocol as in its tuner file; arrays for an
     array of sizes.
 
-    ``seconds``: None if NCCL cannot run it. ``latency_s``: the part independent of size within its
-    piece. ``bandwidth_Bps``:
-    bytes over the rest of the time.
+    Args:
+        seconds: None if NCCL cannot run it.
+        latency_s: the part independent of size within its piece.
+        bandwidth_Bps: bytes over the rest of the time.
     """
 
     algorithm: str
@@ -79,17 +81,18 @@ def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
-    return min(
-        (way for way in ways if way.seconds is not None), key=lambda way: float(way.seconds or 0.0)
-    )
+    runnable = [way for way in ways if way.seconds is not None]
+    return min(runnable, key=lambda way: float(way.seconds or 0.0))
 
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
-    """As :func:`pick`, for many sizes."""
-    ways, found = [way for way in pieces(on, primitive) if way.pieces], []
+    """NCCL's choice, as :func:`pick`, at each of many sizes."""
+    ways = [way for way in pieces(on, primitive) if way.pieces]
+    found = []
     for size in map(float, sizes):
         _check(size)
-        found.append(_estimate(min(ways, key=lambda way: _seconds(_piece(way, size), size)), size))
+        seconds = [_seconds(_piece(way, size), size) for way in ways]
+        found.append(_estimate(ways[seconds.index(min(seconds))], size))
     return found
 
 
@@ -98,30 +101,28 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
     byte on."""
     if primitive not in on.constants.algorithms:
-        fix = f"it chooses for {', '.join(one.spoken for one in on.constants.algorithms)}"
+        tuned = ", ".join(collective.spoken for collective in on.constants.algorithms)
         raise ColltoolError(
             f"NCCL has one way for {primitive.spoken}: there is nothing to choose",
             argument="primitive",
-            fix=fix,
+            fix=f"it chooses for {tuned}",
         )
-    return tuple(
-        _combination(on, primitive, algorithm, protocol)
-        for algorithm in ALGORITHMS
-        for protocol in PROTOCOLS
-    )
+    return tuple(_combination(on, primitive, *way) for way in product(ALGORITHMS, PROTOCOLS))
 
 
 @lru_cache(maxsize=256)
 def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
     """NCCL's picks from 1 byte on: the exact sizes where the pick changes."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
-    starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
+    every = chain.from_iterable(way.pieces for way in ways)
+    starts = sorted({piece.from_bytes for piece in every})
     found: list[SwitchPoint] = []
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
         lines = [_piece(way, start) for way in ways]
         for at, index in _lowest(lines, start, end):
             flip = SwitchPoint(at, ways[index].algorithm, ways[index].protocol)
-            if found and found[-1].from_bytes == at:  # two lines meet where a piece starts
+            # two lines meet where a piece starts: only the second counts
+            if found and found[-1].from_bytes == at:
                 found.pop()
             if not found or found[-1][1:] != flip[1:]:
                 found.append(flip)
@@ -133,39 +134,46 @@ FORGET += [pieces.cache_clear, switch_points.cache_clear]
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
     """The lower envelope of lines between two sizes, as (from, index); the first of equals."""
-    at, best = start, min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
+    at = start
+    best = min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
     while at < end:
         yield at, best
         own = lines[best]
-        flatter = [
-            index for index, line in enumerate(lines) if line.b_s_per_byte < own.b_s_per_byte
-        ]
-        crossed = [
-            ((lines[index].a_s - own.a_s) / (own.b_s_per_byte - lines[index].b_s_per_byte), index)
-            for index in flatter
-        ]
-        crossing, best = min(
-            crossed, key=lambda one: (one[0], lines[one[1]].b_s_per_byte), default=(end, best)
-        )
+        crossing = end
+        flattest = own.b_s_per_byte
+        for index, line in enumerate(lines):
+            flatter_by = own.b_s_per_byte - line.b_s_per_byte
+            if flatter_by <= 0:
+                continue
+            crossed = (line.a_s - own.a_s) / flatter_by
+            # of lines that cross at one size the flattest is lowest beyond it
+            if (crossed, line.b_s_per_byte) < (crossing, flattest):
+                crossing = crossed
+                flattest = line.b_s_per_byte
+                best = index
         at = max(at, crossing)
 
 
 def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
-    rules, what = rules_of(on.constants), (on, primitive, algorithm, protocol)
-    if reason := rules.why_not(*what):
+    rules = rules_of(on.constants)
+    what = (on, primitive, algorithm, protocol)
+    reason = rules.why_not(*what)
+    if reason:
         return Combination(algorithm, protocol, (), reason)
-    a_s, plateau = (
-        sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6,
-        rules.plateau(*what),
-    )
-    b = 1e-9 / rules.bandwidth_GBps(*what)
-    slopes = {1.0: b} | {start: b / share for start, share in rules.corrections(*what).items()}
+    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
+    plateau = rules.plateau(*what)
+    slope = 1e-9 / rules.bandwidth_GBps(*what)
+    slopes = {1.0: slope}
+    for start, share in rules.corrections(*what).items():
+        slopes[start] = slope / share
     found: list[Piece] = []
-    for start in sorted({*slopes, *plateau, 1.0}):
-        slope = slopes[max(one for one in slopes if one <= start)]
-        lifted = a_s * next((factor for at, factor in plateau.items() if at <= start), 1.0)
-        if not found or found[-1][1:] != (lifted, slope):
-            found.append(Piece(start, lifted, slope))
+    lift = 1.0
+    for start in sorted({*slopes, *plateau}):
+        slope = slopes.get(start, slope)
+        lift = plateau.get(start, lift)
+        lifted_s = a_s * lift
+        if not found or found[-1][1:] != (lifted_s, slope):
+            found.append(Piece(start, lifted_s, slope))
     return Combination(algorithm, protocol, tuple(found))
 
 
@@ -203,9 +211,10 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
 
 
 def _check(size: Number) -> None:
-    smallest, most = (
-        (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
-    )
+    smallest = most = size
+    if not isinstance(size, float | int):
+        smallest = float(size.min())
+        most = float(size.max())
     if not (smallest >= 1 and isfinite(most)):
         raise ColltoolError(
             f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size"

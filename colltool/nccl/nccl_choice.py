@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.primitives import Primitive
@@ -53,48 +53,50 @@ def with_library_choice(
     reason = ""
     if first.primitive not in _tuned(fabric):
         reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
-    elif not all(isinstance(one.bytes, float) for one in prices):
+    elif not all(isinstance(price.bytes, float) for price in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
-    linked = any(
-        capabilities_of(tier).joined_by in ("pair_links", "routes") for tier in fabric.tiers
-    )
-    if reason and not linked:
-        check_switched(fabric)
-    elif not reason:
+    joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
+    linked = bool(joints & {"pair_links", "routes"})
+    if not reason:
         try:
             hardware = hardware_on(fabric, first.group.spec)
         except ColltoolError as error:
             if asked and not fabric.domains and not linked:
                 raise
             reason = f"{said(error.what)}; {said(error.fix)}"
+    elif not linked:
+        check_switched(fabric)
     if reason:
-        return tuple(
-            replace(one, library=LibraryChoice(one.library.name, reason=reason))
-            for one in prices
-            if one.library
-        )
-    return tuple(_with_pick(one, fabric, hardware, readings, lead=lead) for one in prices)
+        unknown = LibraryChoice(first.library.name, reason=reason)
+        return tuple(replace(price, library=unknown) for price in prices)
+    return tuple(_with_pick(price, fabric, hardware, readings, lead=lead) for price in prices)
 
 
 def _with_pick(
-    one: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool
+    priced: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool
 ) -> Price:
-    """With the pick beside the rows, and first of them if it is one: what is shown first is what
+    """Add the pick to a price, and make it the first row if it is one: what is shown first is what
     runs."""
-    assert isinstance(one.bytes, float)  # arrays have no single pick
-    ways = tuple(estimates(on, one.primitive, one.bytes))
+    size = priced.bytes
+    group = priced.group.spec
+    # arrays have no single pick
+    assert isinstance(size, float)
+    ways = tuple(estimates(on, priced.primitive, size))
     best = cheapest(ways)
-    spec = spec_of(best.algorithm, one.primitive, on)
-    runs: AlgorithmEstimate | None = next((row for row in one.results if row.spec == spec), None)
+    spec = spec_of(best.algorithm, priced.primitive, on)
+    runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
     # a list is all that runs
-    if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):
-        with suppress(ColltoolError):  # it cannot run with this fabric's numbers
-            runs = price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
+    if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
+        # it may be unable to run with this fabric's numbers
+        with suppress(ColltoolError):
+            runs = price(fabric, priced.primitive, size, group, readings, [spec]).best
     if runs is not None and runs.protocol and best.protocol == SIMPLE and on.nodes > 1:
-        runs = _under_simple(runs, candidates_for(fabric, one.group.spec, one.primitive, readings))
-    picked = replace(one, library=LibraryChoice("nccl", on.version, best, ways, runs))
-    behind = tuple(row for row in one.results if runs is not None and row.title != runs.title)
-    if not lead or runs is None or not runs.selectable or len(behind) == len(one.results):
+        runs = _under_simple(runs, candidates_for(fabric, group, priced.primitive, readings))
+    picked = replace(priced, library=LibraryChoice("nccl", on.version, best, ways, runs))
+    if not lead or runs is None or not runs.selectable:
+        return picked
+    behind = [row for row in priced.results if row.title != runs.title]
+    if len(behind) == len(priced.results):
         return picked
     return replace(picked, results=(runs, *behind))
 
@@ -118,12 +120,14 @@ def picked_at(
     except ColltoolError:
         return None
     tiers = len(place(fabric, group).spans)
-    specs = [(spec_of(one.algorithm, primitive, on), one) for one in picks(on, primitive, sizes)]
-    # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
-    fitting = [
-        ("" if ":" in spec and spec.count("/") + 1 != tiers else spec, one) for spec, one in specs
-    ]
-    return [Picked(spec, one.protocol == SIMPLE and on.nodes > 1) for spec, one in fitting]
+    found = []
+    for best in picks(on, primitive, sizes):
+        spec = spec_of(best.algorithm, primitive, on)
+        # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
+        if ":" in spec and spec.count("/") + 1 != tiers:
+            spec = ""
+        found.append(Picked(spec, best.protocol == SIMPLE and on.nodes > 1))
+    return found
 
 
 def price_of_pick(
@@ -138,7 +142,8 @@ def price_of_pick(
         return None
     try:
         found = price(fabric, primitive, size, group, readings, [picked[0].spec])
-    except ColltoolError:  # it cannot run with this fabric's numbers
+    except ColltoolError:
+        # it cannot run with this fabric's numbers
         return None
     if picked[0].simple and found.best.protocol:
         row = _under_simple(found.best, candidates_for(fabric, group, primitive, readings))
@@ -150,24 +155,20 @@ def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstima
     """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of
     many nodes are.
 
-    Where it picks LL or LL128 the faster stands: their border moves with the version, and a fit's
+    Where it picks LL or LL128 the faster is kept: their border moves with the version, and a fit's
     names are not quite NCCL's.
     """
     size = float(row.bytes)
-    own = (
-        one
-        for one in listed.named([row.spec], [size])
-        if one.title == row.title and one.protocol.lower() == SIMPLE
-    )
-    costed = next(own, None)
-    return (
-        row
-        if costed is None or row.protocol == costed.protocol
-        else rows_at(listed, [costed], size)[0]
-    )
+    for costed in listed.named([row.spec], [size]):
+        if costed.title == row.title and costed.protocol.lower() == SIMPLE:
+            if costed.protocol != row.protocol:
+                return rows_at(listed, [costed], size)[0]
+            break
+    return row
 
 
 def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
+    """The collectives that NCCL chooses for, in the version that the fabric names."""
     facts = fabric.library_facts
     return tuned((facts and facts.version) or "")
 
@@ -181,17 +182,11 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     except ColltoolError:
         return found
     turns = switch_points(on, found.primitive)
-    ends = [*(turn.from_bytes for turn in turns[1:]), None]
-    picks = (
-        Winner(
-            turn.from_bytes,
-            end,
-            turn.algorithm,
-            turn.protocol,
-            spec_of(turn.algorithm, found.primitive, on),
-        )
-        for turn, end in zip(turns, ends, strict=True)
-    )
+    ends: list[float | None] = [turn.from_bytes for turn in turns[1:]]
+    picks = []
+    for turn, end in zip(turns, [*ends, None], strict=True):
+        spec = spec_of(turn.algorithm, found.primitive, on)
+        picks.append(Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec))
     return replace(found, picks=tuple(picks))
 
 
@@ -211,7 +206,7 @@ def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explan
             raise
         return found
     entries = tuple(
-        one._replace(estimates=tuple(_parts(one, on, found.bytes))) for one in found.entries
+        entry._replace(estimates=tuple(_parts(entry, on, found.bytes))) for entry in found.entries
     )
     return replace(found, entries=entries, library=f"NCCL {on.version}")
 
@@ -222,39 +217,41 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
     primitive = entry.primitive
     if primitive not in on.constants.algorithms:
         return
-    rules, chosen = rules_of(on.constants), pick(on, primitive, size)
-    for one in estimates(on, primitive, size):
-        if one.seconds is None or spec_of(one.algorithm, primitive, on) != (
-            entry.row.spec if entry.row else entry.algorithm
-        ):
+    rules = rules_of(on.constants)
+    chosen = pick(on, primitive, size)
+    spec = entry.row.spec if entry.row else entry.algorithm
+    for way in estimates(on, primitive, size):
+        if way.seconds is None or spec_of(way.algorithm, primitive, on) != spec:
             continue
-        assert one.latency_s is not None  # it runs
-        assert one.bandwidth_Bps is not None
-        what = (on, primitive, one.algorithm, one.protocol)
-        terms, bandwidth = rules.latency_terms(*what), rules.bandwidth_GBps(*what) * 1e9
-        whole = sum(term.times * term.us for term in terms) * 1e-6
+        # it runs, and so it has all its numbers
+        assert way.latency_s is not None
+        assert way.bandwidth_Bps is not None
+        what = (on, primitive, way.algorithm, way.protocol)
+        terms = rules.latency_terms(*what)
+        felt = [term for term in terms if term.times and term.us]
+        whole_s = sum(term.times * term.us for term in terms) * 1e-6
+        bandwidth = rules.bandwidth_GBps(*what) * 1e9
         yield NcclEstimateParts(
-            algorithm=one.algorithm,
-            protocol=one.protocol,
-            latency=tuple(
-                (term.name, term.times, term.us * 1e-6) for term in terms if term.times and term.us
-            ),
-            plateau=float(one.latency_s) / whole if whole else 1.0,
+            algorithm=way.algorithm,
+            protocol=way.protocol,
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in felt),
+            plateau=float(way.latency_s) / whole_s if whole_s else 1.0,
             bus_Bps=rules.bus_GBps(*what) * 1e9,
             bandwidth_Bps=bandwidth,
-            correction=float(one.bandwidth_Bps) / bandwidth,
-            seconds=float(one.seconds),
-            picked=(one.algorithm, one.protocol) == (chosen.algorithm, chosen.protocol),
+            correction=float(way.bandwidth_Bps) / bandwidth,
+            seconds=float(way.seconds),
+            picked=(way.algorithm, way.protocol) == (chosen.algorithm, chosen.protocol),
         )
 
 
-_MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not
+# GPUs of a node whose channels are derived; those of an NVL72 are not
+_MOST_GPUS = 8
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
-    """The hardware of a group (default: the whole fabric); a ColltoolError if it does not fit, or
-    as :func:`hardware_of`."""
+    """The hardware of a group (default: the whole fabric), as :func:`hardware_of`, cached; also a
+    ColltoolError if the group does not fit."""
     found = _found_on(SameFabric(fabric), group)
     if isinstance(found, ColltoolError):
         raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
@@ -263,7 +260,7 @@ def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
 
 @lru_cache(maxsize=256)
 def _found_on(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
-    """Caches errors too: every price on a fabric that lacks a fact asks again."""
+    """The hardware, or the error: every price on a fabric that lacks a fact comes here again."""
     try:
         return hardware_of(place(where.fabric, group))
     except ColltoolError as error:
@@ -284,32 +281,38 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts
             are missing.
     """
-    fabric, ranks = placed.fabric, placed.ranks_per_node
+    fabric = placed.fabric
+    ranks = placed.ranks_per_node
     _check_nodes(placed)
     facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
-    numbers, nodes = constants(facts.version or ""), placed.ranks // ranks
-    across, alone = nodes > 1, ranks == 1
+    numbers = constants(facts.version or "")
+    rules = rules_of(numbers)
+    nodes = placed.ranks // ranks
+    across = nodes > 1
+    alone = ranks == 1
     nics, nic_GBps = _nics(placed, facts) if across else (0, 0.0)
     staged = across and not has_gpudirect(fabric)
     machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
     _refuse_missing(fabric, facts, numbers, nics, machine)
-    assert facts.gpu is not None  # not missing
-    given, rules = facts.channels or LibraryChannels(), rules_of(numbers)
-    ring = _given(given.ring) or rules.ring_graph(numbers, machine)
+    # or it would be missing
+    assert facts.gpu is not None
+    stated = facts.channels or LibraryChannels()
+    ring = _stated(stated.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
     inside = capabilities_of(placed.spans[0].tier)
     multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
     if facts.nvls is not False and not alone and multicast and machine.from_hopper:
-        nvls = _given(given.nvls) or rules.nvls_graph(numbers, machine)
+        nvls = _stated(stated.nvls) or rules.nvls_graph(numbers, machine)
     if facts.collnet and across:
-        known = machine.gpu in numbers.search
-        collnet = _given(given.collnet) or (
-            rules.collnet_graph(numbers, machine) if known else ring
-        )
+        collnet = _stated(stated.collnet)
+        if collnet is None:
+            known = machine.gpu in numbers.search
+            collnet = rules.collnet_graph(numbers, machine) if known else ring
     return Hardware(
         version=numbers.version,
         gpu=facts.gpu,
-        cpu=facts.cpu or "intel",  # on one node nothing asks for it
+        # on one node nothing depends on it
+        cpu=facts.cpu or "intel",
         nodes=nodes,
         ranks_per_node=ranks,
         nics=nics,
@@ -318,10 +321,10 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls=nvls is not None,
         collnet=bool(facts.collnet),
         ring=ring,
-        tree=_given(given.tree) or rules.tree_graph(numbers, machine),
+        tree=_stated(stated.tree) or rules.tree_graph(numbers, machine),
         nvls_graph=nvls,
         collnet_graph=collnet,
-        channels=given.total or rules.communicator_channels(numbers, machine, ring),
+        channels=stated.total or rules.communicator_channels(numbers, machine, ring),
         simple_tree=across and (alone or machine.from_hopper),
         gpudirect=not staged,
         same_channels=alone or not across,
@@ -329,13 +332,13 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
-    """Of a node, and the rate of each in GB/s."""
+    """NICs of a node, and the rate of each in GB/s."""
     tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
-    sizing, most = capabilities_of(tier).sizing, placed.ranks_per_node * tier.ports
-    return (
-        facts.nics or (min(most, sizing.rails * sizing.nics_per_rail) if sizing else most),
-        tier.bandwidth / 1e9,
-    )
+    sizing = capabilities_of(tier).sizing
+    count = placed.ranks_per_node * tier.ports
+    if sizing is not None:
+        count = min(count, sizing.rails * sizing.nics_per_rail)
+    return facts.nics or count, tier.bandwidth / 1e9
 
 
 def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
@@ -344,12 +347,11 @@ def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole
     nodes.
     """
-    whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
-    if (
-        placed.nodes == 1
-        or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators"
-        or own == whole
-    ):
+    inner = placed.fabric.tiers[0]
+    whole = inner.endpoints
+    own = placed.ranks_per_node
+    in_nodes = capabilities_of(inner).joins == "accelerators"
+    if placed.nodes == 1 or own == whole or not in_nodes:
         return facts
 
     def part(count: int | None) -> int | None:
@@ -357,12 +359,12 @@ def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
 
     channels = facts.channels
     if channels is not None:
-        graphs = {name: getattr(channels, name) for name in ("ring", "tree", "nvls", "collnet")}
-        fewer = {
-            name: one and one.model_copy(update={"channels": part(one.channels)})
-            for name, one in graphs.items()
-        }
-        channels = channels.model_copy(update=fewer | {"total": part(channels.total)})
+        fewer: dict[str, Any] = {"total": part(channels.total)}
+        for name in ("ring", "tree", "nvls", "collnet"):
+            graph: LibraryGraph | None = getattr(channels, name)
+            if graph is not None:
+                fewer[name] = graph.model_copy(update={"channels": part(graph.channels)})
+        channels = channels.model_copy(update=fewer)
     return facts.model_copy(update={"nics": part(facts.nics), "channels": channels})
 
 
@@ -370,18 +372,12 @@ def check_switched(fabric: Fabric) -> None:
     """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full
     mesh."""
     for tier in fabric.tiers:
-        if capabilities_of(tier).joined_by != "switches":
-            where = (
-                f"on {fabric.name}: '{tier.name}' is a"
-                f" {capabilities_of(tier).spoken.replace('_', ' ')}"
-            )
-            what = (
-                "NCCL does not run"
-                if capabilities_of(tier).axes
-                else "NCCL's own choice is not known"
-            )
+        kind = capabilities_of(tier)
+        if kind.joined_by != "switches":
+            what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
+            topology = kind.spoken.replace("_", " ")
             raise ColltoolError(
-                f"{what} {where}",
+                f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
                 argument="fabric",
                 fix="its model needs tiers that are a star or a Clos",
             )
@@ -390,12 +386,9 @@ def check_switched(fabric: Fabric) -> None:
 def _check_nodes(placed: PlacedGroup) -> None:
     """NCCL's model is known for switched nodes of one size."""
     if placed.domains:
-        what = (
-            f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
-            " ranks"
-        )
         raise ColltoolError(
-            what,
+            f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
+            " ranks",
             argument="fabric",
             fix=f"for nodes of one size it is: {even_domains(placed.fabric)}",
         )
@@ -405,57 +398,62 @@ def _check_nodes(placed: PlacedGroup) -> None:
 def _refuse_missing(
     fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes
 ) -> None:
-    missing, channels = [], ""
+    """Refuse a group of which the model lacks a fact, and say how to state it."""
+    names = []
+    keys = []
     if facts.gpu is None:
-        missing.append(("the GPU generation", "gpu: hopper"))
+        names.append("the GPU generation")
+        keys.append("gpu: hopper")
     if facts.cpu is None and machine.nodes > 1:
-        missing.append(("the hosts' CPU", "cpu: intel"))
-    if facts.gpu is not None and (why := _not_derived(facts, numbers, nics, machine)):
-        wanted = [
-            "ring",
-            "tree",
-            *(["nvls"] if facts.nvls is not False and machine.from_hopper else []),
-        ]
-        absent = [
-            name for name in wanted if getattr(facts.channels or LibraryChannels(), name) is None
-        ]
-        channels = ", ".join(
-            f"{name}: {{channels: 8, inside: 40GB/s, across: 40GB/s}}" for name in absent
-        )
-        if absent:
-            missing.append((f"the channels of {why}", f"channels: {{{channels}}}"))
-    if not missing:
+        names.append("the hosts' CPU")
+        keys.append("cpu: intel")
+    why = "" if facts.gpu is None else _not_derived(facts, numbers, nics, machine)
+    absent = _unstated_graphs(facts, machine) if why else []
+    if absent:
+        graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
+        names.append(f"the channels of {why}")
+        keys.append(f"channels: {{{', '.join(f'{name}: {graph}' for name in absent)}}}")
+    if not names:
         return
-    keys = ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect")
-    given = {key: value for key in keys if (value := getattr(facts, key)) is not None}
-    told = [
-        f'{key}: "{value}"' if key == "version" else f"{key}: {str(value).lower()}"
-        for key, value in given.items()
-    ]
-    what = (
-        f"NCCL's model needs {' and '.join(name for name, _ in missing)}, which {fabric.name} does"
-        " not give"
-    )
-    fix = f"write library: {{{', '.join([*told, *(key for _, key in missing)])}}}"
+    stated = []
+    for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect"):
+        value = getattr(facts, key)
+        if value is not None:
+            stated.append(f'{key}: "{value}"' if key == "version" else f"{key}: {value}".lower())
+    fix = f"write library: {{{', '.join(stated + keys)}}}"
+    if absent:
+        fix += f" with your numbers; {_PRINTED}"
     raise ColltoolError(
-        what, where="library", fix=f"{fix} with your numbers; {_PRINTED}" if channels else fix
+        f"NCCL's model needs {' and '.join(names)}, which {fabric.name} does not give",
+        where="library",
+        fix=fix,
     )
+
+
+def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
+    """The graphs that a machine needs and the fabric does not state."""
+    wanted = ["ring", "tree"]
+    if facts.nvls is not False and machine.from_hopper:
+        wanted.append("nvls")
+    stated = facts.channels or LibraryChannels()
+    return [name for name in wanted if getattr(stated, name) is None]
 
 
 def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
     """The kind of machine whose channels cannot be derived; empty if they can."""
     if facts.gpu not in numbers.search or facts.link == "pci":
-        return f"GPUs of {facts.gpu} joined by {'PCIe' if facts.link == 'pci' else 'NVLink'}"
+        link = "PCIe" if facts.link == "pci" else "NVLink"
+        return f"GPUs of {facts.gpu} joined by {link}"
     if machine.gpus > _MOST_GPUS:
         return f"a node of {machine.gpus} GPUs"
     if machine.nodes > 1 and nics != machine.gpus:
         return f"a node of {machine.gpus} GPUs with {nics} NICs"
-    return (
-        "NICs of more than 400 Gbps" if facts.gpu == "blackwell" and machine.nic_GBps > 50 else ""
-    )
+    if facts.gpu == "blackwell" and machine.nic_GBps > 50:
+        return "NICs of more than 400 Gbps"
+    return ""
 
 
-def _given(graph: LibraryGraph | None) -> Graph | None:
+def _stated(graph: LibraryGraph | None) -> Graph | None:
     if graph is None:
         return None
     across = graph.inside if graph.across is None else graph.across

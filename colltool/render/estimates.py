@@ -192,10 +192,7 @@ def spoken(price: Price) -> str:
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
-_NUMBERS = {
-    name: name
-    for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "bytes", "protocol", "factor")
-} | LATE
+_NUMBERS = {"bytes": "bytes"} | LATE
 """Fields of a row that may be arrays over sizes, each with the property that gives its value."""
 
 

@@ -8,7 +8,6 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.files import AskedLibrary
@@ -21,10 +20,10 @@ from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
+from colltool.estimate.user_price import judged, price_for_user
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.nccl.nccl_choice import with_library_choice
 from colltool.serving.deployment import (
     Deployment,
     deployment_of,
@@ -243,12 +242,10 @@ def _by_kernel(best: KernelEstimate, name: str, why: str) -> ServedCall:
 def _by_library(on: ServedOn, primitive: Primitive, size: float, group: GroupSpec) -> ServedCall:
     fabric = on.fabric
     found = price(fabric, primitive, float(size), group)
-    told = (
-        with_library_choice((found,), fabric, Readings(), asked=False)[0]
-        if fabric.library_name == "nccl"
-        else found
-    )
-    told = judged(told, fabric, found.group.spec, Readings())
+    if fabric.library_name == "nccl":
+        told = price_for_user(found, fabric, Readings())
+    else:
+        told = judged(found, fabric, found.group.spec, Readings())
     best = told.best
     picked = told.library.pick if told.library is not None else None
     why = "NCCL's pick" if picked is not None else "the fastest that runs"

@@ -9,8 +9,9 @@ from statistics import median
 import pytest
 
 import colltool
-from colltool.analysis import accuracy
-from colltool.analysis.accuracy import (
+from colltool.base.primitives import AG, AR, P2P
+from colltool.estimate import accuracy
+from colltool.estimate.accuracy import (
     ALL,
     CLASSES,
     DATASHEET,
@@ -20,7 +21,6 @@ from colltool.analysis.accuracy import (
     size_class,
     table,
 )
-from colltool.base.primitives import AG, AR, P2P
 from colltool.estimate.assumptions import Readings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -8,7 +8,7 @@ NCCL picks; rows of role ``check``, and of machines whose numbers are another's,
 ships. A table inside a node is judged where another one of its machine is left. Rows on wires that
 no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node), and of processes that
 drive eight GPUs, are printed apart. The control is the same machine's datasheet. ``--write``: the
-table that ships, ``colltool/analysis/accuracy.csv``.
+table that ships, ``colltool/estimate/accuracy.csv``.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from left_out import left_out, seconds  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
-from colltool.analysis import accuracy  # noqa: E402
-from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.base.errors import ColltoolError  # noqa: E402
+from colltool.estimate import accuracy  # noqa: E402
+from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.fabric.load import shipped_fabrics  # noqa: E402
 
 GUIDE = Path(colltool.__file__).parent / "guides" / "accuracy.md"
-TABLE = Path(colltool.__file__).parent / "analysis" / "accuracy.csv"
+TABLE = Path(colltool.__file__).parent / "estimate" / "accuracy.csv"
 BARS = (0.15, 0.15, 0.12, 0.07)
 """Asked of the medians, smallest sizes first."""
 OTHER_WIRES = frozenset(

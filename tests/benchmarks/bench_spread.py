@@ -42,10 +42,10 @@ from left_out import left_out, seconds, together  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
-from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.base.errors import ColltoolError  # noqa: E402
 from colltool.base.primitives import parse_primitive  # noqa: E402
 from colltool.estimate import spread  # noqa: E402
+from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.estimate.assumptions import Readings  # noqa: E402
 from colltool.estimate.groups import place  # noqa: E402
 from colltool.estimate.interval import before_dials, ground_of  # noqa: E402

@@ -27,7 +27,7 @@ from library_file import FOLDER, file_text, microseconds, protocols_of, table  #
 from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
-from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
+from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.fabric.templates import OneLine, fabric_text, schema_line  # noqa: E402
 
 FILE = Path(__file__).parent.parent.parent / "fabrics" / "mpi-cluster.yaml"

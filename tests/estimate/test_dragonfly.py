@@ -169,7 +169,7 @@ def test_an_exchange_summed_by_switches_is_the_one_message_by_message(where: Fab
     for ranks in (where.ranks, where.ranks // 2, *beyond_a_row):
         followed = wired_tiers(tuple(span.seat for span in place(where, ranks).spans), ranks, True)
         src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-        one_by_one = routed_cost._carried(followed, routed_cost.Sends(src, dst, np.ones(len(src))))
+        one_by_one = routed_cost._load(followed, routed_cost.Sends(src, dst, np.ones(len(src))))
         assert stands_at_nodes(followed.seats)
         summed = routed_cost._to_all(followed)
         assert (summed.longest_s, summed.tier) == (one_by_one.longest_s, one_by_one.tier)

@@ -81,7 +81,7 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
     placed = place(racks(3, 5, 4))
     wired = flat_group(placed, Readings())[1].wired
     assert wired is not None
-    sent = _around(12, 1.0, wired, Ring("rails"), spread=False)
+    sent = _around(1.0, wired, Ring("rails"), spread=False)
     src, dst = sent.src.reshape(3, 12), sent.dst.reshape(3, 12)
     domain = np.repeat([0, 1, 2], [3, 5, 4])
     for walk, to in zip(src, dst, strict=True):

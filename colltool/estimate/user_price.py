@@ -1,0 +1,188 @@
+"""The price that a user reads: the pick of the library in force first, and how far off each row may
+be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.estimate.accuracy import accuracy_of, unmeasured
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.price import price as priced
+from colltool.estimate.results import Accuracy, LibraryChoice, Price
+from colltool.fabric.model import Fabric
+from colltool.nccl.nccl_choice import price_of_pick, with_library_choice
+
+SecondsByWay = Mapping[tuple[str, str], float]
+"""Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""
+
+
+def prices_for_user(
+    prices: Sequence[Price],
+    fabric: Fabric,
+    readings: Readings,
+    *,
+    asked: bool = False,
+    lead: bool = True,
+) -> tuple[Price, ...]:
+    """Add the library's pick, each row's interval and the accuracy of the first row to prices of
+    one primitive and group.
+
+    Args:
+        asked: the user named the library, so that a pick that cannot be computed is an error.
+        lead: the pick becomes the first row.
+    """
+    picked = with_library_choice(prices, fabric, readings, asked=asked, lead=lead)
+    return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
+
+
+def price_for_user(
+    price: Price, fabric: Fabric, readings: Readings, *, asked: bool = False, lead: bool = True
+) -> Price:
+    """One price with pick, intervals and accuracy, as :func:`prices_for_user`."""
+    return prices_for_user([price], fabric, readings, asked=asked, lead=lead)[0]
+
+
+def price_as_run(
+    fabric: Fabric,
+    primitive: Primitive,
+    size: float,
+    group: GroupSpec | None = None,
+    readings: Readings | None = None,
+) -> Price:
+    """A price whose ``library.runs`` is what the library in force runs, without intervals.
+
+    For jobs, which price thousands of calls: where the pick can be priced alone, it is the only
+    row.
+    """
+    options = readings or Readings()
+    alone = price_of_pick(fabric, primitive, size, group, options)
+    if alone is not None:
+        return replace(alone, library=LibraryChoice(fabric.library_name, runs=alone.best))
+    found = priced(fabric, primitive, size, group, options)
+    return with_library_choice([found], fabric, options, asked=False)[0]
+
+
+def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Price:
+    """A price whose rows carry their intervals; unchanged without rows."""
+    if not price.results:
+        return price
+    runs = price.library.runs if price.library else None
+    rows = [*price.results] if runs is None else [*price.results, runs]
+    if isinstance(price.bytes, float) and not readings.ideal:
+        before = _before(price.primitive, price.bytes, fabric, group, readings, price.asked)
+        known = {
+            id(row): _with_interval(row, price.primitive, fabric, group, readings, before)
+            for row in rows
+        }
+    else:
+        why = NO_INTERVAL if readings.ideal else SEVERAL
+        known = {id(row): replace(row, no_interval=why) for row in rows}
+    library = price.library
+    if library is not None and runs is not None:
+        library = library._replace(runs=known[id(runs)])
+    found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
+    return replace(found, accuracy=_accuracy(found, fabric, group, readings))
+
+
+def judged_row(
+    row: AlgorithmEstimate,
+    primitive: Primitive,
+    fabric: Fabric,
+    group: GroupSpec,
+    readings: Readings,
+) -> AlgorithmEstimate:
+    """A row of one size with its interval."""
+    if readings.ideal:
+        return replace(row, no_interval=NO_INTERVAL)
+    before = _before(primitive, float(row.bytes), fabric, group, readings, (row.spec,))
+    return _with_interval(row, primitive, fabric, group, readings, before)
+
+
+def seconds_by_schedule(
+    fabric: Fabric,
+    primitive: Primitive,
+    size: float,
+    group: GroupSpec,
+    readings: Readings,
+    only: tuple[str, ...] = (),
+) -> SecondsByWay:
+    """Seconds of each schedule, under its own protocol and, with an empty one, under its
+    fastest."""
+    try:
+        found = priced(fabric, primitive, size, group, readings, only)
+    except ColltoolError:
+        # the group needs what the user changed
+        return {}
+    (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
+    rows = [*found.results]
+    if chosen.library is not None and chosen.library.runs is not None:
+        rows.append(chosen.library.runs)
+    seconds: dict[tuple[str, str], float] = {}
+    for row in rows:
+        seconds.setdefault((row.title, ""), float(row.total_s))
+        seconds[row.title, str(row.protocol)] = float(row.total_s)
+    return seconds
+
+
+def _before(
+    primitive: Primitive,
+    size: float,
+    fabric: Fabric,
+    group: GroupSpec,
+    readings: Readings,
+    only: tuple[str, ...],
+) -> SecondsByWay | None:
+    """Seconds on the fabric before its dials moved; None where the user moved none."""
+    other = before_dials(fabric)
+    if other is None:
+        return None
+    return seconds_by_schedule(other, primitive, size, group, readings, only)
+
+
+def _with_interval(
+    row: AlgorithmEstimate,
+    primitive: Primitive,
+    fabric: Fabric,
+    group: GroupSpec,
+    readings: Readings,
+    before: SecondsByWay | None,
+) -> AlgorithmEstimate:
+    base_s = None
+    if before is not None:
+        under_any = before.get((row.title, ""), inf)
+        base_s = before.get((row.title, str(row.protocol)), under_any)
+    interval = interval_of(
+        fabric,
+        primitive,
+        group,
+        float(row.bytes),
+        readings,
+        total_s=float(row.total_s),
+        base_total_s=base_s,
+        runs=row.status == "shipped" and row.selectable,
+    )
+    return replace(row, interval=interval)
+
+
+def _accuracy(
+    price: Price, fabric: Fabric, group: GroupSpec, readings: Readings
+) -> Accuracy | None:
+    """Accuracy of the first row; its ``p90`` is the larger side of the row's interval."""
+    if not isinstance(price.bytes, float):
+        return None
+    row = price.best
+    if row.status == "own":
+        accuracy = unmeasured(price.bytes, readings)
+    else:
+        held = bool(row.software_time.notes(price.bytes))
+        accuracy = accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held)
+    if accuracy is None or row.interval is None:
+        return accuracy
+    return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))
