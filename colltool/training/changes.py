@@ -127,7 +127,7 @@ def _of_fabric(
     fabric: Fabric, now: TrainingStep
 ) -> Iterator[tuple[str, dict[str, str], Fabric, str]]:
     exposed = {tier.name: 0.0 for tier in fabric.tiers}
-    for sent in now.paced:
+    for sent in now.critical_calls:
         for name in sent.cost.tiers:
             exposed[name] += sent.exposed_s
     slow = [

@@ -224,7 +224,7 @@ class CollectiveCostCache:
             found.library.name if runs is not None and found.library else "",
         )
 
-    def rounded(self, stride: int) -> Fabric | None:
+    def padded_fabric(self, stride: int) -> Fabric | None:
         """The fabric in whole strides that groups were priced on; None where they tile it as it
         is."""
         found = self._in_strides.get(stride, self.fabric)

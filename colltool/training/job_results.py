@@ -16,10 +16,10 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
-from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.memory import Memory, cures, memory
 from colltool.training.model import accelerator_of, stack_of
+from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 

@@ -13,6 +13,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
+from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.changes import Change, changes
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.goodput import Failures, Goodput, goodput
@@ -29,11 +30,11 @@ from colltool.training.overlap import (
 )
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.published import PublishedError, published_error
+from colltool.training.sentences import sentence
 from colltool.training.step_time import (
     StepCalibration,
     StepPart,
     TrainingStep,
-    assumptions,
     calibrated,
     step_time,
 )
@@ -225,7 +226,7 @@ def plan(
         mfu=share,
         anchor=anchor,
         compression=gradient_compression(config, step, without),
-        grounds=tuple(assumptions(job, whole, costs, step)),
+        grounds=tuple(map(sentence, assumptions(PricedJob(job, whole, costs, step)))),
         step=step,
         links=job_links(fabric, step, readings or Readings()) if asked.links else None,
         targeted=(
@@ -271,7 +272,7 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
     """Calls with the stages that send them; those on the stages that set the pace carry the step's
     figures."""
-    paced = _merged(step.paced)
+    paced = _merged(step.critical_calls)
     first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
     for number, stage in enumerate(step.stages):
         for key, one in _merged(stage.sent).items():

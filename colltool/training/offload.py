@@ -9,39 +9,38 @@ from colltool.training.parallel_config import ParallelConfig
 
 
 def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
-    """A stage whose layers send activations to the host under their forward pass, and fetch them
-    under the backward one."""
-    if (
-        not config.offload.activations
-        or config.device is None
-        or not config.device.host_Bps
-        or config.shape is None
-    ):
+    """Stretch the layers of a stage to the time that their activations take to the host and back.
+
+    They leave under the forward pass and come back under the backward one.
+    """
+    if not config.offload.activations:
         return times
-    stage, more = times.stage, Times()
-    dense, moe = (
-        _waiting(config, times.dense, experts=False),
-        _waiting(config, times.moe, experts=True),
-    )
+    stage = times.stage
+    dense = _stretched(config, times.dense, experts=False)
+    moe = _stretched(config, times.moe, experts=True)
+    more = Times()
     for before, after, layers in (
         (times.dense, dense, stage.dense_layers),
         (times.moe, moe, stage.moe_layers),
     ):
         if before is not None and after is not None:
-            more = more.plus(after.all.plus(before.all.times(-1.0)).times(layers))
+            longer = after.all.plus(before.all.times(-1.0))
+            more = more.plus(longer.times(layers))
     return times._replace(dense=dense, moe=moe, all=times.all.plus(more))
 
 
-def _waiting(
+def _stretched(
     config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
 ) -> LayerTimes | None:
-    if layer is None:
-        return None
-    assert config.shape is not None
-    assert config.device is not None
+    """Return a layer that waits for the link to the host, where one is known."""
+    if layer is None or config.shape is None or config.device is None:
+        return layer
+    if not config.device.host_Bps:
+        return layer
     kept, _ = layer_activations(config, config.shape, experts=experts)
     link_s = config.offload.activations * kept / config.device.host_Bps
-    forward, backward = (
-        max(0.0, link_s - under) for under in (layer.all.forward_s, layer.all.backward_s)
+    waiting = Times(
+        forward_s=max(0.0, link_s - layer.all.forward_s),
+        backward_s=max(0.0, link_s - layer.all.backward_s),
     )
-    return layer._replace(elementwise=layer.elementwise.plus(Times(forward, backward)))
+    return layer._replace(elementwise=layer.elementwise.plus(waiting))
