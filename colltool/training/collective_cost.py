@@ -26,7 +26,7 @@ from colltool.training.parallel_config import RankGroup
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
 # a search goes through layouts in order, and what the next ones share was worked out a moment ago
-MOST_SHARED = 1024
+MOST_SHARED = 16384
 
 
 class PricedSchedule(NamedTuple):

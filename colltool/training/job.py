@@ -454,6 +454,11 @@ def lacking(reading: Reading[JobFile], file: JobFile) -> bool:
     return bool(wanted) or unmatched
 
 
+def default_etp(tp: int, *, sp: bool, experts: object) -> int:
+    """Width of expert parts where a job does not say: with whole tokens on each rank that of tp."""
+    return tp if experts and not sp else 1
+
+
 def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     told = file.layout
     sp = told.sp and told.tp > 1
@@ -462,10 +467,8 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
         key: getattr(told, key)
         for key in ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate")
     }
-    etp, dp = (
-        told.etp or (told.tp if experts and not sp else 1),
-        0 if told.dp == "auto" else told.dp,
-    )
+    etp = told.etp or default_etp(told.tp, sp=sp, experts=experts)
+    dp = 0 if told.dp == "auto" else told.dp
     return ParallelLayout(**same, sp=sp, etp=etp, dp=dp, stages=told.stages or ())
 
 

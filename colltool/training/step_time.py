@@ -3,7 +3,7 @@ network; and the speed that makes it a measured one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
@@ -145,10 +145,16 @@ def step_time(
     if config.model is not None:
         where = pipeline_stages(config)
     seen = views(config)
+    messages: list[PricedCall] = []
+    if config.overlap.pp and config.layout.pp > 1:
+        # the same on every stage
+        messages = costs.shared(
+            ("borders", seen.borders), lambda: _sent(seen.borders, where[0], costs, BORDERS)
+        )
     # stages of one kind take the same time, so one of each kind is priced
     by_kind = {
-        stage.kind: stage_step(config, seen, stage, costs, plain)
-        for stage in {stage.kind: stage for stage in where}.values()
+        kind: stage_step(config, seen, stage, costs, plain, messages)
+        for kind, stage in {stage.kind: stage for stage in where}.items()
     }
     stages = tuple(by_kind[stage.kind] for stage in where)
     last = max(stages, key=lambda stage: stage.tail_s)
@@ -204,13 +210,27 @@ def fixed_and_jitter(config: ParallelConfig) -> tuple[float, float]:
     return config.stack.fixed_s, config.stack.jitter * doublings
 
 
-class Views(NamedTuple):
-    """A configuration as its parts see it; layouts with an equal view share that part.
+def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
+    """A lower bound of :func:`step_time`: micro-batches with their calls, and nothing after
+    them."""
+    view = _micro_batch_view(config)
+    stages = pipeline_stages(config)
+    passes = {
+        kind: _shared_micro_batch(view, stage, costs).passed
+        for kind, stage in {stage.kind: stage for stage in stages}.items()
+    }
+    through_s = pipeline_s(
+        config.schedule,
+        [passes[stage.kind] for stage in stages],
+        config.micro_batches,
+        even_chunks(config),
+    )
+    fixed_s, waiting = fixed_and_jitter(config)
+    return (1 + waiting) * (through_s + fixed_s)
 
-    A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
-    where stages wait for messages. Borders depend on neither sharding nor recomputation; what is
-    sent once a step on neither micro-batches nor chunks.
-    """
+
+class Views(NamedTuple):
+    """A configuration as its parts see it; layouts with an equal view share that part."""
 
     micro_batch: ParallelConfig
     borders: ParallelConfig
@@ -218,17 +238,33 @@ class Views(NamedTuple):
 
 
 def views(config: ParallelConfig) -> Views:
-    """Return a configuration without what each part of a step does not depend on."""
-    unsharded = config._replace(shard=Shard())
-    whole = config.layout._replace(virtual=1, stages=())
-    micro_batch = config if config.shard.layers and config.shard.reshard else unsharded
-    if config.overlap.pp:
-        micro_batch = micro_batch._replace(layout=whole, schedule="1f1b")
+    """Return a configuration without what each part of a step does not depend on.
+
+    Borders depend on neither sharding nor recomputation; what is sent once a step on neither
+    micro-batches nor chunks.
+    """
     return Views(
-        micro_batch,
-        unsharded._replace(recompute="none"),
-        config._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
+        _micro_batch_view(config),
+        config._replace(shard=Shard(), recompute="none"),
+        config._replace(
+            layout=config.layout._replace(virtual=1, stages=()),
+            schedule="1f1b",
+            micro_batch=1,
+            recompute="none",
+        ),
     )
+
+
+def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
+    """A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
+    where stages wait for messages."""
+    view = config
+    if not (config.shard.layers and config.shard.reshard):
+        view = view._replace(shard=Shard())
+    if config.overlap.pp:
+        whole = config.layout._replace(virtual=1, stages=())
+        view = view._replace(layout=whole, schedule="1f1b")
+    return view
 
 
 def stage_step(
@@ -236,7 +272,8 @@ def stage_step(
     seen: Views,
     stage: PipelineStage,
     costs: CollectiveCostCache,
-    plain: tuple[PlainCall, ...] = (),
+    plain: tuple[PlainCall, ...],
+    messages: Sequence[PricedCall],
 ) -> StageStep:
     """Price a stage's calls and their exposed time; what layouts share by :func:`views` is worked
     out once.
@@ -244,19 +281,11 @@ def stage_step(
     What hides already on the same wire takes from the cover of buckets: two dimensions on one NIC
     add up.
     """
-    micro = costs.shared(
-        ("micro-batch", seen.micro_batch, stage),
-        lambda: _micro_batch(seen.micro_batch, stage, costs),
-    )
+    micro = _shared_micro_batch(seen.micro_batch, stage, costs)
     step = costs.shared(
         ("step", seen.once, stage, plain), lambda: _per_step(seen.once, stage, costs, plain)
     )
-    pipeline_borders: list[PricedCall] = []
-    if config.overlap.pp and config.layout.pp > 1:
-        messages = costs.shared(
-            ("borders", seen.borders, stage), lambda: _sent(seen.borders, stage, costs, BORDERS)
-        )
-        pipeline_borders = borders(messages, config, micro.passed.total_s)
+    pipeline_borders = borders(messages, config, micro.passed.total_s)
     hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
     once = _exposed_once(config, step, micro.times, hidden)
     slowed_s = 0.0
@@ -320,6 +349,12 @@ class MicroBatch(NamedTuple):
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
     hidden_s: float
+
+
+def _shared_micro_batch(
+    view: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
+) -> MicroBatch:
+    return costs.shared(("micro-batch", view, stage), lambda: _micro_batch(view, stage, costs))
 
 
 def _micro_batch(
