@@ -25,6 +25,7 @@ from colltool.training.parallel_config import (
     layer_parameters_of,
     pipeline_stages,
     stage_parameters,
+    with_values,
 )
 from colltool.training.strategies import InFlight, Recomputation, default_schedule
 from colltool.training.updates import more_states, trained
@@ -291,40 +292,42 @@ def cures(config: ParallelConfig) -> Iterator[Cure]:
 
 
 Changed = Iterator[tuple[dict[str, object], ParallelConfig]]
+SELECTIVE: dict[str, object] = {"recompute": "selective"}
+FULL: dict[str, object] = {"recompute": "full"}
+FSDP: dict[str, object] = {"shard.mode": "fsdp"}
 
 
 def candidates(config: ParallelConfig) -> Changed:
     """Yield changes that take less memory, the cheapest in time first."""
     layout, shard, again = config.layout, config.shard, config.again
+    tried: list[dict[str, object]] = []
     if not shard.row.optimizer:
-        yield {"shard.mode": "zero1"}, config._replace(shard=shard._replace(mode="zero1"))
+        tried.append({"shard.mode": "zero1"})
     if config.micro_batch > 1:
-        yield {"batch.micro": 1}, config._replace(micro_batch=1)
-    scores = not again.core and config.stack is not None and not config.stack.flash
-    selective: dict[str, object] = {"recompute": "selective"}
-    spread = config._replace(layout=layout._replace(sp=True))
-    values = {"layout.sp": True} | expert_width(config, layout.etp)
+        tried.append({"batch.micro": 1})
+    spread = {"layout.sp": True} | expert_width(config, layout.etp)
     whole_tokens = layout.tp > 1 and not layout.sp
+    scores = not again.core and config.stack is not None and not config.stack.flash
     if whole_tokens:
-        yield values, spread
+        tried.append(spread)
     if scores:
-        yield selective, config._replace(recompute="selective")
+        tried.append(SELECTIVE)
     if whole_tokens and scores:
-        yield values | selective, spread._replace(recompute="selective")
-    full: dict[str, object] = {"recompute": "full"}
-    computed_again = config._replace(recompute="full")
-    sharded = config._replace(shard=fully_sharded(config))
+        tried.append(spread | SELECTIVE)
     if not again.layers:
-        yield full, computed_again
+        tried.append(FULL)
+    for values in tried:
+        yield values, with_values(config, values)
+    sharded = config._replace(shard=fully_sharded(config))
     if not shard.layers:
-        yield {"shard.mode": "fsdp"}, sharded
+        yield FSDP, sharded
     yield from _more_ranks_a_replica(config)
     if again.layers:
         return
     if not shard.layers:
-        yield {"shard.mode": "fsdp"} | full, sharded._replace(recompute="full")
-    for values, changed in _more_ranks_a_replica(computed_again):
-        yield values | full, changed
+        yield FSDP | FULL, with_values(sharded, FULL)
+    for values, changed in _more_ranks_a_replica(config):
+        yield values | FULL, with_values(changed, FULL)
 
 
 def fully_sharded(config: ParallelConfig) -> Shard:
@@ -342,16 +345,16 @@ def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
 def _more_ranks_a_replica(config: ParallelConfig) -> Changed:
     """Yield wider tensor groups and deeper pipelines, on as many ranks."""
     layout = config.layout
+    schedule = default_schedule(1) if config.pipeline.from_layout else config.schedule
     for factor in (2, 4, 8):
         if layout.dp % factor:
             continue
-        fewer = layout.dp // factor
-        wider = layout._replace(tp=layout.tp * factor, sp=True, dp=fewer)
-        values: dict[str, object] = {"layout.tp": wider.tp, "layout.sp": True}
-        yield values | expert_width(config, layout.etp), config._replace(layout=wider)
-        schedule = default_schedule(1) if config.pipeline.from_layout else config.schedule
-        deeper = layout._replace(pp=layout.pp * factor, dp=fewer, virtual=1, stages=())
-        yield (
-            {"layout.pp": deeper.pp, "layout.virtual": 1, "schedule": schedule},
-            config._replace(layout=deeper, schedule=schedule),
-        )
+        fewer: dict[str, object] = {"layout.dp": layout.dp // factor}
+        wider: dict[str, object] = {"layout.tp": layout.tp * factor, "layout.sp": True}
+        yield wider | expert_width(config, layout.etp), with_values(config, wider | fewer)
+        deeper: dict[str, object] = {
+            "layout.pp": layout.pp * factor,
+            "layout.virtual": 1,
+            "schedule": schedule,
+        }
+        yield deeper, with_values(config, deeper | fewer | {"layout.stages": ()})

@@ -10,9 +10,10 @@ dp and pp for the experts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.training.files import (
     BYTES,
@@ -301,6 +302,21 @@ class ParallelConfig(NamedTuple):
     def gradient_ranks(self) -> int:
         """D c: ranks that sum a gradient."""
         return self.layout.dp * self.layout.cp
+
+
+def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelConfig:
+    """A configuration with other values by key, such as ``{"layout.tp": 8, "recompute": "full"}``;
+    what follows from them in a job file does not follow here."""
+    for key, value in values.items():
+        part, _, name = key.rpartition(".")
+        if key == "batch.micro":
+            config = config._replace(micro_batch=value)
+        elif part:
+            changed = getattr(config, part)._replace(**{name: value})
+            config = config._replace(**{part: changed})
+        else:
+            config = config._replace(**{name: value})
+    return config
 
 
 class PipelineStage(NamedTuple):

@@ -14,7 +14,6 @@ from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
-from colltool.training.changes import Change, changes
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
@@ -29,6 +28,7 @@ from colltool.training.overlap import (
     gradient_compression,
 )
 from colltool.training.parallel_config import Offload, ParallelConfig
+from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error
 from colltool.training.sentences import sentence
 from colltool.training.step_time import (
@@ -81,7 +81,7 @@ class Plan(Result):
     collectives: tuple[PlannedCall, ...]
     memory: Memory | None
     wires: tuple[TierUse, ...]  # by tier
-    changes: tuple[Change, ...]  # that gain, the best first
+    changes: tuple[Proposal, ...]  # that gain, the best first
     tokens_per_s: float | None
     mfu: float | None  # by MFU_CONVENTION; None without a device or a shape
     anchor: StepCalibration | None  # what made the step the measured one
@@ -221,7 +221,7 @@ def plan(
         collectives=_collectives(step, energy=job.energy),
         memory=kept,
         wires=tuple(_wires(fabric, step)),
-        changes=changes(job, config, costs, plain, step),
+        changes=proposals(job, config, costs, plain, step),
         tokens_per_s=tokens,
         mfu=share,
         anchor=anchor,
