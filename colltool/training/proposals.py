@@ -15,7 +15,8 @@ from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_band
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.files import ContextMode, written
-from colltool.training.job import Job, PlainCall, shard_of
+from colltool.training.job import Job, PlainCall
+from colltool.training.job_configuration import shard_of
 from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values

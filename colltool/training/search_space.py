@@ -17,7 +17,8 @@ from colltool.training.constraint_violations import (
 )
 from colltool.training.files import Recompute, ShardMode, written
 from colltool.training.files.job import OverlapFile, ShardFile
-from colltool.training.job import Job, PlainCall, default_etp, overlap_of, shard_of
+from colltool.training.job import Job, PlainCall
+from colltool.training.job_configuration import default_etp, overlap_of, shard_of
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import Overlap, ParallelConfig
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
