@@ -172,7 +172,7 @@ class Figures(NamedTuple):
         )
 
 
-class _Question(NamedTuple):
+class _SearchRequest(NamedTuple):
     """A search that is ready to run: the job on the fabric's device, and all sizes to try."""
 
     job: Job
@@ -183,7 +183,9 @@ class _Question(NamedTuple):
     sizes: list[Sizes]
 
 
-def _question(job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None) -> _Question:
+def _search_request(
+    job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
+) -> _SearchRequest:
     kept, job = constraints_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
@@ -193,7 +195,7 @@ def _question(job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None) ->
         what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
         raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
     space = Space(job, model, shape, total, kept)
-    return _Question(job, fabric, total, kept, space, space.sizes())
+    return _SearchRequest(job, fabric, total, kept, space, space.sizes())
 
 
 def search(
@@ -214,10 +216,10 @@ def search(
     in ``keep``, such as ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are
     done. ColltoolError where nothing fits, and why.
     """
-    asked = _question(job, fabric, ranks, keep)
+    asked = _search_request(job, fabric, ranks, keep)
     free = usual_headroom() if headroom is None else headroom
-    layouts = _Layouts(asked, free)
-    prices = _Prices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    layouts = _FittingLayouts(asked, free)
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
     priced: list[Figures] = []
     for frame in layouts.fitting(watch):
         # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: not on the fabric
@@ -262,7 +264,7 @@ def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
     return Ties(len(tied), tuple(differ))
 
 
-class Layout(NamedTuple):
+class FittingLayout(NamedTuple):
     """A layout that fits the memory."""
 
     number: int  # in the order of the search
@@ -274,16 +276,16 @@ class Layout(NamedTuple):
         return Figures(step.step_s, self.memory_bytes, self.number, step.control_s, self.config)
 
 
-class _Layouts:
+class _FittingLayouts:
     """The layouts of a search, and how many of them fit the memory."""
 
-    def __init__(self, asked: _Question, headroom: float) -> None:
+    def __init__(self, asked: _SearchRequest, headroom: float) -> None:
         self.asked, self.headroom = asked, headroom
         self.held = self.fit = 0
         self.capacity = 0.0
         self.smallest: Figures | None = None
 
-    def fitting(self, watch: Watch | None = None) -> Iterator[list[Layout]]:
+    def fitting(self, watch: Watch | None = None) -> Iterator[list[FittingLayout]]:
         """Yield what fits the memory of every layout's shardings and recomputations."""
         too_large: set[tuple[object, ...]] = set()
         for done, sizes in enumerate(self.asked.sizes):
@@ -303,7 +305,7 @@ class _Layouts:
                 if size > (1 - self.headroom) * self.capacity:
                     too_large.add(but_micro)
                     continue
-                found.append(Layout(self.fit, config, frame[1], size))
+                found.append(FittingLayout(self.fit, config, frame[1], size))
                 self.fit += 1
             yield found
 
@@ -316,14 +318,14 @@ class _Layouts:
         return size
 
 
-class _Prices:
+class _LayoutPrices:
     """Steps of layouts; why some cannot be placed on the fabric."""
 
     def __init__(self, costs: CollectiveCostCache) -> None:
         self.costs = costs
         self.unseated: tuple[int, ColltoolError] | None = None  # of the last layout
 
-    def step(self, layout: Layout, within_s: float = inf) -> TrainingStep | None:
+    def step(self, layout: FittingLayout, within_s: float = inf) -> TrainingStep | None:
         """The step of a layout; None where a group has no place on the fabric, or it is longer."""
         try:
             if within_s < inf and least_step_s(layout.config, self.costs) > within_s:
@@ -350,9 +352,9 @@ def fastest_layout(
 ) -> FastestLayout:
     """The best layout of :func:`search`, which stops pricing a layout once a part of its step takes
     longer than the best so far."""
-    asked = _question(job, fabric, ranks, keep)
-    layouts = _Layouts(asked, usual_headroom())
-    prices = _Prices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    asked = _search_request(job, fabric, ranks, keep)
+    layouts = _FittingLayouts(asked, usual_headroom())
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
     compute = _ComputeTimes()
     bounds = []
     for frame in layouts.fitting():
@@ -448,7 +450,7 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
     )
 
 
-def _nothing(found: _Layouts, prices: _Prices) -> ColltoolError:
+def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
     """Why a search has no layout: none is placed on the fabric, fits the memory, or fits
     together."""
     asked = found.asked
