@@ -89,8 +89,7 @@ def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
 
 
 def _whole_domains(fabric: Fabric) -> tuple[Fabric, list[Remark]]:
-    """Of domains that no power of two fills, such as racks of 72, jobs use the largest power of
-    two: 64."""
+    """Jobs use the largest power of two of a domain that none fills: 64 of a rack of 72."""
     tier = fabric.tiers[0]
     kind = capabilities_of(tier)
     used = _power_below(tier.endpoints)

@@ -58,6 +58,7 @@ def slice_of_lattice(priced: PricedJob) -> Remarks:
     if part is None:
         return
     tier, shape = part
+    # as the file has it: the shape of a slice is innermost first
     turned = ",".join(map(str, reversed(shape)))
     other = given("overrides", [f"{tier.name}.shape=[{turned}]"])
     yield Remark("slice", {"shape": shape_text(shape), "tier": tier.name, "other": other})
@@ -146,6 +147,7 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
     """Exposed calls are lower bounds where the fabric gives no launch overhead."""
     fabric = priced.fabric
     rows = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
+    # from the file itself or from rows of its library
     known = "launch_overhead" in fabric.model_fields_set or any(row.launch_s for row in rows)
     if known or fabric.hypothetical:
         return

@@ -411,10 +411,16 @@ def _unit(
 ) -> Calls:
     """Gathers of what FSDP keeps of layers, or of the ends, and scatters of what is trained."""
     shard, source = config.shard, config.shard.row.source
-    passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
-    under: Hiding = "neighbour layer" if config.overlap.dp else "nothing"
-    behind: Hiding = "last backward" if config.overlap.dp else "nothing"
+    passes: tuple[Phase, ...] = ("forward", "backward")
+    if shard.gathers == 1:
+        passes = ("forward",)
+    under: Hiding = "nothing"
+    behind: Hiding = "nothing"
+    if config.overlap.dp:
+        under = "neighbour layer"
+        behind = "last backward"
     often, each = per, 1
+    # without resharding the layers are gathered one after the other, once a step
     if not shard.reshard:
         often, each = "step", layers
     summed = {name: shard.grad_bytes * size for name, _, size in _replicated(config, own)}

@@ -62,6 +62,7 @@ class CollectiveCost(NamedTuple):
 
     @property
     def tiers(self) -> tuple[str, ...]:
+        """Tiers that it crosses, innermost first."""
         return tuple(tier for tier, _ in self.busy)
 
     @property
@@ -71,6 +72,7 @@ class CollectiveCost(NamedTuple):
 
     @property
     def bound(self) -> str:
+        """What most of its time is, in a word."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
 
 

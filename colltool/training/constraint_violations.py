@@ -187,6 +187,7 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     width = layout.ep * layout.etp
     if inside % width:
         what = f"ep x etp = {width} does not divide the {inside} ranks of a stage (tp x cp x dp)"
+        # what divides both the experts and the ranks
         common = gcd(moe.experts, inside // layout.etp)
         fits = [str(ep) for ep in range(1, moe.experts + 1) if common % ep == 0]
         yield Violation(path, what, f"ep: {', '.join(fits)}")
@@ -238,6 +239,7 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
         made = f"micro {config.micro_batch}"
         if dp:
             made += f" x dp {dp}"
+        # the nearest number of sequences that is a multiple
         near = part * max(1, round(config.global_batch / part))
         what = f"{config.global_batch} sequences are not a multiple of {made} = {part}"
         yield Violation(("batch", "global"), what, f"global: {near}, or another micro or dp")

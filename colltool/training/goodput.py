@@ -62,6 +62,7 @@ def goodput(config: ParallelConfig, step_s: float, given: Failures) -> Goodput:
     size = config.model.parameters * CHECKPOINT_BYTES
     write_s = size / given.storage_Bps
     restart_s = given.restart_s + write_s  # the checkpoint is read back
+    # never more often than every step
     best_s = max(best_interval(write_s, mtbf_s), step_s)
     interval_s = best_s if given.interval_s is None else given.interval_s
     share = useful_share(interval_s, write_s, mtbf_s, restart_s)

@@ -80,6 +80,7 @@ class Job:
         changed = _finished(
             read(JobFile, self.reading.data, overrides=values, short=SHORT), self.folder, self.name
         )
+        # a user's GEMM times are in no file
         draft, own = changed.draft, self.draft.stack
         if own is not None and own.measured and draft.stack is not None:
             draft = draft._replace(stack=draft.stack._replace(measured=own.measured))
@@ -147,6 +148,7 @@ class Job:
 
     def refuse(self, found: list[Violation]) -> None:
         """Raises ManyErrors, each violation at its place in the file or at its override."""
+        # a reading of the same source, which raises what is refused in it
         again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
         for violation in found:
             again.refuse(violation.path, violation.what, violation.fix)

@@ -46,6 +46,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     model = part("model", file.model, load=read_model, made=transformer_of)
     device = part("device", file.device, load=read_device, made=accelerator_of)
     stack = part("stack", file.stack, load=read_stack, made=stack_of)
+    # every named file is read first, so that all errors are in one report
     if failed:
         return None
     layout, batch = _layout(file, model), file.batch

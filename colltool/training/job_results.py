@@ -106,6 +106,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
 def check_job(name: str) -> CheckedJob:
     """Read a job file, with what it has that is allowed and odd."""
     job = load_job(name)
+    # without dp the groups of calls are not known
     if job.draft.layout.dp:
         job.plain_calls(job.setup())
     return CheckedJob(find_job(name)[1], job, tuple(job_warnings(job)))

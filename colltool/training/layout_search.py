@@ -235,6 +235,7 @@ def search(
     if not priced:
         raise _nothing(layouts, prices)
     best = min(priced)
+    # the best is the likeliest to be above the peak
     refuse_impossible_step(asked.job, best.step_s, rates(best.setup, best.step_s)[1])
     chosen = sorted(priced) if top is None else nsmallest(top, priced)
     return LayoutSearch(
@@ -359,6 +360,7 @@ def fastest_layout(
     bounds = []
     for frame in layouts.fitting():
         bounds += [(compute.least_step_s(layout.config), layout) for layout in frame]
+    # the least bound first: once a step is found, most others are ruled out
     bounds.sort(key=itemgetter(0))
     best: Figures | None = None
     within_s = inf

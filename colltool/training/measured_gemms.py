@@ -49,6 +49,7 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     text = read_text(str(path), "matrix", str(path))
     head, *rows = [*csv.reader(io.StringIO(text))] or [[]]
     columns = [cell.strip().lower() for cell in head]
+    # any order of columns, and others beside them
     lacking = [column for column in ("m", "n", "k", "dtype") if column not in columns]
     units = [column for column in columns if column in UNITS]
     if not units:

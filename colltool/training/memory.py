@@ -119,7 +119,9 @@ def _states(
     """Weights, gradients and optimizer states of a stage on a rank."""
     held = stage_parameters(config, stage)
     own = trained(config, stage) if config.lora else held
-    copies = config.pipeline.weight_copies if config.layout.pp > 1 else 1
+    copies = 1
+    if config.layout.pp > 1:
+        copies = config.pipeline.weight_copies
     states = own.dense * dense.optimizer + own.experts * experts.optimizer
     if config.update.orthogonal:
         replicas = config.shard.group or config.gradient_ranks
@@ -345,7 +347,9 @@ def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
 def _more_ranks_a_replica(config: ParallelConfig) -> Changed:
     """Yield wider tensor groups and deeper pipelines, on as many ranks."""
     layout = config.layout
-    schedule = default_schedule(1) if config.pipeline.from_layout else config.schedule
+    schedule = config.schedule
+    if config.pipeline.from_layout:
+        schedule = default_schedule(1)
     for factor in (2, 4, 8):
         if layout.dp % factor:
             continue

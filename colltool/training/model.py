@@ -87,6 +87,7 @@ class Shape(NamedTuple):
         whole = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return whole
+        # the first queries of a sequence see fewer keys than a window has
         inside = self.window - 0.5 * self.window**2 / sequence
         return (1 - self.windowed) * whole + self.windowed * inside
 
@@ -137,6 +138,7 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     """Parameters of a dense layer, or of one with experts."""
     attention = _latent_attention(shape) if shape.mla is not None else _attention(shape)
     split = attention.split
+    # norms before attention and before the FFN
     whole = attention.whole + 2 * shape.norm
     if shape.bias:
         whole += shape.hidden
@@ -194,6 +196,7 @@ def active_parameters(model: TransformerModel) -> float:
     shape = model.shape
     if shape is None or shape.moe is None:
         return model.parameters
+    # experts that a token does not visit
     idle = (shape.moe.experts - shape.moe.top_k) * ffn_parameters(shape, shape.moe.ffn)
     return model.parameters - model.moe_layers * idle
 
@@ -433,6 +436,7 @@ NEIGHBOURS = 3  # measured GEMMs that stand in for one of another shape
 def _over_model(gemm: Gemm, machine: Roofline) -> float:
     """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the
     distance of their logarithms."""
+    # the stack alone, or this would ask itself
     own = machine._replace(stack=machine.stack._replace(measured=()))
     near = []  # distance, and measured time over that of the stack
     for row in machine.stack.measured:
@@ -442,6 +446,7 @@ def _over_model(gemm: Gemm, machine: Roofline) -> float:
     if not near:
         return 1.0
     near.sort()
+    # the same shape
     if near[0][0] < 1e-9:
         return near[0][1]
     nearest = near[:NEIGHBOURS]
@@ -462,6 +467,7 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     if not gemm.flops:
         return 0.0
     device, stack, precision = machine
+    # a single expert is an ordinary GEMM
     several = gemm.grouped and gemm.copies > 1
     reached = stack.grouped_share if several else stack.gemm_share
     share = reached(precision, device.generation)
@@ -473,6 +479,7 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     if gemm.summed:
         share *= stack.weight_gradient
     width = BYTES[precision]
+    # results stay in 16 bits where the inputs are in 8
     out = 4.0 if gemm.summed else max(2.0, width)
     moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
     computing_s = gemm.flops / (share * device.peak_flops(precision))

@@ -24,6 +24,7 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
         (times.moe, moe, stage.moe_layers),
     ):
         if before is not None and after is not None:
+            # times are only added: the layer before goes in with a factor of -1
             longer = after.all.plus(before.all.times(-1.0))
             more = more.plus(longer.times(layers))
     return times._replace(dense=dense, moe=moe, all=times.all.plus(more))

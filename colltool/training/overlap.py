@@ -92,6 +92,7 @@ class OverlapModel:
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
+        # all-to-alls of one kind of layers only
         layer = self._layer(calls[0].call)
         cover_s = layer.all.total_s if layer is not None else 0.0
         left = max(0.0, load_s - cover_s) / load_s
@@ -180,6 +181,7 @@ class OverlapModel:
         cover_s = 0.0
         if layer is not None:
             cover_s = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
+        # of this kind, on the stage
         layers = first.call.calls / first.call.each / m
         passes = max(1, self.times.stage.layers) * m
         # what is exposed stretches the layer
@@ -228,6 +230,7 @@ def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
     """Sort the buckets of calls by when they become ready, those of one call evenly over the
     pass."""
     ready: list[tuple[float, float]] = []
+    # thousands of buckets cost time here and change nothing
     shrink = max(1.0, sum(call.call.calls for call in sent) / MOST_BUCKETS)
     for call in sent:
         count = max(1, round(call.call.calls / shrink))
@@ -300,6 +303,7 @@ def in_a_row(takes_s: Sequence[float]) -> Buckets:
     """
     count, rest = len(takes_s), 0.0
     corners: list[tuple[float, float]] = []
+    # from the last bucket to the first: the rest is what each and all behind it take
     for index in range(count - 1, -1, -1):
         rest += takes_s[index]
         corner = (index + 1) / count, rest
@@ -340,6 +344,7 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
     elif call.primitive is P2P and not call.closed:
         share = 1 - 1 / call.group.ranks  # the last of a chain does not send
     stages = 1 if config.model is None else config.layout.pp
+    # a call's energy is that of one rank
     senders = config.layout.ranks / stages
     return sent.cost.energy_J * senders * call.calls * share
 
@@ -382,6 +387,7 @@ def times_fewer(config: ParallelConfig) -> float:
     assert given is not None
     if given.realised is not None:
         return given.realised
+    # schemes give their ratio for elements of 4 bytes
     width: float = config.precision.activation_bytes
     if given.on == "dp":
         width = config.shard.grad_bytes
@@ -389,7 +395,8 @@ def times_fewer(config: ParallelConfig) -> float:
 
 
 def is_compressed(given: Compression, call: Call) -> bool:
-    """On dp only gradients, not the gathered weights; on other dimensions everything."""
+    """Whether a call is compressed: on dp only gradients, not the gathered weights; on other
+    dimensions everything."""
     if given.on == "dp":
         return call.dimension in ("dp", "expert dp") and call.primitive is not AG
     return call.dimension == given.on

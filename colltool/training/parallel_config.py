@@ -127,6 +127,7 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
         size = sizes[name]
         if name not in names or size == 1:
             continue
+        # this dimension continues the one before: together they are one axis
         if axes and axes[-1][0] * axes[-1][1] == apart[name]:
             inner, stride = axes.pop()
             axes.append((inner * size, stride))
@@ -410,6 +411,7 @@ def _stages(
         held[-1][-1] -= 1
     dense = [0] * p
     left = dense_layers
+    # dense layers are the first of the model: chunk by chunk, stage by stage
     for chunk in range(v):
         back = folded and chunk % 2
         for stage in reversed(range(p)) if back else range(p):

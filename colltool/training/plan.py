@@ -204,12 +204,14 @@ def plan(
     ColltoolError where a layout or a group does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
+    # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     seated(job, fabric, config.layout.ranks)
     whole, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
+    # from here on the step is the measured one
     if anchor is not None:
         config = config._replace(slower=anchor.factor)
         step = step_time(config, costs, plain)
@@ -289,6 +291,7 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
         PlannedCall(tuple(senders[key]), call, key in critical, spent.get(key))
         for key, call in first.items()
     ]
+    # what is exposed most comes first
     planned.sort(key=lambda call: (-call.sent.exposed_s, -call.sent.total_s))
     return tuple(planned)
 

@@ -80,6 +80,7 @@ def idea(*parts: str) -> Callable[[Callable[[Situation], Ideas]], Callable[[Situ
 
 @idea()
 def less_recomputation(at: Situation) -> Ideas:
+    """Keep more activations, and compute less of them again."""
     now = at.config.again
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
@@ -88,6 +89,7 @@ def less_recomputation(at: Situation) -> Ideas:
 
 @idea()
 def sequence_parallelism(at: Situation) -> Ideas:
+    """Cut what is outside tensor parallel regions as well, in place of copying it."""
     layout = at.config.layout
     if layout.tp > 1 and not layout.sp:
         values = {"layout.sp": True} | expert_width(at.config, layout.etp)
@@ -95,6 +97,7 @@ def sequence_parallelism(at: Situation) -> Ideas:
 
 
 def _hidden(at: Situation, what: str, key: str, value: object = True) -> Idea:
+    """A dimension that hides, as a job that asks for it has it."""
     overlap = at.config.overlap
     asked = (*overlap.asked, key)
     setup = with_values(at.config, {f"overlap.{key}": value, "overlap.asked": asked})
@@ -134,6 +137,7 @@ def hidden_tokens(at: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def other_buckets(at: Situation) -> Ideas:
+    """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
     if at.config.shard.layers:
         return
     sent = [call.call for call in at.step.last.sent if call.call.per == "step"]
@@ -147,12 +151,14 @@ def other_buckets(at: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def gradients_in_16_bits(at: Situation) -> Ideas:
+    """Half the bytes of gradients."""
     if at.config.shard.grad_bytes == 4:
         yield Idea("gradients in 16 bits", {"shard.grad_bytes": 2, "precision.grads": "bf16"})
 
 
 @idea(*_GRADIENTS)
 def compressed_gradients(at: Situation) -> Ideas:
+    """A quarter of the bytes, for more steps to the same accuracy."""
     if at.config.compression is not None:
         return
     extra = EXTRA_STEPS["int8"][1]
@@ -168,6 +174,7 @@ def compressed_gradients(at: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def sharded_states(at: Situation) -> Ideas:
+    """ZeRO-1: replicas share the optimizer's states alone."""
     shard = at.config.shard
     if at.config.layout.dp == 1 or shard.mode == "zero1":
         return
@@ -178,6 +185,7 @@ def sharded_states(at: Situation) -> Ideas:
         size = format_bytes(memory(setup).bytes, 3)
         what = f"{whole} on each rank, {what} (ZeRO-1), {size} a rank"
     values = {"shard.mode": "zero1"}
+    # a group of hsdp would be one of zero1 as well
     if shard.group:
         values["shard.group"] = "null"
     yield Idea(what, values, setup)
@@ -185,6 +193,7 @@ def sharded_states(at: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def sharded_weights(at: Situation) -> Ideas:
+    """FSDP, where a step gathers weights once."""
     config = at.config
     # with several micro-batches each of them gathers again
     if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
@@ -194,6 +203,7 @@ def sharded_weights(at: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def shards_inside_a_tier(at: Situation) -> Ideas:
+    """Gathers of weights stay on a faster tier, copies are summed across."""
     shard, group = at.config.shard, at.config.layout.group("cp", "dp")
     if at.config.layout.dp == 1 or not shard.layers:
         return
@@ -208,6 +218,7 @@ def shards_inside_a_tier(at: Situation) -> Ideas:
 
 @idea()
 def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
+    """Tensor parallelism as wide as the fastest wires reach, with more replicas."""
     layout, domain = at.config.layout, at.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
@@ -219,6 +230,7 @@ def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
 
 @idea()
 def worst_dimension_further_in(at: Situation) -> Ideas:
+    """Another order of the ranks, with what is exposed most on shorter strides."""
     by_axis = dict.fromkeys(_ORDER, 0.0)
     for part, seconds in at.exposed_s.items():
         axis = _PART_OF.get(part, part)
@@ -230,6 +242,7 @@ def worst_dimension_further_in(at: Situation) -> Ideas:
     first, *others = layout.order
     rest = [axis for axis in layout.order if axis != worst]
     second = (first, worst, *(axis for axis in others if axis != worst))
+    # innermost already
     if first == worst:
         second = layout.order
     for order in sorted({(worst, *rest), second, _ORDER} - {layout.order}):
@@ -241,6 +254,7 @@ def worst_dimension_further_in(at: Situation) -> Ideas:
 
 @idea("ep")
 def experts_inside_a_domain(at: Situation) -> Ideas:
+    """Fewer ranks an all-to-all, all of them on the fastest wires."""
     layout, moe, domain = at.config.layout, at.config.moe, at.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
@@ -251,6 +265,7 @@ def experts_inside_a_domain(at: Situation) -> Ideas:
 
 @idea("ep")
 def deduplicated_tokens(at: Situation) -> Ideas:
+    """A token once to a rank with several of its experts."""
     layout, moe = at.config.layout, at.config.moe
     if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
         yield Idea("a token once to each rank", {"layout.deduplicate": True})
@@ -297,7 +312,8 @@ def smaller_micro_batches(at: Situation) -> Ideas:
 
 @idea("dp", "tp", "ep")
 def larger_micro_batches(at: Situation) -> Ideas:
-    """Without a pipeline, larger micro-batches gather and wait less often."""
+    """Larger micro-batches gather and wait less often; in a pipeline they make its bubble
+    longer."""
     if at.config.layout.pp == 1 and at.config.micro_batches % 2 == 0:
         yield Idea("larger micro-batches", {"batch.micro": 2 * at.config.micro_batch})
 
@@ -352,12 +368,14 @@ def proposals(
         if step_s is not None and _gains(config, values, step_s, now):
             found.append(_proposal(what, "fabric", values, config, step_s, now))
     for what, values, other in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
+        # what cannot be is left out before it is priced
         if constraint_violations(other) or invalid_overlaps(other) or _too_large(other, config):
             continue
         step_s = stepped(other)
         if step_s is not None and _gains(other, values, step_s, now) and job.takes(values | speed):
             found.append(_proposal(what, "job", values | speed, other, step_s, now))
     found.sort(key=lambda proposal: -proposal.gain)
+    # a job that does not fit runs only with a cure, so it comes first whatever it gains
     for cure in cures(config) if config.model is not None else ():
         values = {key: written(value) for key, value in cure.values.items()} | speed
         step_s = stepped(cure.setup) if job.takes(values) else None
@@ -455,6 +473,7 @@ def _twice_and_half(size: int) -> list[int]:
 
 def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
     layout = config.layout
+    # experts that were cut as wide as everything else still are
     etp = tp if layout.etp == layout.tp else min(layout.etp, tp)
     sp = tp > 1 and (layout.sp or layout.tp == 1)
     return config._replace(layout=layout._replace(tp=tp, dp=dp, etp=etp, sp=sp))
@@ -463,7 +482,11 @@ def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
 def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
     """Chunks of as many layers, where the pipeline has chunks."""
     layout = config.layout
-    virtual = max(1, layout.virtual * layout.pp // pp) if pp > 1 else 1
-    schedule = default_schedule(virtual) if config.pipeline.from_layout else config.schedule
+    virtual = 1
+    if pp > 1:
+        virtual = max(1, layout.virtual * layout.pp // pp)
+    schedule = config.schedule
+    if config.pipeline.from_layout:
+        schedule = default_schedule(virtual)
     deep = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
     return config._replace(layout=deep, schedule=schedule)

@@ -194,6 +194,7 @@ class Space:
         for mode, file in self._shards.items():
             row = SHARDINGS[mode]
             often = row.gradients and not row.weights and frame.layout.pp > 1
+            # a job that has this mode already means it
             if self.job.file.shard.mode == mode:
                 often = False
             if mode != self.kept.shard and row.optimizer and (often or not replicas):
@@ -233,6 +234,7 @@ class Space:
         rings = max(1, self.job.draft.sequence // LEAST_TOKENS)
         own = self.job.draft.layout.cp
         for tp in _tried(kept.tp, divisors(self.ranks)):
+            # a size that was asked for is refused with its reason
             if kept.tp is None and self.shape.heads % tp:
                 continue
             cuts = [cp for cp in divisors(self.ranks // tp) if cp <= rings or cp == own]
@@ -255,6 +257,7 @@ class Space:
         counts the ends as layers."""
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
+        # layers of the longest stage
         found = set(divisors(-(-self.model.layers // pp)))
         ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
         if ends % pp == 0:
@@ -358,6 +361,7 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
     """What hides in a layout, and the keys that the file would have to leave out there."""
     layout = config.layout
     left: tuple[str, ...] = ()
+    # leaving one key out may make another one idle
     while True:
         overlap = overlap_of(file, layout, config.schedule, config.stack)
         idle = []

@@ -47,6 +47,7 @@ from colltool.training.parallel_config import (
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 
+# what hides as buckets do, under a whole pass
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 # stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to
@@ -165,6 +166,7 @@ def step_time(
         even_chunks(config),
     )
     fixed_s, waiting = fixed_and_jitter(config)
+    # borders and what is sent once come on top of the pipeline
     still_s = through_s + max(stage.borders_s for stage in stages) + last.tail_s + fixed_s
     return TrainingStep(
         config,
@@ -327,6 +329,7 @@ def _exposed_once(
     """
     overhead_s = config.overlap.overhead_s
     m, compute = config.micro_batches, times.all
+    # passes that a bucket of the last one may hide under
     passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
 
     def under(buckets: PassBuckets, pass_s: float, *, back: bool) -> list[PricedCall]:
@@ -503,6 +506,7 @@ def calibrated(
     def off(factor: float) -> float:
         return step_time(config._replace(slower=factor), costs, plain).step_s - measured_s
 
+    # a factor of 0 leaves the network and the fixed time
     if off(0.0) >= 0:
         least = format_time(off(0.0) + measured_s)
         what = f"a step of {format_time(measured_s)}, and network and fixed time alone take {least}"
@@ -518,10 +522,12 @@ def _root(off: Callable[[float], float], guess: float, close: float) -> float:
     """Zero of a rising function by regula falsi, halving an end that stays (Illinois)."""
     low, below = 0.0, off(0.0)
     high = max(guess, 1.0)
+    # twice as slow until the step is too long
     while (above := off(high)) < 0:
         low, below = high, above
         high = 2 * high
     stayed = 0
+    # a bound on the rounds; regula falsi closes in far sooner
     for _ in range(200):
         at = (low * above - high * below) / (above - below)
         value = off(at)

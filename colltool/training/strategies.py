@@ -304,6 +304,7 @@ def pipeline_s(
     schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
 ) -> float:
     """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
+    # every stage waits for the slowest one
     steady_s = micro_batches * max(stage.total_s for stage in passes)
     if len(passes) == 1:
         return steady_s

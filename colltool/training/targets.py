@@ -126,6 +126,7 @@ def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
         return None
     if step_s(low) <= limit:
         return low
+    # shares are compared by their ratio, so the middle is the geometric one
     while high / low > CLOSE:
         middle = (low * high) ** 0.5
         if step_s(middle) <= limit:

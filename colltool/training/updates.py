@@ -60,6 +60,7 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     if config.device is None or config.stack is None:
         return 0.0
     held = trained(config, stage)
+    # ranks that share the states of a parameter
     dense_ranks = expert_ranks = config.shard.group or 1
     if config.shard.row.optimizer and not config.shard.group:
         dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp

@@ -94,6 +94,7 @@ def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
                 neutral = (data.get("hidden_size"),)
             if value not in neutral:
                 yield key, f"{key} is {_told(value)}, which is not modelled", SHAPE
+        # an unknown key that sounds like a size is refused unless it is switched off
         elif _SIZED.search(key.lower()) and value not in (None, False, 0, "", [], {}):
             what = (
                 f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may"

@@ -35,6 +35,7 @@ def preset_names(kind: Kind) -> list[str]:
     return list(_names(kind))
 
 
+# shipped files do not change while we run
 @cache
 def _preset(kind: Kind, model: type[M], stem: str) -> M:
     file = f"{stem}{SUFFIX}"
