@@ -17,10 +17,11 @@ from colltool.fabric.uneven import check_even
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric
-from colltool.training.layout_search import search
+from colltool.training.layout_search import FastestLayout, fastest_layout
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.search_space import NAMES
+from colltool.training.sentences import Remark, sentence
 
 # in the order they are tried for a device that a job's stack does not know
 STACKS = ("megatron", "jax", "fsdp")
@@ -46,63 +47,62 @@ def adapted(
     check_even(fabric)
     if not job.yields or job.draft.model is None or job.draft.compute is not None:
         return Adapted(fabric, job, ranks, ())
-    job, told = _computing(job, fabric)
-    fabric, more = _whole_domains(fabric)
-    told += more
-    cut = [key for key, _ in job.overrides if key.split(".")[0] in ITS_OWN]
+    job, changed = _on_known_stack(job, fabric)
+    fabric, cut = _whole_domains(fabric)
+    return _fit_layout(job, fabric, ranks, readings, [*changed, *cut])
+
+
+def _fit_layout(
+    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, remarks: list[Remark]
+) -> Adapted:
+    """The job in its own layout where that fits, on fewer ranks, or in another layout."""
+    told = tuple(map(sentence, remarks))
     if job.drafted:
-        return _searched(
-            job, fabric, ranks, readings, told, f"its layout is the fastest that fits {job.name}"
-        )
-    if cut or _fits(job, fabric, ranks or fabric.ranks):
+        job_now, count, found = _searched(job, fabric, ranks, readings)
+        remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.spoken})
+        return Adapted(fabric, job_now, count, (*told, sentence(remark)))
+    own_layout = any(key.split(".")[0] in ITS_OWN for key, _ in job.overrides)
+    if own_layout or _fits(job, fabric, ranks or fabric.ranks):
         return Adapted(fabric, job, ranks, told)
-    inside = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
-    fewer = [inside * dp for dp in range(fabric.ranks // inside, 0, -1)] if ranks is None else []
-    if found := next((count for count in fewer if _fits(job, fabric, count)), None):
-        what = (
-            f"on {found} of the {fabric.ranks} ranks: its layout and batch do not fill"
-            f" {fabric.ranks}"
-        )
-        return Adapted(fabric, job, found, (*told, what))
-    count = ranks or fabric.ranks
+    used = _fewer_ranks(job, fabric) if ranks is None else None
+    if used is not None:
+        remark = Remark("fewer_ranks", {"used": used, "ranks": fabric.ranks})
+        return Adapted(fabric, job, used, (*told, sentence(remark)))
     try:
-        return _searched(
-            job,
-            fabric,
-            ranks,
-            readings,
-            told,
-            f"its own layout does not fit {count} ranks here, the nearest that does",
-        )
+        job_now, count, found = _searched(job, fabric, ranks, readings)
     except ColltoolError:
         if ranks is None or not _sits(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
         return Adapted(fabric, job, ranks, told)
+    fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.spoken}
+    return Adapted(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
 
 
-def _whole_domains(fabric: Fabric) -> tuple[Fabric, tuple[str, ...]]:
-    """Of domains that no power of two fills, such as racks of 72, jobs use the largest power of
-    two: 64."""
+def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
+    """The most ranks that the job fits in its own layout."""
+    inside = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
+    for dp in range(fabric.ranks // inside, 0, -1):
+        if _fits(job, fabric, inside * dp):
+            return inside * dp
+    return None
+
+
+def _whole_domains(fabric: Fabric) -> tuple[Fabric, list[Remark]]:
+    """Jobs use the largest power of two of a domain that none fills: 64 of a rack of 72."""
     tier = fabric.tiers[0]
-    used = 1 << (tier.endpoints.bit_length() - 1)
-    if (
-        used == tier.endpoints
-        or used < 8
-        or capabilities_of(tier).axes
-        or len(fabric.tiers) == 1
-        or capabilities_of(tier).levels
-    ):
-        return fabric, ()
-    part = fabric.model_copy(
-        update={"tiers": (tier.model_copy(update={"size": used}), *fabric.tiers[1:])}
-    )
-    return part, (
-        (
-            f"{used} of the {tier.endpoints} ranks of each {tier.name} domain, as layouts of powers"
-            " of two use them"
-        ),
-    )
+    kind = capabilities_of(tier)
+    used = _power_below(tier.endpoints)
+    if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
+        return fabric, []
+    part = tier.model_copy(update={"size": used})
+    remark = Remark("whole_domains", {"used": used, "ranks": tier.endpoints, "tier": tier.name})
+    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [remark]
+
+
+def _power_below(count: int) -> int:
+    """The largest power of two that is not above a number."""
+    return 1 << (count.bit_length() - 1)
 
 
 def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
@@ -114,66 +114,63 @@ def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
-    return (
-        _sits(job, fabric, ranks) and memory(on_fabric(job, fabric).setup(ranks)).fits is not False
-    )
+    if not _sits(job, fabric, ranks):
+        return False
+    return memory(on_fabric(job, fabric).setup(ranks)).fits is not False
 
 
 def _searched(
-    job: Job,
-    fabric: Fabric,
-    ranks: int | None,
-    readings: Readings | None,
-    told: tuple[str, ...],
-    why: str,
-) -> Adapted:
-    """The fastest layout that keeps what was said of it, with micro-batches of the job's own size
-    where it says so."""
-    asked = {
-        key.split(".")[-1]: value for key, value in job.overrides if key.split(".")[0] in ITS_OWN
-    }
-    keep = {key: value for key, value in asked.items() if key in NAMES}
-    count = ranks or 1 << (fabric.ranks.bit_length() - 1)
+    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None
+) -> tuple[Job, int, FastestLayout]:
+    """The job in its fastest layout that keeps what was said of it, with micro-batches of the
+    job's own size where it says so."""
+    keep = {}
+    for key, value in job.overrides:
+        name = key.split(".")[-1]
+        if key.split(".")[0] in ITS_OWN and name in NAMES:
+            keep[name] = value
+    count = ranks or _power_below(fabric.ranks)
     try:
-        found = search(job, fabric, count, {"shard": "zero1"} | keep, top=1, readings=readings)
+        found = fastest_layout(job, fabric, count, {"shard": "zero1"} | keep, readings=readings)
     except ColltoolError:  # weights and gradients that do not fit whole
-        found = search(job, fabric, count, keep, top=1, readings=readings)
-    changed = job.with_values(dict(found.values))
-    return Adapted(fabric, changed, count, (*told, f"{why}: {found.best.choice.spoken}"))
+        found = fastest_layout(job, fabric, count, keep, readings=readings)
+    return job.with_values(dict(found.values)), count, found
 
 
-def _computing(job: Job, fabric: Fabric) -> tuple[Job, tuple[str, ...]]:
-    """On a stack and in a precision that the fabric's device has."""
+def _on_known_stack(job: Job, fabric: Fabric) -> tuple[Job, list[Remark]]:
+    """The job on a stack and in a precision that the fabric's device has."""
     stack, precision = job.draft.stack, job.draft.precision.compute
-    named = [key.split(".")[0] for key, _ in job.overrides]
-    if fabric.device not in preset_names("devices") or stack is None:
-        return job, ()
-    assert fabric.device is not None
+    if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
+        return job, []
     device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
     if stack.knows(device, precision) and precision in dict(device.peak):
-        return job, ()
-    for kind in dict.fromkeys((precision, "bf16")):
-        if "precision" in named and kind != precision:
+        return job, []
+    named = [key.split(".")[0] for key, _ in job.overrides]
+    stacks = [stack.name] if "stack" in named else [stack.name, *STACKS]
+    precisions = [precision] if "precision" in named else [precision, "bf16"]
+    for kind in precisions:
+        other = _stack_for(device, kind, stacks)
+        if other is None:
             continue
-        if (other := _stack(stack.name, device, kind, "stack" in named)) is not None:
-            values = {} if other == stack.name else {"stack": other}
-            values |= (
-                {}
-                if kind == precision
-                else {"precision.compute": kind, "precision.dispatch": "bf16"}
-            )
-            told = ", ".join(
-                f"{key.split('.')[0]} {value}"
-                for key, value in values.items()
-                if key != "precision.dispatch"
-            )
-            return job.with_values(values), (f"{told}: what {device.name} runs",)
-    return job, ()
+        values = {}
+        words = []
+        if other != stack.name:
+            values["stack"] = other
+            words.append(f"stack {other}")
+        if kind != precision:
+            values |= {"precision.compute": kind, "precision.dispatch": "bf16"}
+            words.append(f"precision {kind}")
+        remark = Remark("device_runs", {"values": ", ".join(words), "device": device.name})
+        return job.with_values(values), [remark]
+    return job, []
 
 
-def _stack(own: str, device: Accelerator, precision: str, fixed: bool) -> str | None:
-    for name in (own,) if fixed else dict.fromkeys((own, *STACKS)):
-        if name not in preset_names("stacks") or precision not in dict(device.peak):
+def _stack_for(device: Accelerator, precision: str, names: list[str]) -> str | None:
+    """The first stack that knows a device in a precision."""
+    if precision not in dict(device.peak):
+        return None
+    for name in names:
+        if name not in preset_names("stacks"):
             continue
         if stack_of(read_stack(name, Path()), name).knows(device, precision):
             return name

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
@@ -36,6 +38,7 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
+LEAST_BYTES = 0.5  # a smaller part is what rounding left
 # in reading order
 DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
@@ -85,75 +88,73 @@ class Call(NamedTuple):
 Calls = Iterator[Call]
 
 
-def _passes(config: ParallelConfig, *operations: str, core: bool = False) -> tuple[Phase, ...]:
-    """Those with the forward pass's calls of operations, and backward; ``core``: also where
-    attention's core is recomputed."""
-    again = any(config.again.operation(one) for one in operations) or (core and config.again.core)
-    return ("forward", "again", "backward") if again else ("forward", "backward")
+def _passes(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
+    """The passes that run an operation; ``core``: also again where attention's core is
+    recomputed."""
+    if config.again.operation(operation) or (core and config.again.core):
+        return "forward", "again", "backward"
+    return "forward", "backward"
 
 
 def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them
     every micro-batch."""
-    if (shape := config.shape) is None:
+    shape, layout = config.shape, config.layout
+    if shape is None:
         return
-    cut, read = cut_of(config), list[tuple[Per, Operation]]()
-    read += [
-        ("layer" if one.name == "attention" else "dense_layer", one)
-        for one in layer_operations(shape, cut)
-    ]
+    cut = cut_of(config)
+    operations: list[tuple[Per, Operation]] = []
+    for operation in layer_operations(shape, cut):
+        operations.append(("layer" if operation.name == "attention" else "dense_layer", operation))
     if shape.moe is not None:
-        read += [
-            ("moe_layer", one)
-            for one in layer_operations(shape, cut, experts=True)
-            if one.name != "attention"
-        ]
-    if config.layout.tp > 1:
-        for per, one in read:
-            if one.region:
-                yield from _region(config, shape, per, one.name)
+        for operation in layer_operations(shape, cut, experts=True):
+            if operation.name != "attention":
+                operations.append(("moe_layer", operation))
+    if layout.tp > 1:
+        for per, operation in operations:
+            if operation.region:
+                yield from _region(config, shape, per, operation.name)
         yield from _vocabulary(config, shape, stage)
-    if config.layout.cp > 1:
+    if layout.cp > 1:
         yield from _context(config, shape)
-    for _, one in read:
-        if one.routed:
-            yield from _experts(config, one.routed)
+    for _, operation in operations:
+        if operation.routed:
+            yield from _experts(config, operation.routed)
 
 
-def _region(config: ParallelConfig, shape: Shape, per: Per, name: str) -> Calls:
+def _tokens_bytes(config: ParallelConfig, shape: Shape) -> float:
+    """T h w: bytes of a micro-batch's tokens on a rank."""
+    return config.tokens * shape.hidden * config.precision.activation_bytes
+
+
+def _region(config: ParallelConfig, shape: Shape, per: Per, operation: str) -> Calls:
     """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
     With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the
     weight's gradient. In bulk the sum of an input's gradient runs under the weight's gradient too
     (Megatron-Core, tensor_parallel/layers.py).
     """
-    group, size = (
-        config.layout.group("tp"),
-        config.tokens * shape.hidden * config.precision.activation_bytes,
+    sp, how = config.layout.sp, config.overlap.tp
+    call = partial(
+        Call,
+        "tp",
+        group=config.layout.group("tp"),
+        bytes=_tokens_bytes(config, shape),
+        per=per,
+        source=KORTHIKANTI if sp else SHOEYBI,
     )
-    split, bulk = (config.overlap.tp == how for how in ("split", "bulk"))
-    for phase in _passes(config, name):
-        summed: Hiding = "split gemm" if split else "nothing"
-        if bulk and phase == "backward":
+    gathered: Hiding = "split gemm" if how == "split" else "nothing"
+    for phase in _passes(config, operation):
+        summed = gathered
+        if how == "bulk" and phase == "backward":
             summed = "weight gradient"
-        if not config.layout.sp:
-            yield Call("tp", AR, group, size, per, phase, source=SHOEYBI, hides=summed)
-            continue
-        yield Call(
-            "tp",
-            AG,
-            group,
-            size,
-            per,
-            phase,
-            source=KORTHIKANTI,
-            hides="split gemm" if split else "nothing",
-        )
-        yield Call("tp", RS, group, size, per, phase, source=KORTHIKANTI, hides=summed)
-    if config.layout.sp:
-        yield Call(
-            "tp", AG, group, size, per, "backward", source=KORTHIKANTI, hides="weight gradient"
-        )
+        if not sp:
+            yield call(AR, phase=phase, hides=summed)
+        else:
+            yield call(AG, phase=phase, hides=gathered)
+            yield call(RS, phase=phase, hides=summed)
+    if sp:
+        yield call(AG, phase="backward", hides="weight gradient")
 
 
 def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
@@ -163,78 +164,70 @@ def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> C
     With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come
     together again.
     """
-    group, sp = config.layout.group("tp"), config.layout.sp
-    size = config.tokens * shape.hidden * config.precision.activation_bytes
-    summed, source = (RS, KORTHIKANTI) if sp else (AR, SHOEYBI)
+    sp = config.layout.sp
+    size = _tokens_bytes(config, shape)
+    call = partial(
+        Call,
+        "vocab",
+        group=config.layout.group("tp"),
+        per="micro_batch",
+        source=KORTHIKANTI if sp else SHOEYBI,
+    )
+    summed = RS if sp else AR
     if stage.embedding:
-        yield Call("vocab", summed, group, size, "micro_batch", "forward", source=source)
+        yield call(summed, bytes=size, phase="forward")
         if sp:
-            yield Call("vocab", AG, group, size, "micro_batch", "backward", source=source)
+            yield call(AG, bytes=size, phase="backward")
     if stage.head:
         if sp:
-            yield Call("vocab", AG, group, size, "micro_batch", "forward", source=source)
-        yield Call(
-            "vocab", AR, group, config.tokens * 4, "micro_batch", "forward", source=SHOEYBI, each=3
-        )
-        yield Call("vocab", summed, group, size, "micro_batch", "backward", source=source)
+            yield call(AG, bytes=size, phase="forward")
+        # the largest logit, the sum of exponentials, the target's logit: 4 bytes a token each
+        yield call(AR, bytes=config.tokens * 4, phase="forward", source=SHOEYBI, each=3)
+        yield call(summed, bytes=size, phase="backward")
 
 
 def _context(config: ParallelConfig, shape: Shape) -> Calls:
     """Every rank's queries meet all keys and values.
 
     Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients).
-        All-gather of both, and
-    their gradients' reduce-scatter backward. Ulysses: four all-to-alls each way: q, k, v in, the
-    output back.
+    All-gather of both, and their gradients' reduce-scatter backward. Ulysses: four all-to-alls each
+    way: q, k, v in, the output back.
     """
-    layout, at, token = (
-        config.layout,
-        heads_of(shape, config.layout.tp),
-        config.tokens * config.precision.activation_bytes,
-    )
-    group, block = layout.group("cp"), (at.k + at.v) * token
+    layout, heads = config.layout, heads_of(shape, config.layout.tp)
+    token = config.tokens * config.precision.activation_bytes
+    block = (heads.k + heads.v) * token
+    call = partial(Call, "cp", group=layout.group("cp"), per="layer")
     hides: Hiding = "attention block" if config.overlap.cp else "nothing"
     for phase in _passes(config, "attention", core=True):
+        back = phase == "backward"
         match layout.cp_mode:
             case "ulysses":
-                for size, count in Counter((at.q, at.k, at.v, at.out)).items():
-                    yield Call(
-                        "cp", A2A, group, size * token, "layer", phase, source=ULYSSES, each=count
-                    )
+                widths = Counter((heads.q, heads.k, heads.v, heads.out))
+                for width, count in widths.items():
+                    yield call(A2A, bytes=width * token, phase=phase, source=ULYSSES, each=count)
             case "ring":
-                each = (2 if phase == "backward" else 1) * (layout.cp - 1)
-                yield Call(
-                    "cp",
+                each = (2 if back else 1) * (layout.cp - 1)
+                yield call(
                     P2P,
-                    group,
-                    block,
-                    "layer",
-                    phase,
+                    bytes=block,
+                    phase=phase,
                     source=RING,
                     each=each,
                     hides=hides,
                     closed=True,
                 )
             case "all-gather":
-                yield Call(
-                    "cp",
-                    RS if phase == "backward" else AG,
-                    group,
-                    block * layout.cp,
-                    "layer",
-                    phase,
-                    source=GATHER,
-                )
+                yield call(RS if back else AG, bytes=block * layout.cp, phase=phase, source=GATHER)
             case _:
                 assert_never(layout.cp_mode)
 
 
 def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> float:
-    """How often a token stands in a rank's send buffer: k, or once for each rank that has any of
-    its experts.
+    """How often a token is in a rank's send buffer: k, or once for each rank that has any of its
+    experts.
 
     Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly;
-    ``reached``: the share of the ranks that they may stand on where routing is limited to groups.
+    ``reached``: the share of the ranks that they may be on where routing is limited to groups.
 
     >>> copies(8, 2, deduplicated=False), copies(8, 2, deduplicated=True)
     (2.0, 1.875)
@@ -248,14 +241,19 @@ def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
     """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node,
     not a rank (DeepEP)."""
-    moe, ranks, inner = config.moe, config.layout.ep, max(1, per_domain[0]) if per_domain else 1
+    moe, ranks = config.moe, config.layout.ep
+    inner = max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
         return 1.0
-    nodes, each = (
-        copies(parts, moe.top_k, deduplicated=True, reached=moe.reached)
-        for parts in (ranks // inner, ranks)
-    )
-    return nodes / each
+    to_nodes = copies(ranks // inner, moe.top_k, deduplicated=True, reached=moe.reached)
+    return to_nodes / copies(ranks, moe.top_k, deduplicated=True, reached=moe.reached)
+
+
+HIDES_EXPERTS: dict[str, Hiding] = {
+    "": "nothing",
+    "batch": "other batch",
+    "shared": "shared expert",
+}
 
 
 def _experts(config: ParallelConfig, routed: float) -> Calls:
@@ -268,30 +266,30 @@ def _experts(config: ParallelConfig, routed: float) -> Calls:
     sent = routed * copies(
         layout.ep, moe.top_k, deduplicated=layout.deduplicate, reached=moe.reached
     )
-    hiding: dict[str, Hiding] = {"": "nothing", "batch": "other batch", "shared": "shared expert"}
-    hides, source = hiding[config.overlap.ep], DEEPEP if layout.deduplicate else GSHARD
     back = config.precision.activation_bytes
+    between = partial(
+        Call,
+        "ep",
+        A2A,
+        layout.group("ep", experts=True),
+        per="moe_layer",
+        source=DEEPEP if layout.deduplicate else GSHARD,
+        hides=HIDES_EXPERTS[config.overlap.ep],
+        skew=moe.imbalance,
+    )
+    within = partial(
+        Call, "etp", group=layout.group("tp", experts=True), per="moe_layer", source=GSHARD
+    )
     for phase in _passes(config, "experts"):
         # gradients travel in full
         there = back if phase == "backward" else BYTES[config.precision.dispatch]
         if layout.ep > 1:
-            group = layout.group("ep", experts=True)
-            for width in (there, back):
-                yield Call(
-                    "ep",
-                    A2A,
-                    group,
-                    sent * width,
-                    "moe_layer",
-                    phase,
-                    source=source,
-                    hides=hides,
-                    skew=moe.imbalance,
-                )
+            yield between(bytes=sent * there, phase=phase)
+            yield between(bytes=sent * back, phase=phase)
         if layout.etp > 1 and layout.sp:
-            group, whole = layout.group("tp", experts=True), sent * layout.etp
-            yield Call("etp", AG, group, whole * there, "moe_layer", phase, source=GSHARD)
-            yield Call("etp", RS, group, whole * back, "moe_layer", phase, source=GSHARD)
+            whole = sent * layout.etp
+            yield within(AG, bytes=whole * there, phase=phase)
+            yield within(RS, bytes=whole * back, phase=phase)
 
 
 def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
@@ -301,11 +299,8 @@ def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
     ((25000000.0, 2), (20000000.0, 1))
     """
     full = int(size // bucket)
-    return tuple(
-        (each, count)
-        for each, count in ((bucket, full), (size - full * bucket, 1))
-        if count and each > 0.5
-    )
+    parts = ((bucket, full), (size - full * bucket, 1))
+    return tuple((each, count) for each, count in parts if count and each > LEAST_BYTES)
 
 
 def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
@@ -316,9 +311,8 @@ def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[floa
     """
     together = max(1, int(bucket // size))
     full, rest = divmod(tensors, together)
-    return tuple(
-        (held * size, count) for held, count in ((together, full), (rest, 1)) if held and count
-    )
+    parts = ((together, full), (rest, 1))
+    return tuple((held * size, count) for held, count in parts if held and count)
 
 
 def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
@@ -331,12 +325,16 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         return
     shard, row, grads = config.shard, config.shard.row, config.shard.grad_bytes
     for name, group, parameters in _replicated(config, trained(config, stage)):
-        default = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads if row.optimizer else DDP_BUCKET
-        bucket = default if shard.bucket is None else shard.bucket
+        bucket = shard.bucket
+        if bucket is None:
+            bucket = DDP_BUCKET
+            if row.optimizer:
+                bucket = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads
         inner, outer = _shared(config, group)
         for primitive, who, phase, width, share in _summed(config, inner, outer):
-            under: Hiding = "first forward" if phase == "forward" else "last backward"
-            hides: Hiding = under if config.overlap.dp else "nothing"
+            hides: Hiding = "nothing"
+            if config.overlap.dp:
+                hides = "first forward" if phase == "forward" else "last backward"
             for size, count in buckets(parameters * width, bucket * width / grads):
                 yield Call(
                     name,
@@ -372,7 +370,7 @@ def _summed(
 
 
 def _shared(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
-    """The replicas that share states, and those that copy them: nobody, where all share."""
+    """The replicas that share states, and those that copy them: none, where all share."""
     return cut(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
@@ -382,12 +380,10 @@ def _replicated(
     """Dense gradients are summed over D c ranks, those of experts over the replicas of an
     expert."""
     dense, experts = config.layout.group("cp", "dp"), config.layout.group("dp", experts=True)
-    for name, group, parameters in (
-        ("dp", dense, held.dense),
-        ("expert dp", experts, held.experts),
-    ):
-        if group.ranks > 1 and parameters:
-            yield name, group, parameters
+    if dense.ranks > 1 and held.dense:
+        yield "dp", dense, held.dense
+    if experts.ranks > 1 and held.experts:
+        yield "expert dp", experts, held.experts
 
 
 def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
@@ -397,63 +393,59 @@ def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
     HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as
     soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
     """
-    shard, source, hidden = config.shard, config.shard.row.source, config.overlap.dp
-    under: Hiding = "neighbour layer" if hidden else "nothing"
-    behind: Hiding = "last backward" if hidden else "nothing"
-    passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
+    if stage.dense_layers:
+        held = layer_parameters_of(config, experts=False)
+        own = trained_layer(config, experts=False)
+        yield from _unit(config, "dense_layer", stage.dense_layers, held, own)
+    if stage.moe_layers:
+        held = layer_parameters_of(config, experts=True)
+        own = trained_layer(config, experts=True)
+        yield from _unit(config, "moe_layer", stage.moe_layers, held, own)
     ends = RankParameters(ends_parameters(config, stage))
-    units: tuple[tuple[Per, int, RankParameters, RankParameters], ...] = (
-        (
-            "dense_layer",
-            stage.dense_layers,
-            layer_parameters_of(config, experts=False),
-            trained_layer(config, experts=False),
-        ),
-        (
-            "moe_layer",
-            stage.moe_layers,
-            layer_parameters_of(config, experts=True),
-            trained_layer(config, experts=True),
-        ),
-        ("micro_batch", 1, ends, RankParameters(0.0) if config.lora else ends),
-    )
-    for per, layers, held, own in (unit for unit in units if unit[1]):
-        often: Per = per if shard.reshard else "step"
-        each = 1 if shard.reshard else layers
-        summed = {
-            name: shard.grad_bytes * parameters for name, _, parameters in _replicated(config, own)
-        }
-        for name, group, parameters in _replicated(config, held):
-            inner, outer = _shared(config, group)
-            weights, grads = parameters * config.precision.param_bytes, summed.get(name, 0.0)
-            if inner.ranks > 1:
-                for phase in passes:
-                    yield Call(
-                        name,
-                        AG,
-                        inner,
-                        weights,
-                        often,
-                        phase,
-                        source=source,
-                        each=each,
-                        hides=under,
-                    )
-                yield Call(
-                    name, RS, inner, grads, often, "backward", source=source, each=each, hides=under
-                )
-            if outer.ranks > 1:
-                yield Call(
-                    name,
-                    AR,
-                    outer,
-                    grads / inner.ranks,
-                    "step",
-                    "backward",
-                    source=source,
-                    each=layers,
-                    hides=behind,
-                )
+    own = RankParameters(0.0) if config.lora else ends
+    yield from _unit(config, "micro_batch", 1, ends, own)
+
+
+def _unit(
+    config: ParallelConfig, per: Per, layers: int, held: RankParameters, own: RankParameters
+) -> Calls:
+    """Gathers of what FSDP keeps of layers, or of the ends, and scatters of what is trained."""
+    shard, source = config.shard, config.shard.row.source
+    passes: tuple[Phase, ...] = ("forward", "backward")
+    if shard.gathers == 1:
+        passes = ("forward",)
+    under: Hiding = "nothing"
+    behind: Hiding = "nothing"
+    if config.overlap.dp:
+        under = "neighbour layer"
+        behind = "last backward"
+    often, each = per, 1
+    # without resharding the layers are gathered one after the other, once a step
+    if not shard.reshard:
+        often, each = "step", layers
+    summed = {name: shard.grad_bytes * size for name, _, size in _replicated(config, own)}
+    for name, group, parameters in _replicated(config, held):
+        inner, outer = _shared(config, group)
+        gradients = summed.get(name, 0.0)
+        if inner.ranks > 1:
+            call = partial(
+                Call, name, group=inner, per=often, source=source, each=each, hides=under
+            )
+            for phase in passes:
+                yield call(AG, bytes=parameters * config.precision.param_bytes, phase=phase)
+            yield call(RS, bytes=gradients, phase="backward")
+        if outer.ranks > 1:
+            yield Call(
+                name,
+                AR,
+                outer,
+                gradients / inner.ranks,
+                "step",
+                "backward",
+                source=source,
+                each=layers,
+                hides=behind,
+            )
 
 
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
@@ -462,38 +454,37 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
     shape, layout = config.shape, config.layout
     if layout.pp == 1 or shape is None:
         return
-    size = cut_of(config).outside * shape.hidden * config.precision.activation_bytes
-    hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
-    # last stage to the first one's next chunk
-    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded
-    for phase in ("forward", "backward"):
-        yield Call(
-            "pp", P2P, group, size, "border", phase, source=NARAYANAN, hides=hides, closed=closed
-        )
+    call = partial(
+        Call,
+        "pp",
+        P2P,
+        layout.group("pp"),
+        cut_of(config).outside * shape.hidden * config.precision.activation_bytes,
+        "border",
+        source=NARAYANAN,
+        hides="steady pipeline" if config.overlap.pp else "nothing",
+        closed=layout.virtual > 1 and not config.folded,  # the last stage to the next chunk
+    )
+    yield call(phase="forward")
+    yield call(phase="backward")
 
 
 def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage;
     Muon's gather; the norm."""
     shape, layout = config.shape, config.layout
-    # a stage between, or both on one, sends none
+    call = partial(Call, per="step", phase="update")
+    # a stage in the middle, or one with both ends, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
         ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
-        yield Call("embedding", AR, ends, size, "step", "update", source=TIED)
+        yield call("embedding", AR, ends, size, source=TIED)
     if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
         for name, group, parameters in _replicated(config, trained(config, stage)):
-            yield Call(
-                name,
-                AG,
-                _shared(config, group)[0],
-                2.0 * parameters,
-                "step",
-                "update",
-                source=MOONLIGHT,
-            )
+            inner, _ = _shared(config, group)
+            yield call(name, AG, inner, 2.0 * parameters, source=MOONLIGHT)
     if layout.ranks > 1 and config.model is not None:
-        yield Call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, "step", "update", source=NORM)
+        yield call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, source=NORM)
 
 
 Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
@@ -518,22 +509,26 @@ def stage_calls(
         "border": config.chunks * m,
         "step": 1,
     }
+    again = config.again.share(stage.layers)
     found: dict[tuple[object, ...], Call] = {}
-    for one in (call for row in rows for call in row(config, stage) if call.bytes > 0.5):
-        share = config.again.share(stage.layers) if one.phase == "again" else 1.0
-        if calls := one.each * every[one.per] * share:
-            key = (
-                one.dimension,
-                one.primitive,
-                one.group,
-                one.bytes,
-                one.per,
-                one.phase,
-                one.hides,
-            )
-            before = found.get(key)
-            each, calls = (
-                (one.each + before.each, calls + before.calls) if before else (one.each, calls)
-            )
-            found[key] = one._replace(each=each, calls=calls)
+    for call in chain.from_iterable(row(config, stage) for row in rows):
+        share = again if call.phase == "again" else 1.0
+        calls = call.each * every[call.per] * share
+        if not calls or call.bytes <= LEAST_BYTES:
+            continue
+        key = (
+            call.dimension,
+            call.primitive,
+            call.group,
+            call.bytes,
+            call.per,
+            call.phase,
+            call.hides,
+        )
+        before = found.get(key)
+        each = call.each
+        if before is not None:
+            each += before.each
+            calls += before.calls
+        found[key] = call._replace(each=each, calls=calls)
     return tuple(found.values())

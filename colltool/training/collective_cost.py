@@ -3,9 +3,9 @@ bytes) is priced once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from itertools import permutations
+from itertools import chain, permutations
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ from colltool.training.parallel_config import RankGroup
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
 # a search goes through layouts in order, and what the next ones share was worked out a moment ago
-MOST_SHARED = 1024
+MOST_SHARED = 16384
 
 
 class PricedSchedule(NamedTuple):
@@ -55,13 +55,14 @@ class CollectiveCost(NamedTuple):
         return self.latency_s + self.bandwidth_s
 
     def scaled(self, factor: float) -> CollectiveCost:
-        """With so many times the bytes on the wires, by the same algorithm."""
+        """The cost of so many times the bytes on the wires, by the same algorithm."""
         busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
         energy_J = None if self.energy_J is None else factor * self.energy_J
         return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
 
     @property
     def tiers(self) -> tuple[str, ...]:
+        """Tiers that it crosses, innermost first."""
         return tuple(tier for tier, _ in self.busy)
 
     @property
@@ -71,21 +72,25 @@ class CollectiveCost(NamedTuple):
 
     @property
     def bound(self) -> str:
+        """What most of its time is, in a word."""
         return bound_by(self.latency_s, self.bandwidth_s, 0.0)
 
 
+# cached, as a step asks at every pair of calls
 @lru_cache(maxsize=16384)
 def _busiest(busy: Busy) -> str:
-    """Cached, as a step asks at every pair of calls."""
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
+_Asked = tuple[Primitive, RankGroup, float, bool]
+
+
 class CollectiveCostCache:
+    """Prices of a fabric's collectives, each worked out once."""
+
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
-        self._kept: dict[
-            tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError
-        ] = {}
+        self._known: dict[_Asked, CollectiveCost | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
 
@@ -100,16 +105,16 @@ class CollectiveCostCache:
         return found
 
     def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
-        """For a fabric that differs in one tier: prices of groups without two members in it are
-        kept."""
+        """Prices for a fabric that differs in one tier: those of groups without two members in it
+        are kept."""
         found = CollectiveCostCache(fabric, self.readings)
-        number = [one.name for one in self.fabric.tiers].index(tier)
-        for key, cost in self._kept.items():
-            alone = isinstance(cost, CollectiveCost) and cost.per_domain[number : number + 1] == (
-                1,
-            )
-            if alone and key[0] is not P2P and len(key[1].axes) == 1:
-                found._kept[key] = cost
+        number = [level.name for level in self.fabric.tiers].index(tier)
+        for key, cost in self._known.items():
+            primitive, group, *_ = key
+            if primitive is P2P or len(group.axes) > 1 or isinstance(cost, ColltoolError):
+                continue
+            if cost.per_domain[number : number + 1] == (1,):
+                found._known[key] = cost
         return found
 
     def of(
@@ -121,15 +126,15 @@ class CollectiveCostCache:
         *,
         closed: bool = False,
     ) -> CollectiveCost:
-        """One call; a point-to-point as its slowest pair of neighbours, including last to first
-        where ``closed``."""
+        """Price one call; a point-to-point as its slowest pair of neighbours, including last to
+        first where ``closed``."""
         key = (primitive, group, size, closed)
-        if (found := self._kept.get(key)) is None:
+        if key not in self._known:
             try:
-                found = self._priced(primitive, group, size, closed)
+                self._known[key] = self._priced(primitive, group, size, closed)
             except ColltoolError as error:
-                found = error
-            self._kept[key] = found
+                self._known[key] = error
+        found = self._known[key]
         if isinstance(found, ColltoolError):
             fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
             raise ColltoolError(
@@ -141,22 +146,27 @@ class CollectiveCostCache:
         """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's
         axes turned."""
         tier = self.fabric.tiers[0]
-        whole = tier.endpoints // group.stride * group.stride
+        other = ""
         if capabilities_of(tier).axes:
             other = turned_axes(self.fabric, group)
         else:
-            other = f"{tier.name}.size={whole}" if whole not in (0, tier.endpoints) else ""
+            whole = tier.endpoints // group.stride * group.stride
+            if whole not in (0, tier.endpoints):
+                other = f"{tier.name}.size={whole}"
         return f", or {given('overrides', [other])}" if other else ""
 
     def _priced(
         self, primitive: Primitive, group: RankGroup, size: float, closed: bool
     ) -> CollectiveCost:
         if primitive is P2P:
-            ranks = [(group.ranks, group.stride)] if closed and self._open(group) else []
-            ranks += [(2, apart) for apart in self._apart(group)]
-            return max((self._one(P2P, who, size) for who in ranks), key=lambda one: one.each_s)
-        parts = [self._one(kind, who, part) for kind, who, part in in_axes(primitive, group, size)]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+            pairs = [(2, apart) for apart in self._apart(group)]
+            if closed and self._open(group):
+                pairs.insert(0, (group.ranks, group.stride))
+            costs = [self._one(P2P, ranks, size) for ranks in pairs]
+            return max(costs, key=lambda cost: cost.each_s)
+        return _joined(
+            [self._one(kind, ranks, part) for kind, ranks, part in in_axes(primitive, group, size)]
+        )
 
     def _open(self, group: RankGroup) -> bool:
         """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the
@@ -172,59 +182,53 @@ class CollectiveCostCache:
         return False
 
     def _apart(self, group: RankGroup) -> list[int]:
-        """Distances of neighbours that stand for all: inside a domain, and over the border of each
-        larger one."""
+        """Distances of neighbours among which the slowest is: inside a domain, and over the border
+        of each larger one."""
         stride, last = group.stride, group.members[-1]
-        found, inside = [stride], 1
+        borders = {stride}
+        inside = 1
         for tier in self.fabric.tiers:
-            borders = [inside * one.group for one in capabilities_of(tier).levels] + [
-                inside * tier.endpoints
-            ]
-            found += [border for border in borders if stride < border <= last]
+            borders.update(inside * level.group for level in capabilities_of(tier).levels)
             inside *= tier.endpoints
-        return sorted({one for one in found if one < self.fabric.ranks})
+            borders.add(inside)
+        return [
+            border
+            for border in sorted(borders)
+            if stride <= border <= last and border < self.fabric.ranks
+        ]
 
-    def _one(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
-        """Ranks as they sit; else along the axes of a lattice one after the other, and a pair at
-        the nearest distance."""
+    def _one(self, primitive: Primitive, ranks: tuple[int, int], size: float) -> CollectiveCost:
+        """Price ranks as they are placed; else along the axes of a lattice one after the other, and
+        a pair at the nearest distance."""
         try:
-            return self._placed(primitive, who, size)
+            return self._placed(primitive, ranks, size)
         except ColltoolError:
-            parts = along_axes(self.fabric, *who) or nearest_pair(self.fabric, *who)
+            parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
             if not parts:
                 raise
-        group = RankGroup(tuple(axis for axis, _ in parts))
         shared = dict(parts)
-        costs = [
-            self._placed(kind, axis, part).scaled(shared[axis])
-            for kind, axis, part in in_axes(primitive, group, size)
-        ]
-        return costs[0] if len(costs) == 1 else _joined(costs)
+        costs = []
+        for kind, axis, part in in_axes(primitive, RankGroup(tuple(shared)), size):
+            costs.append(self._placed(kind, axis, part).scaled(shared[axis]))
+        return _joined(costs)
 
-    def _placed(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
-        ranks, stride = who
+    def _placed(self, primitive: Primitive, ranks: tuple[int, int], size: float) -> CollectiveCost:
+        count, stride = ranks
         if stride not in self._in_strides:
             self._in_strides[stride] = in_strides(self.fabric, stride)
         fabric = self._in_strides[stride]
         # the ranks of a job are numbered along the axes of a lattice
-        asked = (
-            fabric,
-            primitive,
-            max(1.0, float(size)),
-            GroupSpec(ranks, stride, in_order=True),
-            self.readings,
-        )
-        if (picked := price_of_pick(*asked)) is not None:
+        group = GroupSpec(count, stride, in_order=True)
+        asked = (fabric, primitive, max(1.0, float(size)), group, self.readings)
+        picked = price_of_pick(*asked)
+        if picked is not None:
             return _cost(picked, picked.best, fabric.library_name)
         (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
-        runs = found.library.runs if found.library is not None else None
-        return _cost(
-            found,
-            runs or found.best,
-            found.library.name if runs is not None and found.library else "",
-        )
+        if found.library is None or found.library.runs is None:
+            return _cost(found, found.best, "")
+        return _cost(found, found.library.runs, found.library.name)
 
-    def rounded(self, stride: int) -> Fabric | None:
+    def padded_fabric(self, stride: int) -> Fabric | None:
         """The fabric in whole strides that groups were priced on; None where they tile it as it
         is."""
         found = self._in_strides.get(stride, self.fabric)
@@ -245,16 +249,17 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
     size = -(-tier.endpoints // nodes) * nodes
-    groups = [_aligned(one.group, nodes) for one in kind.levels[:-1]] + [
-        max(size, one.group) for one in kind.levels[-1:]
-    ]
-    levels = tuple(
-        one.model_copy(update={"group": group})
-        for one, group in zip(kind.levels, groups, strict=True)
-    )
-    if size == tier.endpoints and levels == kind.levels:
+    levels = []
+    for number, level in enumerate(kind.levels, 1):
+        outermost = number == len(kind.levels)
+        group = max(size, level.group) if outermost else _aligned(level.group, nodes)
+        levels.append(level.model_copy(update={"group": group}))
+    if size == tier.endpoints and tuple(levels) == kind.levels:
         return fabric
-    grown = tier.model_copy(update={"size": size} | ({"levels": levels} if levels else {}))
+    changed: dict[str, object] = {"size": size}
+    if levels:
+        changed["levels"] = tuple(levels)
+    grown = tier.model_copy(update=changed)
     return fabric.model_copy(update={"tiers": (*fabric.tiers[:-1], grown)})
 
 
@@ -265,8 +270,8 @@ def _aligned(group: int, nodes: int) -> int:
     return max(part for part in range(1, group + 1) if nodes % part == 0)
 
 
+# (ranks, stride) of each axis, and how many such groups share its links
 Parts = tuple[tuple[tuple[int, int], float], ...]
-"""(ranks, stride) of each axis, and how many such groups share its links."""
 
 
 def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
@@ -276,21 +281,27 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
     Of every ``step``-th member of an axis, the messages of ``step`` interleaved groups cross each
     of its links.
     """
-    sizes, inside, left, apart = list[int](), 1, ranks, stride
+    sizes: list[int] = []
     for tier in fabric.tiers:
         axes = capabilities_of(tier).axes
         sizes += [axis.size for axis in axes] if axes else [tier.endpoints]
+    if len(sizes) == len(fabric.tiers):
+        return ()
     found: list[tuple[tuple[int, int], float]] = []
-    for size in sizes if len(sizes) > len(fabric.tiers) else ():
+    inside, left, apart = 1, ranks, stride
+    for size in sizes:
         if apart % size == 0:
             apart //= size
         elif size % apart:
             return ()
-        elif (here := min(left, size // apart)) > 1:
-            found.append(((here, inside), float(apart)))
-            if left % here:
-                return ()
-            left, apart = left // here, 1
+        else:
+            here = min(left, size // apart)
+            if here > 1:
+                found.append(((here, inside), float(apart)))
+                if left % here:
+                    return ()
+                left //= here
+                apart = 1
         inside *= size
     return tuple(found) if left == 1 else ()
 
@@ -298,11 +309,11 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
 def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
     """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the
     next farther one."""
-    if ranks != 2:
-        return ()
     known = every_stride(fabric)
-    near = min((one for one in known if one >= stride), default=max(known, default=0))
-    return (((2, near), 1.0),) if near else ()
+    if ranks != 2 or not known:
+        return ()
+    near = min((apart for apart in known if apart >= stride), default=max(known))
+    return (((2, near), 1.0),)
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:
@@ -314,15 +325,18 @@ def job_slice(fabric: Fabric, ranks: int) -> Fabric:
     """
     inside = 1
     for at, tier in enumerate(fabric.tiers):
-        if inside * tier.endpoints >= ranks:
-            kind = capabilities_of(tier)
-            cut = kind.axes and ranks % inside == 0 and ranks != inside * tier.endpoints
-            if not cut or (part := kind.slice(ranks // inside)) is None:
-                return fabric
-            return fabric.model_copy(
-                update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])}
-            )
-        inside *= tier.endpoints
+        if inside * tier.endpoints < ranks:
+            inside *= tier.endpoints
+            continue
+        kind = capabilities_of(tier)
+        if not kind.axes or ranks % inside or ranks == inside * tier.endpoints:
+            return fabric
+        part = kind.slice(ranks // inside)
+        if part is None:
+            return fabric
+        return fabric.model_copy(
+            update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])}
+        )
     return fabric
 
 
@@ -344,7 +358,8 @@ def turned_axes(fabric: Fabric, group: RankGroup) -> str:
     tier = fabric.tiers[0]
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
         return ""
-    (size, stride), shape = group.axes[0], [axis.size for axis in capabilities_of(tier).axes]
+    size, stride = group.axes[0]
+    shape = [axis.size for axis in capabilities_of(tier).axes]
     for other in sorted(set(permutations(shape)), reverse=True):
         kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
         if kind.takes_stride(stride) and kind.part(size, stride) is not None:
@@ -372,51 +387,57 @@ def in_axes(
         left = size
         for axis in group.axes:
             found.append((kind, axis, left))
-            left = left if kind is A2A else left / axis[0]
+            if kind is not A2A:
+                left /= axis[0]
     return found
 
 
 def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
-    carried: dict[str, float] = {}
     moved_s, total_s = float(row.moved_s), float(row.total_s)
     # bytes below the tiers' bandwidth keep the wires as long
     slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0
     # a machine that does better than its library's usual share moves its bytes faster
     if slower * moved_s > total_s:
         slower = total_s / moved_s
-    for phase in row.phases:
-        carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
+    energy_J = None
+    if row.energy_J is not None:
+        senders = 1 if found.primitive is P2P else found.ranks
+        energy_J = float(row.energy_J) / senders
+    group = found.group
     return CollectiveCost(
         algorithm=row.title,
         protocol=str(row.protocol),
         latency_s=max(0.0, total_s - slower * moved_s),  # whatever else a price has parts for
         bandwidth_s=slower * moved_s,
-        per_domain=found.group.per_domain,
-        busy=tuple(carried.items()),
+        per_domain=group.per_domain,
+        busy=_by_tier((phase.tier, slower * float(phase.bandwidth_s)) for phase in row.phases),
         pick=pick,
-        energy_J=(
-            None
-            if row.energy_J is None
-            else float(row.energy_J) / (1 if found.primitive is P2P else found.ranks)
-        ),
+        energy_J=energy_J,
         ran=(
             PricedSchedule(
-                found.primitive, found.group.ranks, found.group.stride, row.choice, float(row.bytes)
+                found.primitive, group.ranks, group.stride, row.choice, float(row.bytes)
             ),
         ),
     )
 
 
-def _joined(parts: list[CollectiveCost]) -> CollectiveCost:
-    carried: dict[str, float] = {}
-    for tier, seconds in (pair for part in parts for pair in part.busy):
-        carried[tier] = carried.get(tier, 0.0) + seconds
+def _by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+    busy: dict[str, float] = {}
+    for tier, seconds in carried:
+        busy[tier] = busy.get(tier, 0.0) + seconds
+    return tuple(busy.items())
+
+
+def _joined(parts: Sequence[CollectiveCost]) -> CollectiveCost:
+    """One collective after the other."""
+    if len(parts) == 1:
+        return parts[0]
     spent = [part.energy_J for part in parts if part.energy_J is not None]
     return parts[0]._replace(
         algorithm=" + ".join(part.algorithm for part in parts),
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        busy=tuple(carried.items()),
+        busy=_by_tier(chain.from_iterable(part.busy for part in parts)),
         energy_J=sum(spent) if spent else None,
-        ran=tuple(one for part in parts for one in part.ran),
+        ran=tuple(chain.from_iterable(part.ran for part in parts)),
     )

@@ -7,7 +7,8 @@ says itself: a default hides what there is, and the layouts of search candidates
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from math import gcd
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -16,6 +17,7 @@ from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import (
     ParallelConfig,
+    ParallelLayout,
     cut,
     ends_as_layers,
     layers_of_stages,
@@ -23,7 +25,7 @@ from colltool.training.parallel_config import (
     strides,
 )
 
-_MOST_NAMED = 12
+_MOST_NAMED = 12  # divisors in a fix
 
 
 class Violation(NamedTuple):
@@ -33,7 +35,8 @@ class Violation(NamedTuple):
 
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
-    """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
+    """What does not fit together; checks that need dp are skipped while ``layout.dp`` is 0,
+    unknown."""
     model, shape = config.model, config.shape
     found = [
         *_machine(config),
@@ -43,56 +46,61 @@ def constraint_violations(config: ParallelConfig) -> list[Violation]:
     ]
     if model is None:
         return found
-    found += [*_stages(config, model), *_batch(config)]
+    found += _stages(config, model)
+    found += _batch(config)
     if shape is None:
-        return found + list(_without_shape(config, model))
-    return [*found, *_tensor(config, shape), *_context(config, shape), *_experts(config, shape)]
+        found += _without_shape(config, model)
+        return found
+    found += _tensor(config, shape)
+    found += _context(config, shape)
+    found += _experts(config, shape)
+    return found
 
 
 def _machine(config: ParallelConfig) -> Iterator[Violation]:
+    """The device and the stack know the precision."""
     device, stack, precision = config.device, config.stack, config.precision.compute
     if device is None or stack is None or config.compute is not None:
         return
-    asked: tuple[tuple[KeyPath, Callable[[], float]], ...] = (
-        (("precision", "compute"), lambda: device.peak_flops(precision)),
-        (("stack",), lambda: stack.gemm_share(precision, device.generation)),
-        (("stack",), lambda: stack.attention_share(device.generation)),
-    )
-    for path, ask in asked:
-        try:
-            ask()
-        except ColltoolError as error:
-            yield Violation(path, error.what, error.fix)
-            return
+    path: KeyPath = ("precision", "compute")
+    try:
+        device.peak_flops(precision)
+        path = ("stack",)
+        stack.gemm_share(precision, device.generation)
+        stack.attention_share(device.generation)
+    except ColltoolError as error:
+        yield Violation(path, error.what, error.fix)
 
 
 def divisors(number: int) -> str:
-    found = [str(one) for one in range(1, min(number, 100_000) + 1) if number % one == 0]
-    return ", ".join(found[:_MOST_NAMED]) + (", ..." if len(found) > _MOST_NAMED else "")
+    """The first divisors of a number, in words."""
+    found = [str(size) for size in range(1, min(number, 100_000) + 1) if number % size == 0]
+    more = ", ..." if len(found) > _MOST_NAMED else ""
+    return ", ".join(found[:_MOST_NAMED]) + more
 
 
-def _divides(path: KeyPath, size: int, of: int, what: str) -> Iterator[Violation]:
-    if of % size:
-        yield Violation(
-            path,
-            f"{path[-1]} {size} does not divide {what} {of}",
-            f"what divides it: {divisors(of)}",
-        )
+def _divides(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
+    if whole % size:
+        fix = f"what divides it: {divisors(whole)}"
+        yield Violation(path, f"{path[-1]} {size} does not divide {what} {whole}", fix)
+
+
+NEEDS_OF_SHAPE = {
+    "tp": "the size of activations",
+    "cp": "heads",
+    "ep": "experts",
+    "pp": "the size of activations",
+}
 
 
 def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    needs = {
-        "tp": "the size of activations",
-        "cp": "heads",
-        "ep": "experts",
-        "pp": "the size of activations",
-    }
-    for name, what in needs.items():
-        if (size := getattr(config.layout, name)) > 1:
+    """What a job cannot do with a model of which only the size is known."""
+    for name, needed in NEEDS_OF_SHAPE.items():
+        size = getattr(config.layout, name)
+        if size > 1:
+            what = f"{name} {size} needs {needed}, and {model.name} has no shape"
             fix = "give hidden, heads, ffn, vocab of the model; or a shipped model"
-            yield Violation(
-                ("layout", name), f"{name} {size} needs {what}, and {model.name} has no shape", fix
-            )
+            yield Violation(("layout", name), what, fix)
     yield from _no_experts(config.layout.etp)
     if config.compute is None:
         what = f"{model.name} has no shape: the compute of a layer is unknown"
@@ -105,14 +113,12 @@ def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
 
 def _no_experts(etp: int) -> Iterator[Violation]:
     if etp > 1:
-        yield Violation(
-            ("layout", "etp"),
-            f"etp {etp}, and the model has no experts",
-            "leave etp out, or a model with moe",
-        )
+        what = f"etp {etp}, and the model has no experts"
+        yield Violation(("layout", "etp"), what, "leave etp out, or a model with moe")
 
 
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    """Tensor parallelism cuts every size of the model evenly."""
     layout, path, kv = config.layout, ("layout", "tp"), shape.kv_heads
     for size, what in (
         (shape.heads, "heads"),
@@ -123,21 +129,17 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             yield from _divides(path, layout.tp, size, what)
             return
     if shape.mla is None and kv % layout.tp and layout.tp % kv:
-        yield Violation(
-            path,
-            f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them",
-            f"tp: {divisors(kv)}",
-        )
-    if layout.sp and config.sequence % (layout.tp * layout.cp):
-        what = (
-            f"a sequence of {config.sequence} is not cut in tp x cp = {layout.tp * layout.cp} equal"
-            " parts"
-        )
+        what = f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them"
+        yield Violation(path, what, f"tp: {divisors(kv)}")
+    parts = layout.tp * layout.cp
+    if layout.sp and config.sequence % parts:
+        what = f"a sequence of {config.sequence} is not cut in tp x cp = {parts} equal parts"
         yield Violation(("sequence",), what, "a multiple of tp x cp, or sp: false")
 
 
 def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    layout = config.layout
+    """Context parallelism cuts a sequence evenly, Ulysses also the heads."""
+    layout, path = config.layout, ("layout", "cp")
     if layout.cp == 1:
         return
     if shape.window and shape.windowed and shape.window < config.sequence:
@@ -145,7 +147,7 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             f"cp {layout.cp} over a sequence of {config.sequence} with windows of {shape.window} is"
             " not modelled"
         )
-        yield Violation(("layout", "cp"), what, f"cp: 1, or a sequence of at most {shape.window}")
+        yield Violation(path, what, f"cp: 1, or a sequence of at most {shape.window}")
     # two each, so that a causal mask is shared evenly
     parts = 2 * layout.cp if layout.cp_mode == "ring" else layout.cp
     if config.sequence % parts:
@@ -153,33 +155,24 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             f"cp {layout.cp} ({layout.cp_mode}) cuts a sequence in {parts} parts, and"
             f" {config.sequence} is no multiple"
         )
-        yield Violation(
-            ("layout", "cp"),
-            what,
-            f"a sequence of {parts * (config.sequence // parts + 1)}, or another cp",
+        longer = parts * (config.sequence // parts + 1)
+        yield Violation(path, what, f"a sequence of {longer}, or another cp")
+    heads = max(1, shape.kv_heads // layout.tp)
+    if layout.cp_mode == "ulysses" and heads % layout.cp:
+        what = (
+            f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of"
+            " a rank"
         )
-    if layout.cp_mode == "ulysses":
-        heads = max(1, shape.kv_heads // layout.tp)
-        if heads % layout.cp:
-            what = (
-                f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of"
-                " a rank"
-            )
-            yield Violation(("layout", "cp"), what, f"cp: {divisors(heads)}, or cp_mode: ring")
+        yield Violation(path, what, f"cp: {divisors(heads)}, or cp_mode: ring")
 
 
 def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    layout, moe, path, inside = (
-        config.layout,
-        shape.moe,
-        ("layout", "ep"),
-        config.layout.tp * config.layout.cp * config.layout.dp,
-    )
+    """Experts tile the ranks of a stage, and their stages are those of attention."""
+    layout, moe, path = config.layout, shape.moe, ("layout", "ep")
     if moe is None:
         if layout.ep > 1:
-            yield Violation(
-                path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe"
-            )
+            what = f"ep {layout.ep}, and the model has no experts"
+            yield Violation(path, what, "ep: 1, or a model with moe")
         yield from _no_experts(layout.etp)
         return
     yield from _divides(path, layout.ep, moe.experts, "the number of experts")
@@ -190,44 +183,26 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             f" be tp; it is {layout.etp}"
         )
         yield Violation(("layout", "sp"), what, f"sp: true, or etp: {layout.tp}")
-    if inside % (layout.ep * layout.etp):  # 0 without dp
-        what = (
-            f"ep x etp = {layout.ep * layout.etp} does not divide the {inside} ranks of a stage (tp"
-            " x cp x dp)"
-        )
-        both = [
-            one
-            for one in range(1, moe.experts + 1)
-            if moe.experts % one == 0 and inside // layout.etp % one == 0
-        ]
-        yield Violation(path, what, f"ep: {', '.join(map(str, both))}")
+    inside = layout.tp * layout.cp * layout.dp  # 0 without dp
+    width = layout.ep * layout.etp
+    if inside % width:
+        what = f"ep x etp = {width} does not divide the {inside} ranks of a stage (tp x cp x dp)"
+        # what divides both the experts and the ranks
+        common = gcd(moe.experts, inside // layout.etp)
+        fits = [str(ep) for ep in range(1, moe.experts + 1) if common % ep == 0]
+        yield Violation(path, what, f"ep: {', '.join(fits)}")
     elif layout.dp and layout.pp > 1:
-        ours, theirs = (
-            strides(layout.sizes(experts=experts), layout.order)["pp"] for experts in (False, True)
-        )
-        if ours != theirs:
+        ours = strides(layout.sizes(), layout.order)["pp"]
+        if ours != strides(layout.sizes(experts=True), layout.order)["pp"]:
             what = "attention and experts would have different stages: pp is inside ep or dp"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
 
 
 def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+    """Stages hold the model's layers, and as many chunks as they are cut in."""
     layout = config.layout
     if layout.stages:
-        if len(layout.stages) != layout.pp or sum(layout.stages) != model.layers:
-            what = (
-                f"{len(layout.stages)} stages of {sum(layout.stages)} layers, and pp is"
-                f" {layout.pp}, the model {model.layers}"
-            )
-            yield Violation(
-                ("layout", "stages"), what, f"{layout.pp} numbers that sum to {model.layers}"
-            )
-        elif (
-            min(layout.stages) < layout.virtual - 1
-        ):  # the embedding or the head may stand in the place of a layer
-            what = f"virtual {layout.virtual}, and a stage has {min(layout.stages)} layers"
-            yield Violation(
-                ("layout", "virtual"), what, f"virtual: at most {min(layout.stages) + 1}"
-            )
+        yield from _listed_stages(layout, model)
     elif ends_as_layers(config):
         return
     elif model.layers < layout.pp:
@@ -238,44 +213,57 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
         most = fewest + (model.layers % layout.pp > 0)
         if layout.virtual > most:
             what = f"virtual {layout.virtual}, and a stage has {fewest} layers"
-            yield Violation(
-                ("layout", "virtual"),
-                what,
-                f"virtual: at most {most}; or list the layers of each stage: layout.stages",
-            )
+            fix = f"virtual: at most {most}; or list the layers of each stage: layout.stages"
+            yield Violation(("layout", "virtual"), what, fix)
+
+
+def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
+    stages, fewest = layout.stages, min(layout.stages)
+    if len(stages) != layout.pp or sum(stages) != model.layers:
+        what = (
+            f"{len(stages)} stages of {sum(stages)} layers, and pp is {layout.pp}, the model"
+            f" {model.layers}"
+        )
+        fix = f"{layout.pp} numbers that sum to {model.layers}"
+        yield Violation(("layout", "stages"), what, fix)
+    elif fewest < layout.virtual - 1:  # the embedding or the head may take the place of a layer
+        what = f"virtual {layout.virtual}, and a stage has {fewest} layers"
+        yield Violation(("layout", "virtual"), what, f"virtual: at most {fewest + 1}")
 
 
 def _batch(config: ParallelConfig) -> Iterator[Violation]:
-    layout, path = config.layout, ("batch", "global")
-    part = config.micro_batch * (layout.dp or 1)
+    """Replicas have whole micro-batches, as many as the schedule needs."""
+    dp = config.layout.dp
+    part = config.micro_batch * (dp or 1)
     if config.global_batch % part:
-        made = f"micro {config.micro_batch}" + (f" x dp {layout.dp}" if layout.dp else "")
+        made = f"micro {config.micro_batch}"
+        if dp:
+            made += f" x dp {dp}"
+        # the nearest number of sequences that is a multiple
         near = part * max(1, round(config.global_batch / part))
         what = f"{config.global_batch} sequences are not a multiple of {made} = {part}"
-        yield Violation(path, what, f"global: {near}, or another micro or dp")
-        return
-    if layout.dp:
-        yield from (Violation(*one) for one in config.pipeline.requires_batch(config))
+        yield Violation(("batch", "global"), what, f"global: {near}, or another micro or dp")
+    elif dp:
+        for need in config.pipeline.requires_batch(config):
+            yield Violation(*need)
 
 
 def _update(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
     """What is away from the device, and what is trained of the model."""
+    device = config.device
     for key, share in config.offload._asdict().items():
-        if share and config.device is not None and not config.device.host_Bps:
-            what = f"{config.device.name} gives no rate to the memory of its host"
-            yield Violation(
-                ("offload", key), what, "device: {..., host: 55GB/s}, or leave offload out"
-            )
+        if share and device is not None and not device.host_Bps:
+            what = f"{device.name} gives no rate to the memory of its host"
+            fix = "device: {..., host: 55GB/s}, or leave offload out"
+            yield Violation(("offload", key), what, fix)
     for key, asked in (("lora", config.lora), ("optimizer", config.update.orthogonal)):
         if asked and shape is None:
-            yield Violation(
-                (key,),
-                "the model has no shape: its matrices are not known",
-                "give hidden, heads, ffn and vocab",
-            )
+            what = "the model has no shape: its matrices are not known"
+            yield Violation((key,), what, "give hidden, heads, ffn and vocab")
 
 
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
+    """Groups that share states tile the ranks that hold a weight."""
     layout, shard = config.layout, config.shard
     if layout.cp > 1 and layout.pp > 1:
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
@@ -299,39 +287,31 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
 
 
 def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
-    layout, overlap, row, virtual = (
-        config.layout,
-        config.overlap,
-        config.pipeline,
-        config.layout.virtual,
-    )
+    """What hides needs something to hide under, and a schedule its layout."""
+    layout, overlap, row = config.layout, config.overlap, config.pipeline
+    experts = ("overlap", "ep")
     if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
         what = "hiding TP under split GEMMs needs sequence parallelism"
-        yield Violation(
-            ("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false"
-        )
+        fix = "sp: true with tp of at least 2, or overlap.tp: false"
+        yield Violation(("overlap", "tp"), what, fix)
     if overlap.ep == "shared" and not (config.moe and config.moe.shared_ffn):
-        yield Violation(
-            ("overlap", "ep"),
-            "the model has no shared expert to hide under",
-            "ep: true (another batch), or false",
-        )
+        what = "the model has no shared expert to hide under"
+        yield Violation(experts, what, "ep: true (another batch), or false")
     if overlap.ep and layout.ep == 1:
-        yield Violation(
-            ("overlap", "ep"),
-            "ep is 1: there is nothing to hide",
-            "ep: false, or layout.ep of at least 2",
-        )
+        what = "ep is 1: there is nothing to hide"
+        yield Violation(experts, what, "ep: false, or layout.ep of at least 2")
     if row.hides_experts and layout.ep > 1 and not overlap.ep:
         what = (
             f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is"
             " false"
         )
-        yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")
-    if virtual > 1 and not row.interleaved and not (row.folded and virtual == 2):
-        what = f"virtual {virtual}, and {config.schedule} runs one chunk per stage"
+        yield Violation(experts, what, "ep: true, or another schedule")
+    folded = row.folded and layout.virtual == 2
+    if layout.virtual > 1 and not row.interleaved and not folded:
+        what = f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage"
         yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
-    yield from (Violation(*one) for one in row.requires(config))
+    for need in row.requires(config):
+        yield Violation(*need)
 
 
 def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
@@ -339,40 +319,31 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
     0, unknown."""
     if config.model is None:  # plain calls name their groups themselves
         return []
-    found = [*_alone(config), *_given_times(config)]
+    found = [*_nothing_to_hide(config), *_given_times(config)]
     if found or not config.layout.dp or "sm_share" not in config.overlap.asked:
         return found
-    sent = (call for stage in pipeline_stages(config) for call in stage_calls(config, stage))
-    # no multiprocessor copies a stage's messages
-    if all(call.hides in ("nothing", "steady pipeline") for call in sent):
-        what = "sm_share slows compute while communication runs beside it, and none does here"
-        found = [
-            Violation(("overlap", "sm_share"), what, "leave sm_share out, or let something hide")
-        ]
-    return found
+    for stage in pipeline_stages(config):
+        for call in stage_calls(config, stage):
+            # no multiprocessor copies a stage's messages
+            if call.hides not in ("nothing", "steady pipeline"):
+                return []
+    what = "sm_share slows compute while communication runs beside it, and none does here"
+    fix = "leave sm_share out, or let something hide"
+    return [Violation(("overlap", "sm_share"), what, fix)]
 
 
-def _alone(config: ParallelConfig) -> Iterator[Violation]:
-    layout, asked, one_replica = (
-        config.layout,
-        config.overlap.asked,
-        config.layout.dp and config.gradient_ranks == 1,
-    )
+def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
+    layout, asked = config.layout, config.overlap.asked
+    one_replica = layout.dp and config.gradient_ranks == 1
     if "dp" in asked and one_replica:
         what = "dp x cp is 1: there are no gradient collectives to hide"
         yield Violation(("overlap", "dp"), what, "leave overlap.dp out, or more ranks")
     if "pp" in asked and layout.pp == 1:
-        yield Violation(
-            ("overlap", "pp"),
-            "pp is 1: there are no borders to hide",
-            "leave overlap.pp out, or pp of at least 2",
-        )
+        what = "pp is 1: there are no borders to hide"
+        yield Violation(("overlap", "pp"), what, "leave overlap.pp out, or pp of at least 2")
     if "cp" in asked and layout.cp == 1:
-        yield Violation(
-            ("overlap", "cp"),
-            "cp is 1: there is nothing to hide",
-            "leave overlap.cp out, or cp of at least 2",
-        )
+        what = "cp is 1: there is nothing to hide"
+        yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or cp of at least 2")
     elif "cp" in asked and layout.cp_mode != "ring":
         what = (
             f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so"
@@ -380,11 +351,8 @@ def _alone(config: ParallelConfig) -> Iterator[Violation]:
         )
         yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or layout.cp_mode: ring")
     if config.compression and config.compression.on == "dp" and one_replica:
-        yield Violation(
-            ("compression", "on"),
-            "dp x cp is 1: there is nothing to compress",
-            "more ranks, or no compression",
-        )
+        what = "dp x cp is 1: there is nothing to compress"
+        yield Violation(("compression", "on"), what, "more ranks, or no compression")
     if "ep" in asked and layout.ep > 1 and layout.dp and config.micro_batches == 1:
         what = "tokens hide under another micro-batch, and a replica has only one a step"
         fix = (
@@ -395,33 +363,24 @@ def _alone(config: ParallelConfig) -> Iterator[Violation]:
 
 
 def _given_times(config: ParallelConfig) -> Iterator[Violation]:
-    overlap, layout, asked, times = (
-        config.overlap,
-        config.layout,
-        config.overlap.asked,
-        config.compute,
-    )
+    """Given times have no parts to hide under: of a layer no attention, of a step no layers."""
+    layout, overlap, times = config.layout, config.overlap, config.compute
     if times is None:
         return
     if times.per_layer:
-        if "cp" in asked and layout.cp > 1 and layout.cp_mode == "ring":
+        if "cp" in overlap.asked and layout.cp > 1 and layout.cp_mode == "ring":
             what = (
                 "the ring hides under attention, whose time is not among the given times of a layer"
             )
-            yield Violation(
-                ("overlap", "cp"),
-                what,
-                "a device and a stack in place of compute, or leave overlap.cp out",
-            )
+            fix = "a device and a stack in place of compute, or leave overlap.cp out"
+            yield Violation(("overlap", "cp"), what, fix)
         return
-    layers = config.shard.layers and config.shard.reshard
-    wanted = {
-        "tp": "tp" in asked,
-        "cp": "cp" in asked,
-        "ep": bool(overlap.ep),
-        "dp": "dp" in asked and layers,
-    }
-    for name in (name for name, there in wanted.items() if there):
+    under_layers: list[str] = [name for name in ("tp", "cp") if name in overlap.asked]
+    if overlap.ep:
+        under_layers.append("ep")
+    if "dp" in overlap.asked and config.shard.layers and config.shard.reshard:
+        under_layers.append("dp")
+    for name in under_layers:
         what = f"{name} hides under single layers, but compute gives times of a whole step"
         fix = (
             "compute: {forward_per_layer: ..., backward_per_layer: ...}, or leave"

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from colltool.training.parallel_config import ParallelConfig
 
 DAY_S = 86_400.0
-STATES = 8.0
-"""Bytes of a parameter in a checkpoint beside its weight in fp32: Adam's two moments."""
+# bytes of a parameter in a checkpoint: its weight in fp32 and Adam's two moments
+CHECKPOINT_BYTES = 12.0
 
 
 class Failures(NamedTuple):
@@ -56,21 +56,24 @@ def useful_share(interval_s: float, write_s: float, mtbf_s: float, restart_s: fl
 
 
 def goodput(config: ParallelConfig, step_s: float, given: Failures) -> Goodput:
+    """How much of the time moves a training on, at the interval given and at the best one."""
     assert config.model is not None
-    mtbf_s, size = given.mtbf_s / config.layout.ranks, config.model.parameters * (4.0 + STATES)
+    mtbf_s = given.mtbf_s / config.layout.ranks
+    size = config.model.parameters * CHECKPOINT_BYTES
     write_s = size / given.storage_Bps
-    best = max(best_interval(write_s, mtbf_s), step_s)
-    interval = best if given.interval_s is None else given.interval_s
     restart_s = given.restart_s + write_s  # the checkpoint is read back
-    share, most = (useful_share(one, write_s, mtbf_s, restart_s) for one in (interval, best))
-    each = DAY_S / step_s
+    # never more often than every step
+    best_s = max(best_interval(write_s, mtbf_s), step_s)
+    interval_s = best_s if given.interval_s is None else given.interval_s
+    share = useful_share(interval_s, write_s, mtbf_s, restart_s)
+    steps_a_day = DAY_S / step_s
     return Goodput(
         mtbf_s,
         size,
         write_s,
-        best,
-        interval,
+        best_s,
+        interval_s,
         share=share,
-        steps_per_day=share * each,
-        best_steps_per_day=most * each,
+        steps_per_day=share * steps_a_day,
+        best_steps_per_day=useful_share(best_s, write_s, mtbf_s, restart_s) * steps_a_day,
     )

@@ -8,7 +8,7 @@ contention.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.collective_cost import PricedSchedule, in_strides
 from colltool.training.parallel_config import RankGroup, strides
+from colltool.training.sentences import Remark, sentence
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
@@ -64,72 +65,80 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLink
     from colltool.congestion.loads import Flow, busiest_links
     from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
-    names: dict[str, int] = {}
+    numbers: dict[str, int] = {}  # of dimensions
     flows: list[Flow] = []
     missed: dict[str, list[str]] = defaultdict(list)
     for load in _loads(step):
-        by, ran = names.setdefault(load.dimension, len(names)), load.ran
+        number = numbers.setdefault(load.dimension, len(numbers))
         try:
             traffic = _traffic(load, fabric, readings)
         except Unscheduled as error:
             missed[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
-            missed[
-                f"{ran.choice.spec} on {ran.ranks} ranks sends too many messages to follow"
-            ].append(load.dimension)
+            many = {"algorithm": load.ran.choice.spec, "ranks": load.ran.ranks}
+            missed[sentence(Remark("too_many_messages", many))].append(load.dimension)
             continue
-        flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), by))
-    spoken = list(names)
-    links = tuple(
-        JobLink(
-            **{
-                key: getattr(one, key)
-                for key in ("tier", "kind", "link", "bytes", "rate_Bps", "busy_s", "over_mean")
-            },
-            share=one.busy_s / step.step_s if step.step_s else 0.0,
-            by=tuple((spoken[number], size) for number, size in one.by),
+        flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), number))
+    dimensions = list(numbers)
+    links = []
+    for link in busiest_links(fabric, flows) if flows else ():
+        links.append(
+            JobLink(
+                link.tier,
+                link.kind,
+                link.link,
+                link.bytes,
+                link.rate_Bps,
+                link.busy_s,
+                share=link.busy_s / step.step_s if step.step_s else 0.0,
+                over_mean=link.over_mean,
+                by=tuple((dimensions[number], size) for number, size in link.by),
+            )
         )
-        for one in (busiest_links(fabric, flows) if flows else ())
-    )
-    notes = [
-        f"not counted, {', '.join(dict.fromkeys(dimensions))}: {reason}"
-        for reason, dimensions in missed.items()
-    ]
-    sent = [one for stage in step.stages for one in stage.sent]
-    if timed := dict.fromkeys(one.call.dimension for one in sent if not one.cost.ran):
-        notes.append(
-            f"not counted, {', '.join(timed)}: their time is given, so their links are unknown"
-        )
-    if skewed := dict.fromkeys(
-        one.call.dimension for one in sent if one.call.primitive is A2A and one.call.skew != 1
-    ):
-        notes.append(
-            f"{', '.join(skewed)}: counted evenly; the step time has the busiest rank's load"
-        )
-    return JobLinks(links, tuple(notes))
+    return JobLinks(tuple(links), tuple(map(sentence, _notes(step, missed))))
+
+
+def _notes(step: TrainingStep, missed: dict[str, list[str]]) -> Iterator[Remark]:
+    """What the loads of links leave out."""
+    for reason, dimensions in missed.items():
+        yield Remark("links_not_counted", {"dimensions": _listed(dimensions), "reason": reason})
+    sent = [call for stage in step.stages for call in stage.sent]
+    timed = [call.call.dimension for call in sent if not call.cost.ran]
+    if timed:
+        yield Remark("links_of_given_times", {"dimensions": _listed(timed)})
+    exchanges = [call.call for call in sent if call.call.primitive is A2A]
+    skewed = [call.dimension for call in exchanges if call.skew != 1]
+    if skewed:
+        yield Remark("links_counted_evenly", {"dimensions": _listed(skewed)})
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in words, each once."""
+    return ", ".join(dict.fromkeys(names))
 
 
 def _loads(step: TrainingStep) -> list[_Load]:
     found: dict[tuple[object, ...], _Load] = {}
-    seats = _JobGroups(step)
-    for stage, sends in enumerate(step.stages):
-        for call, cost, *_ in sends.sent:
-            border = ""
-            if call.primitive is P2P:
-                border = (
-                    "ring"
-                    if call.dimension != "pp"
-                    else "previous"
-                    if call.phase == "backward"
-                    else "next"
-                )
+    groups = _JobGroups(step)
+    for number, stage in enumerate(step.stages):
+        for call, cost, *_ in stage.sent:
+            border = _border(call)
             for ran in cost.ran:
                 key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
                 load = found.setdefault(key, _Load(call.dimension, ran, border, {}))
-                for group, calls in seats.senders(call, ran, stage, border):
+                for group, calls in groups.senders(call, ran, number, border):
                     load.groups[group] = load.groups.get(group, 0.0) + ran.bytes * calls
     return [load for load in found.values() if any(load.groups.values())]
+
+
+def _border(call: Call) -> str:
+    """Who a point-to-point goes to; empty for a collective."""
+    if call.primitive is not P2P:
+        return ""
+    if call.dimension != "pp":
+        return "ring"
+    return "previous" if call.phase == "backward" else "next"
 
 
 class _JobGroups:
@@ -147,19 +156,22 @@ class _JobGroups:
         last chunk.
         """
         if border in ("", "ring"):
-            group = (
-                call.group
-                if len(call.group.axes) == 1 or border
-                else RankGroup(((ran.ranks, ran.stride),))
-            )
-            yield from ((members, call.calls) for members in self.groups(group, stage))
+            group = call.group
+            # a collective over several axes runs along each of them
+            if len(group.axes) > 1 and not border:
+                group = RankGroup(((ran.ranks, ran.stride),))
+            for members in self.groups(group, stage):
+                yield members, call.calls
             return
-        way, v = 1 if border == "next" else -1, self.layout.virtual
+        way = 1 if border == "next" else -1
+        chunks = self.layout.virtual
         for members in self.groups(call.group, 0):
-            for at in range(call.group.ranks) if self.stages == 1 else [stage]:
-                beyond = not 0 <= at + way < len(members)
-                if often := call.calls * (v - 1) / v if beyond else call.calls:
-                    yield (members[at], members[(at + way) % len(members)]), often
+            for sender in range(call.group.ranks) if self.stages == 1 else [stage]:
+                calls = call.calls
+                if not 0 <= sender + way < len(members):
+                    calls = calls * (chunks - 1) / chunks
+                if calls:
+                    yield (members[sender], members[(sender + way) % len(members)]), calls
 
     def _groups(self, group: RankGroup, stage: int) -> tuple[Ranks, ...]:
         """Groups of a shape whose first rank is on a stage, none twice; those over several stages
@@ -168,12 +180,16 @@ class _JobGroups:
         def stage_of(rank: int) -> int:
             return rank // self.stride % self.layout.pp if self.stages > 1 else 0
 
-        offsets, taken, found = group.members, set[int](), []
-        spoken_for = stage and any(stage_of(member) for member in offsets)
-        for rank in range(0 if spoken_for else self.layout.ranks - offsets[-1]):
+        offsets = group.members
+        if stage and any(stage_of(offset) for offset in offsets):
+            return ()
+        taken: set[int] = set()
+        found = []
+        for rank in range(self.layout.ranks - offsets[-1]):
             if rank not in taken and stage_of(rank) == stage:
-                found.append(tuple(rank + offset for offset in offsets))
-                taken.update(found[-1])
+                members = tuple(rank + offset for offset in offsets)
+                found.append(members)
+                taken.update(members)
         return tuple(found)
 
 
@@ -186,9 +202,8 @@ def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
     if load.border:
         return traffic(P2P, "send", Members(2))
     placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))
-    spans = enumerate(placed.spans)
-    groups = [
-        tier_group(span, readings, scale_out=number > 0 or placed.one_a_node)[0]
-        for number, span in spans
-    ]
+    groups = []
+    for number, span in enumerate(placed.spans):
+        scale_out = number > 0 or placed.one_a_node
+        groups.append(tier_group(span, readings, scale_out=scale_out)[0])
     return traffic_from_schedule(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])

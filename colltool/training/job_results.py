@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -16,10 +17,10 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
-from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.memory import Memory, cures, memory
-from colltool.training.model import accelerator_of, stack_of
+from colltool.training.model import Accelerator, accelerator_of, stack_of
+from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
@@ -73,125 +74,138 @@ class JobsChecked(Result):
 
 
 def show_job(job: Job, ranks: int | None = None) -> JobShown:
+    """What a rank of a job computes, sends and keeps."""
     config = computing(job).setup(ranks)
     plain = job.plain_calls(config)
     if config.model is None:
         return JobShown(job, config, (), plain, (), None, cure=None, flops=None)
-    stages, found = pipeline_stages(config), dict[Call, list[int]]()
+    stages = pipeline_stages(config)
+    senders: dict[Call, list[int]] = {}
     for stage in stages:
         for call in stage_calls(config, stage):
-            found.setdefault(call, []).append(stage.number)
-    sent = (SentBy(tuple(numbers), call) for call, numbers in found.items())
-    change = next(cures(config), None)
+            senders.setdefault(call, []).append(stage.number)
+    sent = [SentBy(tuple(numbers), call) for call, numbers in senders.items()]
+    sent.sort(key=lambda row: DIMENSIONS.index(row.call.dimension))
+    cure = next(cures(config), None)
+    shown_cure = None
+    if cure is not None:
+        values = tuple((key, written(value)) for key, value in cure.values.items())
+        shown_cure = values, cure.memory.bytes
     return JobShown(
         job=job,
         setup=config,
-        sent=tuple(sorted(sent, key=lambda one: DIMENSIONS.index(one.call.dimension))),
+        sent=tuple(sent),
         plain=plain,
         times=tuple(with_offload(config, stage_times(config, stage)) for stage in stages),
         memory=memory(config),
-        cure=change
-        and (
-            tuple((key, written(value)) for key, value in change.values.items()),
-            change.memory.bytes,
-        ),
+        cure=shown_cure,
         flops=model_flops(config) if config.shape else None,
     )
 
 
 def check_job(name: str) -> CheckedJob:
+    """Read a job file, with what it has that is allowed and odd."""
     job = load_job(name)
+    # without dp the groups of calls are not known
     if job.draft.layout.dp:
         job.plain_calls(job.setup())
-    return CheckedJob(find_job(name)[1], job, job_warnings(job))
+    return CheckedJob(find_job(name)[1], job, tuple(job_warnings(job)))
 
 
-def job_warnings(job: Job) -> tuple[JobWarning, ...]:
-    config, layout, shape, moe, found = (
-        job.draft,
-        job.draft.layout,
-        job.draft.shape,
-        job.draft.moe,
-        list[JobWarning](),
-    )
-    model, batch = job.where(("model",)), job.where(("batch",))
-    for left in config.model.left_out if config.model else ():
-        found.append(
-            JobWarning(
-                model, f"not counted: {left}", "its work and memory are missing from every figure"
-            )
-        )
-    if shape is not None:
-        sides = {
-            "hidden": shape.hidden,
-            "head_dim": shape.head_dim if shape.mla is None else TILE,
-            "ffn / tp": shape.ffn // layout.tp,
-            "expert width / etp": moe.ffn // layout.etp if moe else TILE,
-        }
-        why = "partly filled matrix tiles cost published runs 30 to 50%"
-        uneven = (
-            f"{name} is {size}, no multiple of {TILE}"
-            for name, size in sides.items()
-            if size % TILE
-        )
-        found += [JobWarning(model, what, why) for what in uneven]
+def job_warnings(job: Job) -> Iterator[JobWarning]:
+    """Yield what of a job is allowed, and costs time or is missing from the figures."""
+    config, layout = job.draft, job.draft.layout
+    model = job.where(("model",))
+    for part in config.model.left_out if config.model else ():
+        why = "its work and memory are missing from every figure"
+        yield JobWarning(model, f"not counted: {part}", why)
+    for name, size in _sides(config).items():
+        if size % TILE:
+            what = f"{name} is {size}, no multiple of {TILE}"
+            why = "partly filled matrix tiles cost published runs 30 to 50%"
+            yield JobWarning(model, what, why)
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
         what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
-        found.append(JobWarning(batch, what, "most of the step is pipeline bubble"))
-    return tuple(found)
+        why = "most of the step is pipeline bubble"
+        yield JobWarning(job.where(("batch",)), what, why)
+
+
+def _sides(config: ParallelConfig) -> dict[str, int]:
+    """Sides of a model's matrices."""
+    shape, layout = config.shape, config.layout
+    if shape is None:
+        return {}
+    sides = {"hidden": shape.hidden}
+    if shape.mla is None:
+        sides["head_dim"] = shape.head_dim
+    sides["ffn / tp"] = shape.ffn // layout.tp
+    if shape.moe is not None:
+        sides["expert width / etp"] = shape.moe.ffn // layout.etp
+    return sides
 
 
 def on_fabric(job: Job, fabric: Fabric) -> Job:
     """The job on the fabric's device unless it names its own; ManyErrors where they clash or the
     stack does not know it."""
     check_even(fabric)
-    if job.draft.model is None or fabric.device is None:
+    draft = job.draft
+    if draft.model is None or fabric.device is None:
         return computing(job, fabric)
-    own, name, shipped = job.draft.device, fabric.device, preset_names("devices")
-    theirs = accelerator_of(read_device(name, Path()), name) if name in shipped else None
+    theirs = None
+    if fabric.device in preset_names("devices"):
+        theirs = accelerator_of(read_device(fabric.device, Path()), fabric.device)
     if job.device_from == "job":
-        assert own is not None
-        # the same chip, maybe with other memory, as H200 is H100; a device of the job's own counts
-        # by its generation
-        unknown, same = own.name not in shipped, own.name == name
-        if not same and theirs is not None and own.generation == theirs.generation:
-            same = unknown or own.peak_flops("bf16") == theirs.peak_flops("bf16")
-        if not (same or (unknown and theirs is None)):
-            there = given("overrides", [f"device={own.name if own.name in shipped else 'null'}"])
-            fix = f"device: {name}, or leave it out; {there} where the fabric has other devices"
-            job.refuse(
-                [
-                    Violation(
-                        ("device",),
-                        f"the job asks for {own.name}, but {fabric.name} has {name}",
-                        fix,
-                    )
-                ]
-            )
+        _refuse_other_device(job, fabric, theirs)
         return job
-    if job.draft.compute is not None and own is None:  # times that are given need no device
+    if draft.compute is not None and draft.device is None:  # given times need no device
         return job
     if theirs is None:
-        what = f"{fabric.name} has {name}, which has no compute figures here"
+        what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
         job.refuse([Violation(("device",), what, MAPPING)])
     assert theirs is not None
-    found = replace(job, draft=job.draft._replace(device=theirs), device_from="fabric")
-    stack, precision = job.draft.stack, job.draft.precision.compute
-    if stack is not None and job.draft.compute is None and not stack.knows(theirs, precision):
-        every = [stack_of(read_stack(name, Path()), name) for name in preset_names("stacks")]
-        others = [
-            given("job_overrides", [f"stack={one.name}"])
-            for one in every
-            if one.knows(theirs, precision)
-        ]
+    found = replace(job, draft=draft._replace(device=theirs), device_from="fabric")
+    stack, precision = draft.stack, draft.precision.compute
+    if stack is not None and draft.compute is None and not stack.knows(theirs, precision):
         what = (
             f"stack {stack.name} has no efficiency for {precision} on {theirs.name}, the fabric's"
             " device"
         )
-        found.refuse(
-            [Violation(("stack",), what, " or ".join([*others, "the stack as a mapping"]))]
-        )
+        fix = " or ".join([*_other_stacks(theirs, precision), "the stack as a mapping"])
+        found.refuse([Violation(("stack",), what, fix)])
     return found
+
+
+def _refuse_other_device(job: Job, fabric: Fabric, theirs: Accelerator | None) -> None:
+    """Refuse a job that asks for another device than the fabric has.
+
+    The same chip may have other memory, as H200 is H100; a device of the job's own counts by its
+    generation.
+    """
+    own, shipped = job.draft.device, preset_names("devices")
+    assert own is not None
+    if own.name == fabric.device:
+        return
+    known = own.name in shipped
+    if theirs is None:
+        same = not known
+    else:
+        same = own.generation == theirs.generation and (
+            not known or own.peak_flops("bf16") == theirs.peak_flops("bf16")
+        )
+    if same:
+        return
+    other = given("overrides", [f"device={own.name if known else 'null'}"])
+    fix = f"device: {fabric.device}, or leave it out; {other} where the fabric has other devices"
+    what = f"the job asks for {own.name}, but {fabric.name} has {fabric.device}"
+    job.refuse([Violation(("device",), what, fix)])
+
+
+def _other_stacks(device: Accelerator, precision: str) -> Iterator[str]:
+    """Yield the shipped stacks that know a device, as options."""
+    for name in preset_names("stacks"):
+        stack = stack_of(read_stack(name, Path()), name)
+        if stack.knows(device, precision):
+            yield given("job_overrides", [f"stack={stack.name}"])
 
 
 def computing(job: Job, fabric: Fabric | None = None) -> Job:
@@ -200,23 +214,22 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
     draft = job.draft
     if draft.model is None or draft.device is not None or draft.compute is not None:
         return job
-    where = "" if fabric is None else f", and {fabric.name} names none either"
-    fix = (
-        f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
-    )
-    raise ColltoolError(
-        f"nothing says how fast {job.name} computes: no 'device'{where}",
-        where=job.where(()),
-        fix=fix,
-    )
+    what = f"nothing says how fast {job.name} computes: no 'device'"
+    place = "the job"
+    if fabric is not None:
+        what += f", and {fabric.name} names none either"
+        place += " or the fabric"
+    fix = f"device: h100 in {place}, or compute: {{...}}"
+    raise ColltoolError(what, where=job.where(()), fix=fix)
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
     """Refuses a step above the peak of its devices, at what the job itself says of its speed."""
     if mfu is None or mfu <= 1:
         return
+    draft = job.draft
     path: KeyPath = ("device",)
-    check, draft = "the peak of the device, the stack, and the precision", job.draft
+    check = "the peak of the device, the stack, and the precision"
     if draft.compute is not None:
         path = ("compute",)
         check = (
@@ -224,12 +237,14 @@ def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
             " layer and one"
         )
     elif job.measured_step_s is not None and job.file.slower is None:
-        path, check = ("measured", "step"), "the measured time, the batch, the ranks and the device"
+        path = ("measured", "step")
+        check = "the measured time, the batch, the ranks and the device"
     elif draft.slower < 1:
-        path, check = ("slower",), "slower: a number below 1 computes faster than the stack says"
+        path = ("slower",)
+        check = "slower: a number below 1 computes faster than the stack says"
     device = draft.device.name if draft.device is not None else "device"
     what = (
         f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in"
-        f" {draft.precision.compute}"
+        f" {draft.precision.compute}: more than it can compute"
     )
-    job.refuse([Violation(path, f"{what}: more than it can compute", f"check {check}")])
+    job.refuse([Violation(path, what, f"check {check}")])

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, ClassVar, NamedTuple
+from math import inf
+from operator import itemgetter
+from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes, percent
-from colltool.base.result import Result
+from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
-from colltool.training.job import Job
+from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import on_fabric, refuse_impossible_step
-from colltool.training.memory import memory
+from colltool.training.memory import memory, memory_bytes
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import ParallelConfig
+from colltool.training.offload import with_offload
+from colltool.training.operations import StageTimes, stage_times
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.plan import rates, seated
 from colltool.training.published import memory_error
 from colltool.training.search_space import (
     Constraints,
-    Frame,
     Keep,
+    Sizes,
     Space,
     constraints_of,
     values_of,
 )
-from colltool.training.step_time import step_time
+from colltool.training.step_time import TrainingStep, compute_step_s, least_step_s, step_time
 
 MOST_REASONS = 3
 TIE = 0.03  # of the best step: plans of published runs are off by more
@@ -55,14 +59,13 @@ class LayoutChoice(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        sizes = [
-            f"{name} {getattr(self, name)}"
-            for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")
-        ]
-        return ", ".join(
-            [text for text in sizes if not text.endswith(" 1")]
-            + [self.shard, f"recompute {self.recompute}"]
-        )
+        """``tp 8, pp 2, zero1, recompute none``: sizes of 1 are left out."""
+        words = []
+        for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
+            size = getattr(self, name)
+            if size != 1:
+                words.append(f"{name} {size}")
+        return ", ".join([*words, self.shard, f"recompute {self.recompute}"])
 
 
 class PricedLayout(NamedTuple):
@@ -89,6 +92,8 @@ class Ties(NamedTuple):
 
 
 class OwnLayout(NamedTuple):
+    """The job's own layout beside those of the search; ``why`` it could not be priced."""
+
     searched: PricedLayout | None
     fits: bool | None
     why: str
@@ -136,20 +141,26 @@ class Figures(NamedTuple):
 
     @property
     def choice(self) -> LayoutChoice:
-        config, names = self.setup, ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp")
-        same = {name: getattr(config.layout, name) for name in names}
-        how: dict[str, Any] = {
-            "shard": config.shard.mode,
-            "recompute": config.recompute,
-            "schedule": config.schedule,
-        }
-        return LayoutChoice(**same, micro=config.micro_batch, **how)
+        config, layout = self.setup, self.setup.layout
+        return LayoutChoice(
+            tp=layout.tp,
+            sp=layout.sp,
+            cp=layout.cp,
+            ep=layout.ep,
+            etp=layout.etp,
+            pp=layout.pp,
+            virtual=layout.virtual,
+            dp=layout.dp,
+            micro=config.micro_batch,
+            shard=config.shard.mode,
+            recompute=config.recompute,
+            schedule=config.schedule,
+        )
 
     def against(self, best: Figures) -> PricedLayout:
         tokens, mfu = rates(self.setup, self.step_s)
         assert tokens is not None
         assert mfu is not None
-        of_best = self.step_s / best.step_s - 1
         return PricedLayout(
             self.choice,
             self.step_s,
@@ -157,8 +168,34 @@ class Figures(NamedTuple):
             self.memory_bytes,
             tokens,
             mfu,
-            of_best=of_best,
+            of_best=self.step_s / best.step_s - 1,
         )
+
+
+class _SearchRequest(NamedTuple):
+    """A search that is ready to run: the job on the fabric's device, and all sizes to try."""
+
+    job: Job
+    fabric: Fabric
+    ranks: int
+    kept: Constraints
+    space: Space
+    sizes: list[Sizes]
+
+
+def _search_request(
+    job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
+) -> _SearchRequest:
+    kept, job = constraints_of(keep), on_fabric(job, fabric)
+    model, shape = _searchable(job)
+    total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
+    seated(job, fabric, total)
+    inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
+    if total % inside:
+        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
+        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
+    space = Space(job, model, shape, total, kept)
+    return _SearchRequest(job, fabric, total, kept, space, space.sizes())
 
 
 def search(
@@ -179,86 +216,200 @@ def search(
     in ``keep``, such as ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are
     done. ColltoolError where nothing fits, and why.
     """
-    kept, job = constraints_of(keep), on_fabric(job, fabric)
-    model, shape = _searchable(job)
-    total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
-    seated(job, fabric, total)
-    if total % (inside := (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)):
-        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
-        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
-    space = Space(job, model, shape, total, kept)
+    asked = _search_request(job, fabric, ranks, keep)
     free = usual_headroom() if headroom is None else headroom
-    found = _PricedLayouts(CollectiveCostCache(job_slice(fabric, total), readings), free)
-    every = space.sizes()
-    for done, sizes in enumerate(every):
-        if watch is not None:
-            watch(done, len(every))
-        if (frame := space.frame(sizes)) is not None:
-            found.take(frame, space)
-    if not found.priced:
-        raise _nothing(job, total, kept, space, found)
-    best = min(found.priced)
-    refuse_impossible_step(job, best.step_s, rates(best.setup, best.step_s)[1])
-    chosen = sorted(found.priced) if top is None else nsmallest(top, found.priced)
-    tied = [one.choice for one in found.priced if one.step_s / best.step_s - 1 <= TIE]
-    choices = LayoutChoice._fields[:-1]  # the schedule follows
+    layouts = _FittingLayouts(asked, free)
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    priced: list[Figures] = []
+    for frame in layouts.fitting(watch):
+        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: not on the fabric
+        steps: dict[tuple[object, ...], TrainingStep | None] = {}
+        for layout in frame:
+            row = layout.config.shard.row
+            sent = row.optimizer, row.weights, row.grouped, layout.config.recompute
+            if sent not in steps:
+                steps[sent] = prices.step(layout)
+            step = steps[sent]
+            if step is not None:
+                priced.append(layout.priced(step))
+    if not priced:
+        raise _nothing(layouts, prices)
+    best = min(priced)
+    # the best is the likeliest to be above the peak
+    refuse_impossible_step(asked.job, best.step_s, rates(best.setup, best.step_s)[1])
+    chosen = sorted(priced) if top is None else nsmallest(top, priced)
     return LayoutSearch(
-        job=job,
+        job=asked.job,
         fabric=fabric.name,
         fabric_overrides=fabric.overrides,
-        ranks=total,
-        kept=tuple((name, written(value)) for name, value in kept.values.items()),
-        held=found.held,
-        fit=found.fit,
-        priced=len(found.priced),
-        capacity_bytes=found.capacity,
+        ranks=asked.ranks,
+        kept=tuple((name, written(value)) for name, value in asked.kept.values.items()),
+        held=layouts.held,
+        fit=layouts.fit,
+        priced=len(priced),
+        capacity_bytes=layouts.capacity,
         headroom=free,
-        ties=Ties(
-            len(tied),
-            tuple(name for name in choices if len({getattr(one, name) for one in tied}) > 1),
-        ),
-        layouts=tuple(one.against(best) for one in chosen),
-        own=_own(job, total, found.costs, best),
-        values=values_of(job, best.setup),
+        ties=_ties(priced, best),
+        layouts=tuple(figures.against(best) for figures in chosen),
+        own=_own(asked.job, asked.ranks, prices.costs, best),
+        values=values_of(asked.job, best.setup),
     )
 
 
-class _PricedLayouts:
-    def __init__(self, costs: CollectiveCostCache, headroom: float = 0.0) -> None:
-        self.costs, self.headroom = costs, headroom
+def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
+    tied = [figures.choice for figures in priced if figures.step_s / best.step_s - 1 <= TIE]
+    differ = []
+    for name in LayoutChoice._fields[:-1]:  # the schedule follows
+        if len({getattr(choice, name) for choice in tied}) > 1:
+            differ.append(name)
+    return Ties(len(tied), tuple(differ))
+
+
+class FittingLayout(NamedTuple):
+    """A layout that fits the memory."""
+
+    number: int  # in the order of the search
+    config: ParallelConfig
+    plain: tuple[PlainCall, ...]
+    memory_bytes: float
+
+    def priced(self, step: TrainingStep) -> Figures:
+        return Figures(step.step_s, self.memory_bytes, self.number, step.control_s, self.config)
+
+
+class _FittingLayouts:
+    """The layouts of a search, and how many of them fit the memory."""
+
+    def __init__(self, asked: _SearchRequest, headroom: float) -> None:
+        self.asked, self.headroom = asked, headroom
         self.held = self.fit = 0
         self.capacity = 0.0
-        self.priced: list[Figures] = []
         self.smallest: Figures | None = None
-        self.unseated: ColltoolError | None = None
 
-    def take(self, frame: Frame, space: Space) -> None:
-        """ZeRO-2 sends what ZeRO-1 sends, so they share a price; one that does not sit on the
-        fabric has none."""
-        steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
-        setup, plain = frame
-        for config in space.variants(setup):
-            self.held += 1
-            assert config.device is not None
-            self.capacity, size = (
-                config.device.memory_bytes,
-                memory(config, every_stage=False).bytes,
-            )
-            if self.smallest is None or size < self.smallest.memory_bytes:
-                self.smallest = Figures(0.0, size, 0, 0.0, config)
-            if size > (1 - self.headroom) * self.capacity:
+    def fitting(self, watch: Watch | None = None) -> Iterator[list[FittingLayout]]:
+        """Yield what fits the memory of every layout's shardings and recomputations."""
+        too_large: set[tuple[object, ...]] = set()
+        for done, sizes in enumerate(self.asked.sizes):
+            if watch is not None:
+                watch(done, len(self.asked.sizes))
+            frame = self.asked.space.frame(sizes)
+            if frame is None:
                 continue
-            self.fit += 1
-            row = config.shard.row
-            sent = row.optimizer, row.weights, row.grouped, config.recompute
-            if sent not in steps:
-                try:
-                    found = step_time(config, self.costs, plain)
-                    steps[sent] = found.step_s, found.control_s
-                except ColltoolError as error:
-                    self.unseated, steps[sent] = error, None
-            if (step := steps[sent]) is not None:
-                self.priced.append(Figures(step[0], size, len(self.priced), step[1], config))
+            found = []
+            for config in self.asked.space.variants(frame[0]):
+                self.held += 1
+                but_micro = (sizes._replace(micro=0), config.shard.mode, config.recompute)
+                # a larger micro-batch never takes less; the smallest is told only if none fits
+                if self.fit and but_micro in too_large:
+                    continue
+                size = self._weighed(config)
+                if size > (1 - self.headroom) * self.capacity:
+                    too_large.add(but_micro)
+                    continue
+                found.append(FittingLayout(self.fit, config, frame[1], size))
+                self.fit += 1
+            yield found
+
+    def _weighed(self, config: ParallelConfig) -> float:
+        assert config.device is not None  # without one nothing is searched
+        self.capacity = config.device.memory_bytes
+        size = memory_bytes(config)
+        if self.smallest is None or size < self.smallest.memory_bytes:
+            self.smallest = Figures(0.0, size, 0, 0.0, config)
+        return size
+
+
+class _LayoutPrices:
+    """Steps of layouts; why some cannot be placed on the fabric."""
+
+    def __init__(self, costs: CollectiveCostCache) -> None:
+        self.costs = costs
+        self.unseated: tuple[int, ColltoolError] | None = None  # of the last layout
+
+    def step(self, layout: FittingLayout, within_s: float = inf) -> TrainingStep | None:
+        """The step of a layout; None where a group has no place on the fabric, or it is longer."""
+        try:
+            if within_s < inf and least_step_s(layout.config, self.costs) > within_s:
+                return None
+            return step_time(layout.config, self.costs, layout.plain)
+        except ColltoolError as error:
+            if self.unseated is None or layout.number > self.unseated[0]:
+                self.unseated = layout.number, error
+            return None
+
+
+class FastestLayout(NamedTuple):
+    choice: LayoutChoice
+    values: tuple[tuple[str, str], ...]  # that make ``plan`` show it
+
+
+def fastest_layout(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None = None,
+    keep: Keep | None = None,
+    *,
+    readings: Readings | None = None,
+) -> FastestLayout:
+    """The best layout of :func:`search`, which stops pricing a layout once a part of its step takes
+    longer than the best so far."""
+    asked = _search_request(job, fabric, ranks, keep)
+    layouts = _FittingLayouts(asked, usual_headroom())
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    compute = _ComputeTimes()
+    bounds = []
+    for frame in layouts.fitting():
+        bounds += [(compute.least_step_s(layout.config), layout) for layout in frame]
+    # the least bound first: once a step is found, most others are ruled out
+    bounds.sort(key=itemgetter(0))
+    best: Figures | None = None
+    within_s = inf
+    for least_s, layout in followed(bounds):
+        if least_s > within_s:
+            break
+        step = prices.step(layout, within_s)
+        if step is not None:
+            figures = layout.priced(step)
+            best = figures if best is None else min(best, figures)
+            within_s = best.step_s * (1 + 1e-9)  # sums may round below their bound
+    if best is None:
+        raise _nothing(layouts, prices)
+    refuse_impossible_step(asked.job, best.step_s, rates(best.setup, best.step_s)[1])
+    return FastestLayout(best.choice, values_of(asked.job, best.setup))
+
+
+class _ComputeTimes:
+    """Compute of stages, which hundreds of layouts share."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], StageTimes] = {}
+
+    def least_step_s(self, config: ParallelConfig) -> float:
+        """A lower bound of a layout's step: the network is free, and so is the optimizer."""
+        if not config.pipeline.from_layout:
+            return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
+        stages = pipeline_stages(config)
+        by_kind = {
+            stage.kind: self._stage(config, stage)
+            for stage in {stage.kind: stage for stage in stages}.values()
+        }
+        return compute_step_s(config, [by_kind[stage.kind] for stage in stages], 0.0)
+
+    def _stage(self, config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+        layout = config.layout
+        key = (
+            layout.tp,
+            layout.sp,
+            layout.cp,
+            layout.ep,
+            layout.etp,
+            config.micro_batch,
+            config.recompute,
+            stage.kind,
+        )
+        if key not in self._known:
+            self._known[key] = with_offload(config, stage_times(config, stage))
+        return self._known[key]
 
 
 def usual_headroom() -> float:
@@ -270,11 +421,9 @@ def usual_headroom() -> float:
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
     draft = job.draft
     if draft.model is None or draft.model.shape is None:
-        what = (
-            f"{job.name} has no model"
-            if draft.model is None
-            else f"{draft.model.name} has no shape"
-        )
+        what = f"{job.name} has no model"
+        if draft.model is not None:
+            what = f"{draft.model.name} has no shape"
         fix = "give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab"
         raise ColltoolError(
             f"{what}: the compute and memory of other layouts are unknown",
@@ -303,31 +452,34 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
     )
 
 
-def _nothing(
-    job: Job, ranks: int, kept: Constraints, space: Space, found: _PricedLayouts
-) -> ColltoolError:
-    reasons = [
-        f"{count} for {key}: {space.examples[key].what}"
-        for key, count in space.refused.most_common(MOST_REASONS)
-    ]
-    fix = f"refused {'; '.join(reasons) or 'all'}"
-    if found.unseated is not None:
+def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
+    """Why a search has no layout: none is placed on the fabric, fits the memory, or fits
+    together."""
+    asked = found.asked
+    job, kept, space = asked.job, asked.kept, asked.space
+    if prices.unseated is not None:
+        _, error = prices.unseated
         fix = (
             f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric:"
-            f" {said(found.unseated.what)}"
+            f" {said(error.what)}; {said(error.fix)}"
         )
-        fix += f"; {said(found.unseated.fix)}"
-    elif (least := found.smallest) is not None:
-        free = f" less {percent(found.headroom)} headroom" if found.headroom else ""
-        room = f"{format_bytes(found.capacity, 3)}{free}"
+    elif found.smallest is not None:
+        room = format_bytes(found.capacity, 3)
+        if found.headroom:
+            room += f" less {percent(found.headroom)} headroom"
+        least = found.smallest
         fix = (
-            f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes "
-        )
-        fix += (
-            f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
+            f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes"
+            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
             " less"
         )
-    what = (
-        f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
-    )
-    return ColltoolError(what, argument="keep" if kept.values else "ranks", fix=fix)
+    else:
+        reasons = [
+            f"{count} for {key}: {space.examples[key].what}"
+            for key, count in space.refused.most_common(MOST_REASONS)
+        ]
+        fix = f"refused {'; '.join(reasons) or 'all'}"
+    what = f"no layout of {job.name} on {asked.ranks} ranks"
+    if not kept.values:
+        return ColltoolError(what, argument="ranks", fix=fix)
+    return ColltoolError(f"{what} with {kept.spoken}", argument="keep", fix=fix)

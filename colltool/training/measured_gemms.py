@@ -20,7 +20,7 @@ UNITS = {
     "time_ms": 1e-3,
     "s": 1.0,
     "time_s": 1.0,
-    "time": 0.0,
+    "time": 0.0,  # each cell has its unit
 }
 SPELLED = {
     "bfloat16": "bf16",
@@ -30,7 +30,8 @@ SPELLED = {
     "e4m3": "fp8",
     "float32": "fp32",
 }
-COLUMNS, EXAMPLE = "M,N,K,dtype,us", "4096,4096,4096,bf16,250"
+COLUMNS = "M,N,K,dtype,us"
+EXAMPLE = "4096,4096,4096,bf16,250"
 
 
 class MeasuredGemm(NamedTuple):
@@ -45,52 +46,50 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     """The rows of a CSV, by its header; ManyErrors or ColltoolError with ``file:line`` for what
     cannot be used."""
     name = printable(str(path))
-    rows = list(csv.reader(io.StringIO(read_text(str(path), "matrix", str(path)))))
-    head = [cell.strip().lower() for cell in rows[0]] if rows else []
-    unit = next((one for one in head if one in UNITS), None)
-    if lacking := [one for one in ("m", "n", "k", "dtype") if one not in head] + (
-        [] if unit else ["a time"]
-    ):
+    text = read_text(str(path), "matrix", str(path))
+    head, *rows = [*csv.reader(io.StringIO(text))] or [[]]
+    columns = [cell.strip().lower() for cell in head]
+    # any order of columns, and others beside them
+    lacking = [column for column in ("m", "n", "k", "dtype") if column not in columns]
+    units = [column for column in columns if column in UNITS]
+    if not units:
+        lacking.append("a time")
+    if lacking:
         what = f"the table has no column {', '.join(lacking)}"
-        raise ColltoolError(
-            what, where=f"{name}:1", argument="compute", fix=f"a header such as {COLUMNS}"
-        )
-    assert unit is not None
-    found = [
-        _row(dict(zip(head, row, strict=False)), unit, f"{name}:{at}")
-        for at, row in enumerate(rows[1:], 2)
-        if any(row)
-    ]
+        raise _refused(what, f"{name}:1", f"a header such as {COLUMNS}", argument="compute")
+    found = []
+    for line, row in enumerate(rows, 2):
+        if any(row):
+            cells = dict(zip(columns, row, strict=False))
+            found.append(_row(cells, units[0], f"{name}:{line}"))
     if not found:
-        raise ColltoolError(
-            "the table has no rows",
-            where=name,
-            argument="compute",
-            fix=f"{COLUMNS}, then 4096,4096,4096,bf16,250",
-        )
+        raise _refused("the table has no rows", name, f"{COLUMNS}, then {EXAMPLE}", "compute")
     return tuple(found)
+
+
+def _refused(what: str, where: str, fix: str, argument: str = "") -> ColltoolError:
+    return ColltoolError(what, where=where, argument=argument, fix=fix)
+
+
+def _seconds(cell: str, unit: str) -> float:
+    if unit == "time":
+        return parse_time(cell.strip())
+    return float(cell) * UNITS[unit]
 
 
 def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
     dtype = cells.get("dtype", "").strip().lower()
     precision = SPELLED.get(dtype, dtype)
     if precision not in BYTES:
-        raise ColltoolError(
-            f"dtype '{printable(dtype)}' is not known",
-            where=where,
-            fix=f"one of {', '.join(BYTES)}",
-        )
+        fix = f"one of {', '.join(BYTES)}"
+        raise _refused(f"dtype '{printable(dtype)}' is not known", where, fix)
     try:
         m, n, k = (float(cells[key]) for key in ("m", "n", "k"))
-        seconds = (
-            parse_time(cells[unit].strip()) if unit == "time" else float(cells[unit]) * UNITS[unit]
-        )
+        seconds = _seconds(cells[unit], unit)
     except (KeyError, ValueError, ColltoolError) as error:
-        raise ColltoolError(
-            "M, N, K and the time are numbers", where=where, fix=f"{COLUMNS}: {EXAMPLE}"
+        raise _refused(
+            "M, N, K and the time are numbers", where, f"{COLUMNS}: {EXAMPLE}"
         ) from error
     if not (min(m, n, k) >= 1 and 0 < seconds < 1e4 and max(m, n, k) < 1e9):
-        raise ColltoolError(
-            "M, N and K are from 1, the time above 0", where=where, fix="leave the row out"
-        )
+        raise _refused("M, N and K are from 1, the time above 0", where, "leave the row out")
     return MeasuredGemm(precision, m, n, k, seconds)

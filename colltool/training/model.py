@@ -12,6 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.training.files import (
     BYTES,
     DeviceFile,
+    MlaFile,
     ModelFile,
     MoeFile,
     Recompute,
@@ -20,6 +21,7 @@ from colltool.training.files import (
 )
 from colltool.training.measured_gemms import MeasuredGemm
 
+# whose attention and head stay in 16 bits
 EIGHT_BITS = ("fp8", "int8", "fp4")
 BYTES_OF_ADAM = 8.0  # of a parameter: two moments in fp32
 
@@ -32,19 +34,19 @@ class Moe(NamedTuple):
     dense_layers: int = 0  # first layers, without experts
     imbalance: float = 1.0  # the busiest rank's load over the mean
     groups: int = 1
-    top_groups: int = 1  # of them a token's experts stand in so many at most
+    top_groups: int = 1  # groups that a token's experts are in, at most
     imbalance_said: bool = True  # else it is ROUTED
 
     @property
     def reached(self) -> float:
-        """Share of the groups that a token's experts may stand in."""
+        """Share of the groups that a token's experts may be in."""
         return self.top_groups / self.groups
 
 
+# the busiest rank's load over the mean where a job does not say: expert by expert 1.04
+# (bias-controlled) to 1.7 (auxiliary loss) in arXiv:2408.15664, table 2; a rank holds several,
+# whose loads even out
 ROUTED = 1.1
-"""The busiest rank's load over the mean where a job does not say. Expert by expert 1.04
-(bias-controlled) to 1.7 (auxiliary loss) in arXiv:2408.15664, table 2; a rank holds several, whose
-loads even out."""
 
 
 class Mla(NamedTuple):
@@ -85,9 +87,9 @@ class Shape(NamedTuple):
         whole = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return whole
-        return (1 - self.windowed) * whole + self.windowed * (
-            self.window - 0.5 * self.window**2 / sequence
-        )
+        # the first queries of a sequence see fewer keys than a window has
+        inside = self.window - 0.5 * self.window**2 / sequence
+        return (1 - self.windowed) * whole + self.windowed * inside
 
 
 class TransformerModel(NamedTuple):
@@ -99,14 +101,15 @@ class TransformerModel(NamedTuple):
 
     @property
     def parameters(self) -> float:
-        return (
-            self.given_parameters if self.given_parameters is not None else float(parameters(self))
-        )
+        if self.given_parameters is not None:
+            return self.given_parameters
+        return float(parameters(self))
 
     @property
     def dense_layers(self) -> int:
-        moe = self.shape.moe if self.shape else None
-        return self.layers if moe is None else moe.dense_layers
+        if self.shape is None or self.shape.moe is None:
+            return self.layers
+        return self.shape.moe.dense_layers
 
     @property
     def moe_layers(self) -> int:
@@ -125,49 +128,66 @@ class LayerParameters(NamedTuple):
 
 
 def ffn_parameters(shape: Shape, width: int) -> float:
-    return float(shape.matrices * shape.hidden * width + (width if shape.bias else 0))
+    """Parameters of an FFN of a width."""
+    biases = width if shape.bias else 0
+    return float(shape.matrices * shape.hidden * width + biases)
 
 
 @lru_cache(maxsize=64)
 def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
-    """The bottlenecks of latent attention are on every rank."""
-    h, a = shape.hidden, shape.heads
-    whole = 2 * shape.norm + (h if shape.bias else 0)
-    if (mla := shape.mla) is not None:
-        whole += h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
-        split = a * (
-            (mla.q_rank or h) * (mla.nope + mla.rope)
-            + mla.kv_rank * (mla.nope + mla.value)
-            + h * mla.value
-        )
-    else:
-        qkv = (a + 2 * shape.kv_heads) * shape.head_dim
-        split = h * qkv + h * a * shape.head_dim + (qkv if shape.bias else 0)
-        whole += h if shape.bias else 0
+    """Parameters of a dense layer, or of one with experts."""
+    attention = _latent_attention(shape) if shape.mla is not None else _attention(shape)
+    split = attention.split
+    # norms before attention and before the FFN
+    whole = attention.whole + 2 * shape.norm
+    if shape.bias:
+        whole += shape.hidden
     if not experts or shape.moe is None:
         return LayerParameters(split + ffn_parameters(shape, shape.ffn), whole)
     moe = shape.moe
-    shared = ffn_parameters(shape, moe.shared_ffn) if moe.shared_ffn else 0.0
-    return LayerParameters(
-        split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn)
-    )
+    if moe.shared_ffn:
+        split += ffn_parameters(shape, moe.shared_ffn)
+    whole += shape.hidden * moe.experts  # the router
+    return LayerParameters(split, whole, moe.experts * ffn_parameters(shape, moe.ffn))
+
+
+def _attention(shape: Shape) -> LayerParameters:
+    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    split = shape.hidden * qkv + shape.hidden * shape.heads * shape.head_dim
+    if not shape.bias:
+        return LayerParameters(split, 0)
+    return LayerParameters(split + qkv, shape.hidden)
+
+
+def _latent_attention(shape: Shape) -> LayerParameters:
+    """The bottlenecks of latent attention are on every rank."""
+    mla, h = shape.mla, shape.hidden
+    assert mla is not None
+    queries = (mla.q_rank or h) * (mla.nope + mla.rope)
+    keys = mla.kv_rank * (mla.nope + mla.value)
+    bottlenecks = h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
+    return LayerParameters(shape.heads * (queries + keys + h * mla.value), bottlenecks)
 
 
 def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
     """Parameters of embedding and head, with the norm before it; without the embedding a tied head
     is a copy of its own."""
     table = shape.vocab * shape.hidden / tp
-    total = table + shape.positions * shape.hidden if embedding else 0.0
+    total = 0.0
+    if embedding:
+        total += table + shape.positions * shape.hidden
     if head:
-        total += (0.0 if shape.tied else table) + shape.norm
-        total += table if shape.tied and not embedding else 0.0
+        own = not shape.tied or not embedding
+        total += (table if own else 0.0) + shape.norm
     return total
 
 
 def parameters(model: TransformerModel) -> float:
+    """Parameters of a whole model."""
     shape = model.shape
     assert shape is not None
-    total = ends_of(shape) + model.dense_layers * sum(layer_parameters(shape, experts=False))
+    total = ends_of(shape)
+    total += model.dense_layers * sum(layer_parameters(shape, experts=False))
     return total + model.moe_layers * sum(layer_parameters(shape, experts=True))
 
 
@@ -176,51 +196,58 @@ def active_parameters(model: TransformerModel) -> float:
     shape = model.shape
     if shape is None or shape.moe is None:
         return model.parameters
+    # experts that a token does not visit
     idle = (shape.moe.experts - shape.moe.top_k) * ffn_parameters(shape, shape.moe.ffn)
     return model.parameters - model.moe_layers * idle
 
 
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
-    called, shape = file.name or name or "model", None
-    if (
-        file.hidden is not None
-        and file.heads is not None
-        and file.ffn is not None
-        and file.vocab is not None
-    ):
-        windowed = (
-            file.layers if file.windowed_layers is None else file.windowed_layers
-        ) / file.layers
-        shape = Shape(
-            **{
-                key: getattr(file, key)
-                for key in ("hidden", "heads", "ffn", "vocab", "tied", "bias", "positions")
-            },
-            kv_heads=file.kv_heads or file.heads,
-            head_dim=file.head_dim or max(1, file.hidden // file.heads),
-            matrices=3 if file.gated else 2,
-            dropout=file.bias if file.dropout is None else file.dropout,
-            moe=_moe_of(file.moe) if file.moe else None,
-            mla=Mla(*(getattr(file.mla, key) for key in Mla._fields)) if file.mla else None,
-            window=file.window or 0,
-            windowed=windowed if file.window else 0.0,
-        )
-    return TransformerModel(called, file.layers, shape, file.parameters, file.left_out)
+    """A model from its file; ``name`` where the file has none."""
+    called = file.name or name or "model"
+    return TransformerModel(called, file.layers, _shape(file), file.parameters, file.left_out)
+
+
+def _shape(file: ModelFile) -> Shape | None:
+    """The shape of a model; None where only its size is known."""
+    if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
+        return None
+    windowed = 0.0
+    if file.window:
+        layers = file.layers if file.windowed_layers is None else file.windowed_layers
+        windowed = layers / file.layers
+    return Shape(
+        hidden=file.hidden,
+        heads=file.heads,
+        kv_heads=file.kv_heads or file.heads,
+        head_dim=file.head_dim or max(1, file.hidden // file.heads),
+        ffn=file.ffn,
+        matrices=3 if file.gated else 2,
+        vocab=file.vocab,
+        tied=file.tied,
+        bias=file.bias,
+        dropout=file.bias if file.dropout is None else file.dropout,
+        positions=file.positions,
+        moe=_moe_of(file.moe) if file.moe else None,
+        mla=_mla_of(file.mla) if file.mla else None,
+        window=file.window or 0,
+        windowed=windowed,
+    )
+
+
+def _mla_of(file: MlaFile) -> Mla:
+    return Mla(file.q_rank, file.kv_rank, file.nope, file.rope, file.value)
 
 
 def _moe_of(file: MoeFile) -> Moe:
-    same = {
-        key: getattr(file, key)
-        for key in ("experts", "top_k", "ffn", "shared_ffn", "dense_layers", "groups")
-    }
-    imbalance, top_groups = (
-        ROUTED if file.imbalance is None else file.imbalance,
-        file.top_groups or file.groups,
-    )
     return Moe(
-        **same,
-        imbalance=imbalance,
-        top_groups=top_groups,
+        experts=file.experts,
+        top_k=file.top_k,
+        ffn=file.ffn,
+        shared_ffn=file.shared_ffn,
+        dense_layers=file.dense_layers,
+        groups=file.groups,
+        imbalance=ROUTED if file.imbalance is None else file.imbalance,
+        top_groups=file.top_groups or file.groups,
         imbalance_said=file.imbalance is not None,
     )
 
@@ -238,7 +265,8 @@ class Accelerator(NamedTuple):
     host_Bps: float = 0.0  # one way to the memory of its host; 0: not known
 
     def peak_flops(self, precision: str) -> float:
-        if (rate := dict(self.peak).get(precision)) is not None:
+        rate = dict(self.peak).get(precision)
+        if rate is not None:
             return rate
         has = ", ".join(known for known, _ in self.peak)
         raise ColltoolError(
@@ -291,11 +319,12 @@ class Stack(NamedTuple):
         return self._of(table, generation, f"GEMMs in {precision}")
 
     def attention_share(self, generation: str) -> float:
-        """Of the bf16 peak."""
+        """Share of the bf16 peak that attention reaches."""
         return self._of(self.attention, generation, "attention")
 
     def grouped_share(self, precision: str, generation: str) -> float:
-        """Of a GEMM over several experts; that of any GEMM where the stack has none."""
+        """Share of the peak that a GEMM over several experts reaches; that of any GEMM where the
+        stack has none."""
         return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
 
     def launch_s(self, precision: str) -> float:
@@ -303,26 +332,22 @@ class Stack(NamedTuple):
         return table.get(precision, max(table.values()))
 
     def knows(self, device: Accelerator, precision: str) -> bool:
+        """Whether the stack has shares for a device in a precision."""
+        generation = device.generation
         try:
-            return (
-                min(
-                    self.gemm_share(precision, device.generation),
-                    self.attention_share(device.generation),
-                )
-                > 0
-            )
+            gemms = self.gemm_share(precision, generation)
+            return min(gemms, self.attention_share(generation)) > 0
         except ColltoolError:
             return False
 
     def _of(self, table: PairsOf, generation: str, what: str) -> float:
-        if (found := dict(table).get(generation)) is not None:
+        found = dict(table).get(generation)
+        if found is not None:
             return found
-        fix = (
-            f"a device of {', '.join(name for name, _ in table)}, another stack, or the stack as a"
-            " mapping"
-        )
+        known = ", ".join(name for name, _ in table)
         raise ColltoolError(
-            f"stack {self.name} has no efficiency for {what} on {generation}", fix=fix
+            f"stack {self.name} has no efficiency for {what} on {generation}",
+            fix=f"a device of {known}, another stack, or the stack as a mapping",
         )
 
 
@@ -331,16 +356,20 @@ def _pairs(table: Mapping[Any, float]) -> PairsOf:
 
 
 def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
-    known = file.name or name or "device"
-    kept = {
-        "memory_bytes": file.memory,
-        "bandwidth_Bps": file.bandwidth,
-        "host_Bps": file.host or 0.0,
-    }
-    return Accelerator(known, file.generation, _pairs(file.peak), **kept, units=file.units or 0)
+    """A device from its file; ``name`` where the file has none."""
+    return Accelerator(
+        file.name or name or "device",
+        file.generation,
+        _pairs(file.peak),
+        memory_bytes=file.memory,
+        bandwidth_Bps=file.bandwidth,
+        units=file.units or 0,
+        host_Bps=file.host or 0.0,
+    )
 
 
 def stack_of(file: StackFile, name: str = "") -> Stack:
+    """A stack from its file; ``name`` where the file has none."""
     made: dict[str, Any] = {
         "name": file.name or name or "stack",
         "gemm": tuple((str(precision), _pairs(table)) for precision, table in file.gemm.items()),
@@ -354,7 +383,10 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "routing_s": file.routing,
         "runtime_bytes": file.runtime,
     }
-    return Stack(**made, **{key: getattr(file, key) for key in Stack._fields if key not in made})
+    for key in Stack._fields:
+        if key not in made:
+            made[key] = getattr(file, key)
+    return Stack(**made)
 
 
 class Gemm(NamedTuple):
@@ -375,9 +407,8 @@ class Gemm(NamedTuple):
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
         """The gradients of the input and of the weight."""
-        return self._replace(n=self.k, k=self.n), self._replace(
-            m=self.n, n=self.k, k=self.m, summed=True
-        )
+        of_input = self._replace(n=self.k, k=self.n)
+        return of_input, self._replace(m=self.n, n=self.k, k=self.m, summed=True)
 
 
 class Roofline(NamedTuple):
@@ -393,30 +424,34 @@ BLOCK = 128  # queries of a block of fused attention
 def waves(tiles: float, device: Accelerator, half: float) -> float:
     """w / (w + half) for w tiles a multiprocessor: the last wave is partly idle, and the first one
     fills slowly."""
-    return 1.0 if not device.units else tiles / (tiles + half * device.units)
+    if not device.units:
+        return 1.0
+    return tiles / (tiles + half * device.units)
 
 
-NEIGHBOURS = 3
+NEIGHBOURS = 3  # measured GEMMs that stand in for one of another shape
 
 
 @lru_cache(maxsize=16384)
 def _over_model(gemm: Gemm, machine: Roofline) -> float:
     """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the
     distance of their logarithms."""
+    # the stack alone, or this would ask itself
     own = machine._replace(stack=machine.stack._replace(measured=()))
-    near = []
-    for one in machine.stack.measured:
-        if one.precision == machine.precision:
-            apart = sum(abs(log(mine / its)) for mine, its in zip(gemm[:3], one[1:4], strict=True))
-            near.append((apart, one.seconds / gemm_s(Gemm(one.m, one.n, one.k), own)))
+    near = []  # distance, and measured time over that of the stack
+    for row in machine.stack.measured:
+        if row.precision == machine.precision:
+            apart = sum(abs(log(mine / its)) for mine, its in zip(gemm[:3], row[1:4], strict=True))
+            near.append((apart, row.seconds / gemm_s(Gemm(row.m, row.n, row.k), own)))
+    if not near:
+        return 1.0
     near.sort()
-    if not near or near[0][0] < 1e-9:
-        return near[0][1] if near else 1.0
-    weights = [1 / apart for apart, _ in near[:NEIGHBOURS]]
-    return exp(
-        sum(weight * log(ratio) for weight, (_, ratio) in zip(weights, near, strict=False))
-        / sum(weights)
-    )
+    # the same shape
+    if near[0][0] < 1e-9:
+        return near[0][1]
+    nearest = near[:NEIGHBOURS]
+    total = sum(1 / apart for apart, _ in nearest)
+    return exp(sum(1 / apart * log(ratio) for apart, ratio in nearest) / total)
 
 
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
@@ -432,22 +467,26 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     if not gemm.flops:
         return 0.0
     device, stack, precision = machine
+    # a single expert is an ordinary GEMM
     several = gemm.grouped and gemm.copies > 1
-    share = (stack.grouped_share if several else stack.gemm_share)(precision, device.generation)
-    share *= gemm.k / (gemm.k + (stack.fp8_half if precision in EIGHT_BITS else stack.half))
+    reached = stack.grouped_share if several else stack.gemm_share
+    share = reached(precision, device.generation)
+    half = stack.fp8_half if precision in EIGHT_BITS else stack.half
+    share *= gemm.k / (gemm.k + half)
     share *= waves(gemm.copies * gemm.m * gemm.n / TILE, device, stack.half_wave)
     if several:
         share *= gemm.m / (gemm.m + stack.grouped_half)
     if gemm.summed:
         share *= stack.weight_gradient
-    width, out = BYTES[precision], 4.0 if gemm.summed else max(2.0, BYTES[precision])
+    width = BYTES[precision]
+    # results stay in 16 bits where the inputs are in 8
+    out = 4.0 if gemm.summed else max(2.0, width)
     moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
-    busy = max(
-        gemm.flops / (share * device.peak_flops(precision)),
-        moved / (stack.memory_gemm * device.bandwidth_Bps),
-    )
-    took = stack.launch_s(precision) * (gemm.copies if several else 1) + busy
-    return took * _over_model(gemm, machine) if stack.measured else took
+    computing_s = gemm.flops / (share * device.peak_flops(precision))
+    moving_s = moved / (stack.memory_gemm * device.bandwidth_Bps)
+    launches = gemm.copies if several else 1
+    took_s = stack.launch_s(precision) * launches + max(computing_s, moving_s)
+    return took_s * _over_model(gemm, machine) if stack.measured else took_s
 
 
 def core_s(flops: float, blocks: float, machine: Roofline) -> float:
@@ -458,11 +497,11 @@ def core_s(flops: float, blocks: float, machine: Roofline) -> float:
     device, stack, precision = machine
     if precision in EIGHT_BITS:
         precision = "bf16"
-    share = stack.attention_share(device.generation) * waves(
-        blocks, device, stack.attention_half_wave
-    )
+    share = stack.attention_share(device.generation)
+    share *= waves(blocks, device, stack.attention_half_wave)
     return stack.launch_s(precision) + flops / (share * device.peak_flops(precision))
 
 
 def moved_s(size: float, machine: Roofline) -> float:
+    """Seconds of elementwise kernels that move so many bytes."""
     return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)

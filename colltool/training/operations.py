@@ -7,9 +7,9 @@ matrices, t tensor parallelism; a multiply and an add are two operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from colltool.training.files import BYTES
 from colltool.training.model import (
@@ -17,6 +17,7 @@ from colltool.training.model import (
     EIGHT_BITS,
     TILE,
     Gemm,
+    Moe,
     Roofline,
     Shape,
     TransformerModel,
@@ -24,16 +25,23 @@ from colltool.training.model import (
     gemm_s,
     moved_s,
 )
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.parallel_config import (
+    GivenTimes,
+    ParallelConfig,
+    PipelineStage,
+    pipeline_stages,
+)
 from colltool.training.strategies import Recomputation
 
-# of a token and expert: sorted in, sorted out, weighted and summed, each read and written
+# moves of a token and expert: sorted in, sorted out, weighted and summed, each read and written
 PERMUTE_MOVES = 6
-# kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
+# bytes kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
 SCORE_BYTES = 5.0
-# of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
+# times flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 FLASH_BACKWARD = 2.5
 LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
+# a module's share of the elementwise moves of a layer: activation functions are in regions, norms
+# and residuals outside
 ELEMENTWISE_OF = {
     "attention": 0.2,
     "mlp": 0.4,
@@ -42,9 +50,7 @@ ELEMENTWISE_OF = {
     "shared_experts": 0.2,
     "layernorm": 0.3,
 }
-# of the elementwise moves of a layer, a module's: activation functions stand in regions, norms and
-# residuals outside reads and writes of a score forward, without flash: scale, mask, softmax,
-# dropout and its mask
+# reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 SCORE_MOVES = 5
 
 
@@ -65,9 +71,11 @@ class LayerCut(NamedTuple):
 
 
 def cut_of(config: ParallelConfig) -> LayerCut:
-    layout, width = config.layout, config.precision.activation_bytes
-    own = config.stack is not None and config.stack.quantized_inputs
-    kept = min(width, BYTES[config.precision.compute]) if own else width
+    """What a layer's operations depend on of a configuration."""
+    layout = config.layout
+    width = kept = config.precision.activation_bytes
+    if config.stack is not None and config.stack.quantized_inputs:
+        kept = min(width, BYTES[config.precision.compute])
     return LayerCut(
         config.tokens,
         config.sequence,
@@ -92,12 +100,12 @@ class Heads(NamedTuple):
 
 def heads_of(shape: Shape, tp: int) -> Heads:
     """With tp above the kv heads, ranks hold copies of them. Latent attention: arXiv:2405.04434."""
-    a = shape.heads / tp
-    if (mla := shape.mla) is not None:
-        qk, value = a * (mla.nope + mla.rope), a * mla.value
+    heads, mla = shape.heads / tp, shape.mla
+    if mla is not None:
+        qk, value = heads * (mla.nope + mla.rope), heads * mla.value
         return Heads(qk, qk, value, value, mla.q_rank + mla.kv_rank + mla.rope)
     kv = max(shape.kv_heads / tp, 1.0) * shape.head_dim
-    return Heads(a * shape.head_dim, kv, kv, a * shape.head_dim)
+    return Heads(heads * shape.head_dim, kv, kv, heads * shape.head_dim)
 
 
 class Operation(NamedTuple):
@@ -130,53 +138,57 @@ def layer_operations(
     s b h.
     """
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    norms = Operation(
-        "norms",
-        stored=cut.outside
-        * shape.hidden
-        * (2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)),
-    )
-    attention, moe = _attention(shape, cut), shape.moe if experts else None
+    kept = 2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)
+    norms = Operation("norms", stored=cut.outside * shape.hidden * kept)
+    attention = _attention(shape, cut)
+    moe = shape.moe if experts else None
     if moe is None:
         return norms, attention, _ffn(shape, cut, "ffn", shape.ffn)
-    local, width = max(1, moe.experts // cut.ep), moe.ffn / cut.etp
-    # the busiest rank's tokens
+    router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
+    routed = _routed(shape, moe, cut)
+    if not moe.shared_ffn:
+        return norms, attention, router, routed
+    return norms, attention, router, _ffn(shape, cut, "shared expert", moe.shared_ffn), routed
+
+
+def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
+    """A rank's experts, with the tokens of the busiest rank."""
+    local = max(1, moe.experts // cut.ep)
+    width = moe.ffn / cut.etp
+    inputs = shape.matrices - 1
     busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
-    routed = Operation(
+    kept = shape.hidden * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
+    return Operation(
         "experts",
         (
-            Gemm(busiest, (shape.matrices - 1) * width, shape.hidden, local, grouped=True),
+            Gemm(busiest, inputs * width, shape.hidden, local, grouped=True),
             Gemm(busiest, shape.hidden, width, local, grouped=True),
         ),
         moved=PERMUTE_MOVES * cut.outside * moe.top_k * shape.hidden,
-        stored=cut.outside
-        * moe.top_k
-        * moe.imbalance
-        * (
-            shape.hidden * (cut.width + cut.kept)
-            + moe.ffn * ((shape.matrices - 1) * cut.width + cut.kept)
-        ),
+        stored=cut.outside * moe.top_k * moe.imbalance * kept,
         # with sequence parallelism their tokens are apart already
         region=not cut.sp and not moe.shared_ffn,
         routed=cut.outside * shape.hidden,
     )
-    router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
-    shared = (_ffn(shape, cut, "shared expert", moe.shared_ffn),) if moe.shared_ffn else ()
-    return norms, attention, router, *shared, routed
 
 
 def _attention(shape: Shape, cut: LayerCut) -> Operation:
     """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum
     over values 4Tsad/t."""
-    tokens, h, at = cut.tokens, shape.hidden, heads_of(shape, cut.tp)
-    gemms: tuple[Gemm, ...] = (Gemm(tokens, at.q + at.k + at.v, h), Gemm(tokens, h, at.out))
-    if (mla := shape.mla) is not None:
-        up = shape.heads / cut.tp * (mla.nope + mla.value)
-        queries, keys = Gemm(tokens, at.q, mla.q_rank or h), Gemm(tokens, up, mla.kv_rank)
-        gemms = (Gemm(tokens, at.latent, h), queries, keys, Gemm(tokens, h, at.out))
-    each = 2.0 * tokens * (at.q + at.out)
+    tokens, h, mla = cut.tokens, shape.hidden, shape.mla
+    heads = heads_of(shape, cut.tp)
+    output = Gemm(tokens, h, heads.out)
+    if mla is None:
+        gemms: tuple[Gemm, ...] = (Gemm(tokens, heads.q + heads.k + heads.v, h), output)
+    else:
+        down = Gemm(tokens, heads.latent, h)
+        queries = Gemm(tokens, heads.q, mla.q_rank or h)
+        keys = Gemm(tokens, shape.heads / cut.tp * (mla.nope + mla.value), mla.kv_rank)
+        gemms = (down, queries, keys, output)
+    each = 2.0 * tokens * (heads.q + heads.out)
     # what the output projection keeps beside attention's own copy
     again = cut.kept if cut.kept < cut.width else 0.0
+    kept = cut.width * (heads.latent + heads.q + heads.k + heads.v + heads.out)
     return Operation(
         "attention",
         gemms,
@@ -184,47 +196,59 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         causal=each * shape.keys(cut.sequence),
         scores=tokens * cut.sequence * shape.heads / cut.tp,
         keys=cut.sequence,
-        stored=tokens * (cut.width * (at.latent + at.q + at.k + at.v + at.out) + again * at.out),
+        stored=tokens * (kept + again * heads.out),
         region=True,
     )
 
 
-def _ffn(shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], of: int) -> Operation:
+def _ffn(
+    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], whole: int
+) -> Operation:
     """2T n_m h f / t; it keeps the input and output of the activation, and the gate."""
-    width = of / cut.tp
+    width = whole / cut.tp
+    inputs = shape.matrices - 1
     gemms = (
-        Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden),
+        Gemm(cut.tokens, inputs * width, shape.hidden),
         Gemm(cut.tokens, shape.hidden, width),
     )
-    stored = cut.tokens * width * ((shape.matrices - 1) * cut.width + cut.kept)
+    stored = cut.tokens * width * (inputs * cut.width + cut.kept)
     return Operation(name, gemms, stored=stored, region=True)
 
 
 def head_flops(shape: Shape, tokens: float) -> float:
+    """Forward FLOPs of the head."""
     return 2.0 * tokens * shape.hidden * shape.vocab
 
 
 def even(shape: Shape) -> Shape:
-    """With experts loaded evenly."""
+    """A shape with experts loaded evenly."""
     return shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
+
+
+def _kinds_of_layers(
+    model: TransformerModel, tokens: float, sequence: int
+) -> Iterator[tuple[int, tuple[Operation, ...]]]:
+    """Yield how many layers of a kind there are, and their operations on one rank with experts
+    loaded evenly."""
+    assert model.shape is not None
+    shape, cut = even(model.shape), LayerCut(tokens, sequence)
+    for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
+        if layers:
+            yield layers, layer_operations(shape, cut, experts=experts)
 
 
 def forward_flops(
     model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True
 ) -> float:
     """Forward FLOPs of the whole model, with experts loaded evenly."""
-    shape = model.shape
-    assert shape is not None
-    total = head_flops(shape, tokens)
-    for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
-        read = (
-            layer_operations(even(shape), LayerCut(tokens, sequence), experts=experts)
-            if layers
-            else ()
-        )
-        total += layers * sum(
-            one.flops + (0.0 if halved else one.core - one.causal) for one in read
-        )
+    assert model.shape is not None
+    total = head_flops(model.shape, tokens)
+    for layers, operations in _kinds_of_layers(model, tokens, sequence):
+        flops = 0.0
+        for operation in operations:
+            masked = 0.0 if halved else operation.core - operation.causal
+            flops += operation.flops + masked
+        total += layers * flops
     return total
 
 
@@ -236,56 +260,45 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     V/12Lh), ``halved=False``.
     """
     assert config.model is not None
-    return (2.0 if config.lora else 3.0) * forward_flops(
-        config.model, float(config.global_batch * config.sequence), config.sequence, halved=halved
-    )
+    tokens = float(config.global_batch * config.sequence)
+    forward = forward_flops(config.model, tokens, config.sequence, halved=halved)
+    return (2.0 if config.lora else 3.0) * forward
 
 
 def ideal_step_s(config: ParallelConfig) -> float:
     """Seconds at an MFU of 1: the model's FLOPs at the dense peak of all devices in the precision
     of their GEMMs."""
     assert config.device is not None
-    return model_flops(config) / (
-        config.device.peak_flops(config.precision.compute) * config.layout.ranks
-    )
+    peak = config.device.peak_flops(config.precision.compute) * config.layout.ranks
+    return model_flops(config) / peak
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """With recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), of
-    attention's core, or of modules.
+    """FLOPs of a step with recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2
+    ...), of attention's core, or of modules.
 
     The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
-    model, shape = config.model, config.shape
+    model, shape, recompute = config.model, config.shape, config.again
     assert model is not None
     assert shape is not None
-    tokens, again = float(config.global_batch * config.sequence), 0.0
-    if config.again.layers:
+    tokens = float(config.global_batch * config.sequence)
+    needed = model_flops(config, halved=halved)
+    if recompute.layers:
         stages = pipeline_stages(config)
-        share = (
-            sum(stage.layers * config.again.share(stage.layers) for stage in stages) / model.layers
-        )
-        again = share * (
-            forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens)
-        )
-        return model_flops(config, halved=halved) + again
-    for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
-        read = (
-            layer_operations(even(shape), LayerCut(tokens, config.sequence), experts=experts)
-            if layers
-            else ()
-        )
-        for one in read:
-            core = (one.causal if halved else one.core) if config.again.core else 0.0
-            again += layers * (
-                core
-                + (
-                    sum(gemm.flops for gemm in one.gemms)
-                    if config.again.operation(one.name)
-                    else 0.0
-                )
-            )
-    return model_flops(config, halved=halved) + again
+        share = sum(stage.layers * recompute.share(stage.layers) for stage in stages) / model.layers
+        forward = forward_flops(model, tokens, config.sequence, halved=halved)
+        return needed + share * (forward - head_flops(shape, tokens))
+    again = 0.0
+    for layers, operations in _kinds_of_layers(model, tokens, config.sequence):
+        for operation in operations:
+            flops = 0.0
+            if recompute.core:
+                flops += operation.causal if halved else operation.core
+            if recompute.operation(operation.name):
+                flops += sum(gemm.flops for gemm in operation.gemms)
+            again += layers * flops
+    return needed + again
 
 
 # "again" is the forward pass that recomputation repeats
@@ -305,15 +318,28 @@ class Times(NamedTuple):
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
-        return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[
-            phase
-        ]
+        match phase:
+            case "forward":
+                return self.forward_s
+            case "backward":
+                return self.backward_s
+            case "again":
+                return self.again_s
+            case "update":
+                raise ValueError("an update is not part of a micro-batch")
+            case _:
+                assert_never(phase)
 
     def plus(self, other: Times) -> Times:
-        return Times(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return Times(
+            self.forward_s + other.forward_s,
+            self.backward_s + other.backward_s,
+            self.again_s + other.again_s,
+            self.weight_s + other.weight_s,
+        )
 
     def times(self, factor: float) -> Times:
-        return Times(*(factor * mine for mine in self))
+        return Times(*(factor * seconds for seconds in self))
 
 
 class LayerTimes(NamedTuple):
@@ -333,11 +359,9 @@ class LayerTimes(NamedTuple):
 
     def again(self, share: float) -> LayerTimes:
         """The mean layer, where a share of the layers is computed again."""
-        return (
-            self
-            if share == 1
-            else LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
-        )
+        if share == 1:
+            return self
+        return LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
 
 
 class StageTimes(NamedTuple):
@@ -351,31 +375,49 @@ class StageTimes(NamedTuple):
 
 
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
-    dense = moe = None
+    """A stage's compute in a micro-batch: given times, else those of its layers and ends."""
+    given = config.compute
+    times = _modelled(config, stage) if given is None else _given(config, stage, given)
+    slower = config.slower
+    if slower == 1:
+        return times
+    return StageTimes(
+        stage,
+        times.dense and times.dense.times(slower),
+        times.moe and times.moe.times(slower),
+        times.ends.times(slower),
+        times.all.times(slower),
+    )
+
+
+def _modelled(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     share = config.again.share(stage.layers)
-    if (given := config.compute) is not None:
-        once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
-        if given.per_layer:
-            again = Times(again_s=share * given.forward_s) if config.again.layers else Times()
-            dense = LayerTimes(once.plus(again), Times(), Times())
-            moe = dense if stage.moe_layers else None
-        ends, total = (
-            Times(),
-            dense.all.times(stage.layers) if dense else once.times(1 / config.micro_batches),
-        )
-    else:
-        dense = layer_times(config, experts=False).again(share) if stage.dense_layers else None
-        moe = layer_times(config, experts=True).again(share) if stage.moe_layers else None
-        ends = total = _ends(config, stage)
-        for one, layers in ((dense, stage.dense_layers), (moe, stage.moe_layers)):
-            total = total.plus(one.all.times(layers)) if one else total
-    if (slower := config.slower) == 1:
-        return StageTimes(stage, dense, moe, ends, total)
-    dense, moe = dense and dense.times(slower), moe and moe.times(slower)
-    return StageTimes(stage, dense, moe, ends.times(slower), total.times(slower))
+    ends = total = _ends(config, stage)
+    dense = moe = None
+    if stage.dense_layers:
+        dense = layer_times(config, experts=False).again(share)
+        total = total.plus(dense.all.times(stage.dense_layers))
+    if stage.moe_layers:
+        moe = layer_times(config, experts=True).again(share)
+        total = total.plus(moe.all.times(stage.moe_layers))
+    return StageTimes(stage, dense, moe, ends, total)
+
+
+def _given(config: ParallelConfig, stage: PipelineStage, given: GivenTimes) -> StageTimes:
+    """Times of a layer, the same for one with experts; or of a whole step, without layers."""
+    once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
+    if not given.per_layer:
+        return StageTimes(stage, None, None, Times(), once.times(1 / config.micro_batches))
+    if config.again.layers:
+        share = config.again.share(stage.layers)
+        once = once.plus(Times(again_s=share * given.forward_s))
+    layer = LayerTimes(once, Times(), Times())
+    moe = layer if stage.moe_layers else None
+    return StageTimes(stage, layer, moe, Times(), layer.all.times(stage.layers))
 
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
+    """A layer's compute in a micro-batch."""
     assert config.shape is not None
     return _layer(
         config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora
@@ -397,76 +439,96 @@ def _layer(
     experts: bool,
     lora: int = 0,
 ) -> LayerTimes:
-    read, stack = layer_operations(shape, cut, experts=experts), roofline.stack
-    gemms = _through(
-        [gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline
-    )
+    operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
+    gemms = _through(_ordinary(operations), roofline)
     if lora:
-        gemms = _frozen(gemms).plus(_through(adapters(shape, cut, read, lora), roofline))
-    core = next(_core(one, cut.width, roofline) for one in read if one.scores)
-    # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence
+        beside = _through(adapters(shape, cut, operations, lora), roofline)
+        gemms = _frozen(gemms).plus(beside)
+    core = next(
+        _core(operation, cut.width, roofline) for operation in operations if operation.scores
+    )
+    # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
     # parallelism the rest
     tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
     moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
-    parts = [gemms, core, Times(moved, stack.backward_elementwise * moved), Times()]
-    for one in (one for one in read if one.name == "experts"):
-        permuted = moved_s(one.moved * cut.width, roofline)
-        waited = Times(
-            permuted + stack.routing_s, stack.backward_elementwise * permuted + 2 * stack.routing_s
-        )
-        through = _through(one.gemms, roofline)
-        parts[3] = (_frozen(through) if lora else through).plus(waited)
-    return LayerTimes(*_with_again(parts, read, roofline, again))
+    elementwise = Times(moved, stack.backward_elementwise * moved)
+    routed = Times()
+    for operation in operations:
+        if operation.name == "experts":
+            permuted = moved_s(operation.moved * cut.width, roofline)
+            waited = Times(
+                permuted + stack.routing_s,
+                stack.backward_elementwise * permuted + 2 * stack.routing_s,
+            )
+            through = _through(operation.gemms, roofline)
+            routed = (_frozen(through) if lora else through).plus(waited)
+    times = LayerTimes(gemms, core, elementwise, routed)
+    return _with_again(times, operations, roofline, again)
+
+
+def _ordinary(operations: Sequence[Operation]) -> list[Gemm]:
+    """GEMMs of all operations but the experts'."""
+    found: list[Gemm] = []
+    for operation in operations:
+        if operation.name != "experts":
+            found += operation.gemms
+    return found
 
 
 def _with_again(
-    parts: list[Times], read: Sequence[Operation], roofline: Roofline, again: Recomputation
-) -> list[Times]:
-    """GEMMs, core, elementwise and experts with what the backward pass computes again."""
+    times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, again: Recomputation
+) -> LayerTimes:
+    """A layer with what its backward pass computes again."""
     if again.layers:
-        return [part._replace(again_s=part.forward_s) for part in parts]
-    gemms, core, moved, experts = parts
-    named = [
-        gemm
-        for one in read
-        if one.name != "experts" and again.operation(one.name)
-        for gemm in one.gemms
-    ]
+        return LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
+    named = _ordinary([operation for operation in operations if again.operation(operation.name)])
     if "mla_up_proj" in again.modules and not again.operation("attention"):
-        named += next(one.gemms for one in read if one.scores)[1:3]
+        named += next(operation.gemms for operation in operations if operation.scores)[1:3]
     share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
-    return [
+    gemms, core, elementwise, experts = times
+    if again.core:
+        core = core._replace(again_s=core.forward_s)
+    if again.operation("experts"):
+        experts = experts._replace(again_s=experts.forward_s)
+    return LayerTimes(
         gemms._replace(again_s=sum(gemm_s(gemm, roofline) for gemm in named)),
-        core._replace(again_s=core.forward_s if again.core else 0.0),
-        moved._replace(again_s=min(1.0, share) * moved.forward_s),
-        experts._replace(again_s=experts.forward_s if again.operation("experts") else 0.0),
-    ]
+        core,
+        elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
+        experts,
+    )
 
 
 def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
-    forward = sum(gemm_s(one, roofline) for one in gemms)
-    inputs, weights = (
-        sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1)
-    )
+    """GEMMs forward, and the gradients of their inputs and weights."""
+    forward = inputs = weights = 0.0
+    for gemm in gemms:
+        of_input, of_weight = gemm.backward
+        forward += gemm_s(gemm, roofline)
+        inputs += gemm_s(of_input, roofline)
+        weights += gemm_s(of_weight, roofline)
     return Times(forward, inputs + weights, weight_s=weights)
 
 
 def _frozen(times: Times) -> Times:
-    """Without weight gradients."""
+    """Times without weight gradients."""
     return times._replace(backward_s=times.backward_s - times.weight_s, weight_s=0.0)
 
 
-def adapters(shape: Shape, cut: LayerCut, read: Sequence[Operation], rank: int) -> list[Gemm]:
+def adapters(shape: Shape, cut: LayerCut, operations: Sequence[Operation], rank: int) -> list[Gemm]:
     """LoRA's two GEMMs, down to the rank and up again, beside each matrix but those of routers and
     routed experts."""
-    at, found = heads_of(shape, cut.tp), list[Gemm]()
-    for one in (one for one in read if one.gemms and one.name not in ("router", "experts")):
-        first, *others = one.gemms
-        if one.name != "attention":
-            split = [first.n / (shape.matrices - 1)] * (shape.matrices - 1)
+    heads, found = heads_of(shape, cut.tp), list[Gemm]()
+    for operation in operations:
+        if not operation.gemms or operation.name in ("router", "experts"):
+            continue
+        # the first GEMM is several matrices at once
+        first, *others = operation.gemms
+        if operation.name != "attention":
+            inputs = shape.matrices - 1
+            widths = [first.n / inputs] * inputs
         else:
-            split = [at.q, at.k, at.v] if shape.mla is None else [first.n]
-        for gemm in (*(first._replace(n=n) for n in split), *others):
+            widths = [heads.q, heads.k, heads.v] if shape.mla is None else [first.n]
+        for gemm in (*(first._replace(n=width) for width in widths), *others):
             found += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
     return found
 
@@ -476,25 +538,26 @@ def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
     kernels."""
     if roofline.stack.flash:
         blocks = attention.scores / attention.keys / BLOCK
-        return Times(
-            *(core_s(times * attention.causal, blocks, roofline) for times in (1.0, FLASH_BACKWARD))
-        )
+        forward_s = core_s(attention.causal, blocks, roofline)
+        return Times(forward_s, core_s(FLASH_BACKWARD * attention.causal, blocks, roofline))
     blocks = attention.scores / TILE  # GEMMs over all keys
-    forward, scores = (
-        core_s(attention.core, blocks, roofline),
-        moved_s(SCORE_MOVES * attention.scores * width, roofline),
-    )
-    return Times(forward + scores, 2 * forward + roofline.stack.backward_elementwise * scores)
+    forward_s = core_s(attention.core, blocks, roofline)
+    scores_s = moved_s(SCORE_MOVES * attention.scores * width, roofline)
+    backward_s = 2 * forward_s + roofline.stack.backward_elementwise * scores_s
+    return Times(forward_s + scores_s, backward_s)
 
 
 def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
     """The head and its loss; the embedding is a copy, covered by the fixed part of a step."""
-    if not stage.head or (shape := config.shape) is None:
+    shape = config.shape
+    if not stage.head or shape is None:
         return Times()
     roofline = _roofline_of(config)
     if roofline.precision in EIGHT_BITS:
         roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
-    head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], roofline)
-    head = _frozen(head) if config.lora else head
-    loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
-    return head.plus(Times(loss, loss))
+    vocab = shape.vocab / config.layout.tp
+    head = _through([Gemm(config.tokens, vocab, shape.hidden)], roofline)
+    if config.lora:
+        head = _frozen(head)
+    loss_s = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
+    return head.plus(Times(loss_s, loss_s))

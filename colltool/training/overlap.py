@@ -17,11 +17,11 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-# of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+# what shows of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
 SPLIT_LEFT = 0.25
-REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
-MOST_BUCKETS = 4096
-ROUNDING = 1e-12  # of a time: what a sum of thousands of terms may be off
+REGIONS = 2  # a layer's: attention and FFN, each with a gather and a scatter
+MOST_BUCKETS = 4096  # more are taken together
+ROUNDING = 1e-12  # share of a time that a sum of thousands of terms may be off
 # lowest and highest share of extra steps to the same accuracy
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
@@ -54,56 +54,69 @@ class PricedCall(NamedTuple):
 
 
 class OverlapModel:
+    """What compute covers of the calls of a stage's micro-batches."""
+
     def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
         self.config, self.times = config, times
 
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
         """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call
         are never hidden."""
-        pooled = [one for one in sent if one.call.hides == "other batch"]
-        layered = [one for one in sent if one.call.hides == "neighbour layer"]
-        alone = [one for one in sent if one.call.hides not in ("neighbour layer", "other batch")]
-        found = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in alone]
-        # one batch sends while the other computes, so calls hide under all of a layer's compute
-        if pooled:
-            layer, load = (
-                self._layer(pooled[0].call),
-                sum(one.each_s * one.call.each for one in pooled),
-            )
-            left = (
-                max(0.0, load - (layer.all.total_s if layer is not None else 0.0)) / load
-                if load
-                else 0.0
-            )
-            found += [one._replace(exposed_s=left * one.total_s) for one in pooled]
+        alone: list[PricedCall] = []
+        pooled: list[PricedCall] = []
+        layered: list[PricedCall] = []
+        for call in sent:
+            if call.call.hides == "other batch":
+                pooled.append(call)
+            elif call.call.hides == "neighbour layer":
+                layered.append(call)
+            else:
+                alone.append(call._replace(exposed_s=self._alone(call) * call.call.calls))
+        found = alone + self._pooled(pooled)
         found += self._layered(layered, tuple(found))
-        over = 2 * self.config.overlap.overhead_s
-        return (
-            [one._replace(exposed_s=one.exposed_s + over * one.call.calls) for one in found]
-            if over
-            else found
-        )
+        overhead_s = 2 * self.config.overlap.overhead_s
+        if not overhead_s:
+            return found
+        return [
+            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in found
+        ]
 
     def _layer(self, call: Call) -> LayerTimes | None:
-        return self.times.moe if call.per == "moe_layer" else self.times.dense or self.times.moe
+        if call.per == "moe_layer":
+            return self.times.moe
+        return self.times.dense or self.times.moe
 
-    def _alone(self, one: PricedCall) -> float:
-        call, layer, cover = one.call, self._layer(one.call), 0.0
+    def _pooled(self, calls: Sequence[PricedCall]) -> list[PricedCall]:
+        """One batch sends while the other computes, so calls hide under all of a layer's
+        compute."""
+        load_s = _load_s(calls)
+        if not load_s:
+            return list(calls)
+        # all-to-alls of one kind of layers only
+        layer = self._layer(calls[0].call)
+        cover_s = layer.all.total_s if layer is not None else 0.0
+        left = max(0.0, load_s - cover_s) / load_s
+        return [call._replace(exposed_s=left * call.total_s) for call in calls]
+
+    def _alone(self, priced: PricedCall) -> float:
+        """Exposed seconds of a single call, under a part of its own layer."""
+        call, layer = priced.call, self._layer(priced.call)
         if layer is None:
-            return one.each_s
+            return priced.each_s
+        cover_s = 0.0
         match call.hides:
             case "nothing":
                 pass
             case "split gemm":
-                return 0.0 if call.primitive is AG else SPLIT_LEFT * one.each_s
+                return 0.0 if call.primitive is AG else SPLIT_LEFT * priced.each_s
             case "weight gradient":
-                cover = layer.gemms.weight_s / REGIONS
+                cover_s = layer.gemms.weight_s / REGIONS
             case "attention block":
                 # messages a block, times blocks
                 blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)
-                cover = layer.core.of(call.phase) / blocks
+                cover_s = layer.core.of(call.phase) / blocks
             case "shared expert":
-                cover = self._shared(call, layer) / REGIONS
+                cover_s = self._shared_expert_s(call, layer) / REGIONS
             case (
                 "neighbour layer"
                 | "other batch"
@@ -114,17 +127,16 @@ class OverlapModel:
                 raise ValueError(f"{call.hides}: not under a part of its own layer")
             case _:
                 assert_never(call.hides)
-        return max(0.0, one.each_s - cover)
+        return max(0.0, priced.each_s - cover_s)
 
-    def _shared(self, call: Call, layer: LayerTimes) -> float:
+    def _shared_expert_s(self, call: Call, layer: LayerTimes) -> float:
         """The shared expert's share, by FLOPs, of the GEMMs that every token passes."""
         shape = self.config.shape
         if shape is None or shape.moe is None or not shape.moe.shared_ffn:
             return 0.0
-        flops = {
-            one.name: one.flops - one.causal
-            for one in layer_operations(shape, cut_of(self.config), experts=True)
-        }
+        flops = {}
+        for operation in layer_operations(shape, cut_of(self.config), experts=True):
+            flops[operation.name] = operation.flops - operation.causal
         share = flops["shared expert"] / (flops["shared expert"] + flops["attention"])
         return share * layer.gemms.of(call.phase)
 
@@ -137,22 +149,20 @@ class OverlapModel:
         compute does not cover. What others hide there on the same wire takes from the cover: loads
         of one NIC add.
         """
+        units: dict[tuple[str, bool], list[PricedCall]] = {}
+        ends: list[PricedCall] = []
+        for call in sent:
+            if call.call.per == "micro_batch":
+                gathered_again = call.back and call.call.primitive is AG
+                ends.append(call._replace(exposed_s=0.0 if gathered_again else call.total_s))
+            else:
+                units.setdefault((call.call.per, call.back), []).append(call)
         found: list[PricedCall] = []
-        kinds = [
-            per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)
-        ]
-        for per, back in ((per, back) for per in kinds for back in (False, True)):
-            if unit := [one for one in sent if one.call.per == per and one.back is back]:
-                found += self._unit(
-                    unit,
-                    [one for one in others if one.back is back],
-                    back=back,
-                    outermost=per == kinds[0],
-                )
-        for one in (one for one in sent if one.call.per == "micro_batch"):
-            regathered = one.back and one.call.primitive is AG
-            found.append(one._replace(exposed_s=0.0 if regathered else one.total_s))
-        return found
+        first = min((per for per, _ in units), default="")  # dense layers come first
+        for (per, back), unit in sorted(units.items(), key=itemgetter(0)):
+            beside = [call for call in others if call.back is back]
+            found += self._unit(unit, beside, back=back, outermost=per == first)
+        return found + ends
 
     def _unit(
         self,
@@ -162,24 +172,36 @@ class OverlapModel:
         back: bool,
         outermost: bool,
     ) -> list[PricedCall]:
-        first, layer, cover, m = unit[0], self._layer(unit[0].call), 0.0, self.config.micro_batches
-        load = sum(one.each_s * one.call.each for one in unit)
+        """The calls of a kind of layers in one direction, behind the compute of a layer."""
+        load_s = _load_s(unit)
+        if not load_s:
+            return list(unit)
+        first, m = unit[0], self.config.micro_batches
+        layer = self._layer(first.call)
+        cover_s = 0.0
         if layer is not None:
-            cover = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
-        layers, wire, passes = (
-            first.call.calls / first.call.each / m,
-            first.cost.wire,
-            max(1, self.times.stage.layers) * m,
-        )
-        # they stretch the layer
-        cover += sum(one.exposed_s / passes for one in beside if one.cost.wire != wire)
-        cover -= sum(one.hidden_s / passes for one in beside if one.cost.wire == wire)
-        left = max(0.0, load - max(0.0, cover)) * layers
-        if outermost:  # nothing stands before the first gather, nothing behind the last scatter
-            edge = sum(one.each_s for one in unit if one.call.primitive is not AG) if back else load
-            left += min(edge, max(0.0, cover))
-        share = left / (load * layers) if load else 0.0
-        return [one._replace(exposed_s=min(1.0, share) * one.total_s) for one in unit]
+            cover_s = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
+        # of this kind, on the stage
+        layers = first.call.calls / first.call.each / m
+        passes = max(1, self.times.stage.layers) * m
+        # what is exposed stretches the layer
+        wire = first.cost.wire
+        cover_s += sum(call.exposed_s / passes for call in beside if call.cost.wire != wire)
+        cover_s -= sum(call.hidden_s / passes for call in beside if call.cost.wire == wire)
+        covered_s = max(0.0, cover_s)
+        left_s = max(0.0, load_s - covered_s) * layers
+        if outermost:  # nothing is before the first gather, nothing behind the last scatter
+            edge_s = load_s
+            if back:
+                edge_s = sum(call.each_s for call in unit if call.call.primitive is not AG)
+            left_s += min(edge_s, covered_s)
+        share = min(1.0, left_s / (load_s * layers))
+        return [call._replace(exposed_s=share * call.total_s) for call in unit]
+
+
+def _load_s(calls: Sequence[PricedCall]) -> float:
+    """Seconds of a layer's calls, one after the other."""
+    return sum(call.each_s * call.call.each for call in calls)
 
 
 class PassBuckets(NamedTuple):
@@ -201,54 +223,56 @@ class PassBuckets(NamedTuple):
         if not self.load_s:
             return list(self.sent)
         share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s) / self.load_s
-        return [one._replace(exposed_s=share * one.total_s) for one in self.sent]
+        return [call._replace(exposed_s=share * call.total_s) for call in self.sent]
 
 
 def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
-    """With the seconds of each bucket in the order they become ready, those of one call evenly over
-    the pass."""
-    placed: list[tuple[float, float]] = []
-    shrink = max(1.0, sum(one.call.calls for one in sent) / MOST_BUCKETS)
-    for one in sent:
-        count = max(1, round(one.call.calls / shrink))
-        placed += [((index + 1) / count, one.total_s / count) for index in range(count)]
-    in_turn = in_a_row([takes for _, takes in sorted(placed, key=itemgetter(0))])
-    wires = tuple(sorted({one.cost.wire for one in sent if one.cost.wire}))
-    return PassBuckets(tuple(sent), wires, in_turn, sum(one.total_s for one in sent))
+    """Sort the buckets of calls by when they become ready, those of one call evenly over the
+    pass."""
+    ready: list[tuple[float, float]] = []
+    # thousands of buckets cost time here and change nothing
+    shrink = max(1.0, sum(call.call.calls for call in sent) / MOST_BUCKETS)
+    for call in sent:
+        count = max(1, round(call.call.calls / shrink))
+        ready += [((index + 1) / count, call.total_s / count) for index in range(count)]
+    ready.sort(key=itemgetter(0))
+    return PassBuckets(
+        tuple(sent),
+        wires=tuple(sorted({call.cost.wire for call in sent} - {""})),
+        buckets=in_a_row([seconds for _, seconds in ready]),
+        load_s=sum(call.total_s for call in sent),
+    )
 
 
 def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> list[PricedCall]:
     """Messages that wait only for the step before: T = 2 o + max(T_c, L)."""
-    load = sum(one.total_s for one in sent)
-    if not load:
+    load_s = sum(call.total_s for call in sent)
+    if not load_s:
         return list(sent)
-    exposed = logp(cover_s, load, overhead_s * sum(one.call.calls for one in sent))
-    return [one._replace(exposed_s=exposed * one.total_s / load) for one in sent]
+    exposed_s = logp(cover_s, load_s, overhead_s * sum(call.call.calls for call in sent))
+    return [call._replace(exposed_s=exposed_s * call.total_s / load_s) for call in sent]
 
 
 def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) -> list[PricedCall]:
-    """In steady state, messages between stages hide under other micro-batches.
+    """Messages between stages hide under other micro-batches in steady state.
 
     The first micro-batch waits at every border going forward, the last going back; other messages
     show what a chunk's compute does not cover.
     """
-    crossed, cover, over = (
-        borders_crossed(config),
-        tau_s / config.chunks / 2,
-        2 * config.overlap.overhead_s,
-    )
-    return [
-        one._replace(
-            exposed_s=crossed * one.each_s
-            + max(0.0, one.call.calls - crossed) * max(0.0, one.each_s - cover)
-            + over * one.call.calls
-        )
-        for one in sent
-    ]
+    crossed = borders_crossed(config)
+    cover_s = tau_s / config.chunks / 2
+    overhead_s = 2 * config.overlap.overhead_s
+    found = []
+    for call in sent:
+        calls = call.call.calls
+        exposed_s = crossed * call.each_s
+        exposed_s += max(0.0, calls - crossed) * max(0.0, call.each_s - cover_s)
+        found.append(call._replace(exposed_s=exposed_s + overhead_s * calls))
+    return found
 
 
 def borders_crossed(config: ParallelConfig) -> int:
-    """By one micro-batch: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1)
+    """Borders that a micro-batch crosses: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1)
     where ZB-V turns back."""
     stages = config.layout.pp
     return 2 * (stages - 1) if config.folded else stages * config.chunks - 1
@@ -278,22 +302,23 @@ def in_a_row(takes_s: Sequence[float]) -> Buckets:
     pass, so only their upper envelope counts. Equal buckets have two, however many there are.
     """
     count, rest = len(takes_s), 0.0
-    found: list[tuple[float, float]] = []
-
-    def below(
-        one: tuple[float, float], middle: tuple[float, float], other: tuple[float, float]
-    ) -> bool:
-        return (middle[1] - one[1]) * (other[0] - one[0]) <= (other[1] - one[1]) * (
-            middle[0] - one[0]
-        )
-
+    corners: list[tuple[float, float]] = []
+    # from the last bucket to the first: the rest is what each and all behind it take
     for index in range(count - 1, -1, -1):
         rest += takes_s[index]
-        now = (index + 1) / count, rest
-        while len(found) > 1 and below(now, found[-1], found[-2]):
-            found.pop()
-        found.append(now)
-    return Buckets(count, tuple(found))
+        corner = (index + 1) / count, rest
+        while len(corners) > 1 and _below(corner, corners[-1], corners[-2]):
+            corners.pop()
+        corners.append(corner)
+    return Buckets(count, tuple(corners))
+
+
+def _below(
+    left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
+) -> bool:
+    """Whether the middle one of three points lies on or below the line through the others."""
+    rise = (middle[1] - left[1]) * (right[0] - left[0])
+    return rise <= (right[1] - left[1]) * (middle[0] - left[0])
 
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> float:
@@ -311,14 +336,16 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
 
     Without a model all ranks are one stage. Neighbour messages all spend what the worst pair does.
     """
-    call, share = sent.call, 1.0
     if sent.cost.energy_J is None:
         return None
+    call, share = sent.call, 1.0
     if call.per == "border":
         share = borders_crossed(config) / (config.layout.pp * config.chunks)
     elif call.primitive is P2P and not call.closed:
         share = 1 - 1 / call.group.ranks  # the last of a chain does not send
-    senders = config.layout.ranks / (1 if config.model is None else config.layout.pp)
+    stages = 1 if config.model is None else config.layout.pp
+    # a call's energy is that of one rank
+    senders = config.layout.ranks / stages
     return sent.cost.energy_J * senders * call.calls * share
 
 
@@ -340,46 +367,49 @@ def ratio(
     if scheme == "1bit-adam":
         whole = warmup or 0.0
         return 1 / (whole + (1 - whole) / 32)
-    return {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}[scheme]
+    return RATIOS[scheme]
+
+
+RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
 
 
 def ratio_of(given: Compression) -> float:
-    return given.realised or ratio(
-        given.scheme, block=given.block, keep=given.keep, warmup=given.warmup
-    )
+    """The realised ratio where a job gives it, else that of the scheme's format."""
+    if given.realised is not None:
+        return given.realised
+    return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
 
 
 def times_fewer(config: ParallelConfig) -> float:
     """The ratio for the element width that the job sends, or the one that was realised; at least
     1."""
-    assert config.compression is not None
-    if config.compression.realised is not None:
-        return config.compression.realised
-    width = (
-        config.shard.grad_bytes
-        if config.compression.on == "dp"
-        else config.precision.activation_bytes
-    )
-    return max(1.0, ratio_of(config.compression) * width / 4)
+    given = config.compression
+    assert given is not None
+    if given.realised is not None:
+        return given.realised
+    # schemes give their ratio for elements of 4 bytes
+    width: float = config.precision.activation_bytes
+    if given.on == "dp":
+        width = config.shard.grad_bytes
+    return max(1.0, ratio_of(given) * width / 4)
 
 
 def is_compressed(given: Compression, call: Call) -> bool:
-    """On dp only gradients, not the gathered weights; on other dimensions everything."""
+    """Whether a call is compressed: on dp only gradients, not the gathered weights; on other
+    dimensions everything."""
     if given.on == "dp":
         return call.dimension in ("dp", "expert dp") and call.primitive is not AG
     return call.dimension == given.on
 
 
 def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
-    """As it is sent: compressed where the job asks for that."""
-    over = 2 * config.overlap.overhead_s
-    if config.compression is None or not is_compressed(config.compression, call):
-        return PricedCall(call, cost, cost.each_s, overhead_s=over)
+    """A call as it is sent: compressed where the job asks for that."""
+    given, overhead_s = config.compression, 2 * config.overlap.overhead_s
+    if given is None or not is_compressed(given, call):
+        return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
     fewer = times_fewer(config)
-    small_s, _ = compressed(
-        cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s
-    )
-    return PricedCall(call, cost.scaled(1 / fewer), small_s, overhead_s=over)
+    small_s, _ = compressed(cost.each_s, fewer, given.overhead_s, fixed_s=cost.latency_s)
+    return PricedCall(call, cost.scaled(1 / fewer), small_s, overhead_s=overhead_s)
 
 
 def compressed(
@@ -389,9 +419,8 @@ def compressed(
 
     ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
     """
-    return fixed_s + (collective_s - fixed_s) / ratio + overhead_s, (collective_s - fixed_s) * (
-        1 - 1 / ratio
-    )
+    bandwidth_s = collective_s - fixed_s
+    return fixed_s + bandwidth_s / ratio + overhead_s, bandwidth_s * (1 - 1 / ratio)
 
 
 def time_to_accuracy(
@@ -448,20 +477,22 @@ def gradient_compression(
     given = config.compression
     if given is None:
         return None
-    calls = [
-        one for stage in without.stages for one in stage.sent if is_compressed(given, one.call)
-    ]
-    longest = max(calls, key=lambda one: one.each_s, default=None)
-    if longest is None:
-        fix = "another dimension of compression.on, or no compression"
+    sent = [call for stage in without.stages for call in stage.sent]
+    calls = [call for call in sent if is_compressed(given, call.call)]
+    if not calls:
         raise ColltoolError(
-            f"compression is on {given.on}, and no collective of the job is of it", fix=fix
+            f"compression is on {given.on}, and no collective of the job is of it",
+            fix="another dimension of compression.on, or no compression",
         )
+    longest = max(calls, key=lambda call: call.each_s)
     fewer = times_fewer(config)
     each_s, largest_s = compressed(
         longest.each_s, fewer, given.overhead_s, fixed_s=longest.cost.latency_s
     )
-    network = without.step_s - without.control_s, now.step_s - now.control_s
+    break_even = 0.0
+    if now.step_s:
+        network_s = without.step_s - without.control_s, now.step_s - now.control_s
+        break_even = break_even_extra_steps(now.control_s, *network_s)
     return GradientCompression(
         given=given,
         ratio=ratio_of(given),
@@ -472,7 +503,5 @@ def gradient_compression(
         step_s=now.step_s,
         plain_step_s=without.step_s,
         control_s=now.control_s,
-        break_even_extra_steps=(
-            break_even_extra_steps(now.control_s, *network) if now.step_s else 0.0
-        ),
+        break_even_extra_steps=break_even,
     )

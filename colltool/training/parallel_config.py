@@ -10,9 +10,10 @@ dp and pp for the experts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.training.files import (
     BYTES,
@@ -92,24 +93,26 @@ class ParallelLayout(NamedTuple):
         return self.ranks // (self.pp * self.ep * self.etp)
 
     def sizes(self, *, experts: bool = False) -> dict[str, int]:
-        """Of the experts: tp is that of an expert, dp its replicas."""
+        """Ranks by dimension; of the ``experts``, tp is that of an expert, dp its replicas."""
         if experts:
             return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
         return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
 
     def group(self, *names: str, experts: bool = False) -> RankGroup:
-        """Over one dimension or several: ``group("cp", "dp")`` sums gradients."""
+        """The group over one dimension or several: ``group("cp", "dp")`` sums gradients."""
         return _group(self, names, experts)
 
 
+# cached, as a search asks for the same groups again and again
 @lru_cache(maxsize=65536)
 def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
-    """Cached, as a search asks for the same groups again and again."""
     return group_over(layout.sizes(experts=experts), layout.order, names)
 
 
 def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
-    found, stride = {}, 1
+    """Distance of neighbours in each dimension, the first of ``order`` innermost."""
+    found = {}
+    stride = 1
     for name in order:
         found[name] = stride
         stride *= sizes[name]
@@ -118,30 +121,42 @@ def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
 
 def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
     """The ranks that differ in these dimensions alone; axes that continue each other are merged."""
-    apart, axes = strides(sizes, order), list[tuple[int, int]]()
-    for name in (name for name in order if name in names and sizes[name] > 1):
+    apart = strides(sizes, order)
+    axes: list[tuple[int, int]] = []
+    for name in order:
+        size = sizes[name]
+        if name not in names or size == 1:
+            continue
+        # this dimension continues the one before: together they are one axis
         if axes and axes[-1][0] * axes[-1][1] == apart[name]:
-            axes[-1] = (axes[-1][0] * sizes[name], axes[-1][1])
+            inner, stride = axes.pop()
+            axes.append((inner * size, stride))
         else:
-            axes.append((sizes[name], apart[name]))
+            axes.append((size, apart[name]))
     return RankGroup(tuple(axes))
 
 
 def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
-    """Its first ``inner`` ranks, and the ranks of equal place in each such part; ValueError where
-    parts do not tile the group."""
+    """Split a group in its first ``inner`` ranks and the ranks of equal place in each such part.
+
+    ValueError where such parts do not tile the group.
+    """
     inside: list[tuple[int, int]] = []
     across: list[tuple[int, int]] = []
-    left, even = inner, True
+    left = inner
     for size, stride in group.axes:
         taken = min(left, size)
-        even = even and not (size % taken or left % taken)
-        inside += [(taken, stride)] if taken > 1 else []
-        across += [(size // taken, stride * taken)] if size > taken else []
+        if size % taken or left % taken:
+            break
+        if taken > 1:
+            inside.append((taken, stride))
+        if size > taken:
+            across.append((size // taken, stride * taken))
         left //= taken
-    if left != 1 or not even:
-        raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
-    return RankGroup(tuple(inside)), RankGroup(tuple(across))
+    else:
+        if left == 1:
+            return RankGroup(tuple(inside)), RankGroup(tuple(across))
+    raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
 
 
 class Shard(NamedTuple):
@@ -170,7 +185,7 @@ class Precision(NamedTuple):
 
     @property
     def activation_bytes(self) -> float:
-        """w: those of fp8 GEMMs stay in 16 bits."""
+        """w: activations of fp8 GEMMs stay in 16 bits."""
         return max(2.0, BYTES[self.compute])
 
     @property
@@ -243,7 +258,7 @@ class ParallelConfig(NamedTuple):
 
     @property
     def moe(self) -> Moe | None:
-        return shape.moe if (shape := self.shape) is not None else None
+        return self.shape.moe if self.shape is not None else None
 
     @property
     def micro_batches(self) -> int:
@@ -261,7 +276,7 @@ class ParallelConfig(NamedTuple):
             return row
         if self.recompute == "layers":
             return row._replace(most=self.again_layers)
-        core = any(one in self.again_modules for one in ("core_attn", "attention"))
+        core = not {"core_attn", "attention"}.isdisjoint(self.again_modules)
         return row._replace(core=core, modules=self.again_modules)
 
     @property
@@ -288,6 +303,21 @@ class ParallelConfig(NamedTuple):
     def gradient_ranks(self) -> int:
         """D c: ranks that sum a gradient."""
         return self.layout.dp * self.layout.cp
+
+
+def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelConfig:
+    """A configuration with other values by key, such as ``{"layout.tp": 8, "recompute": "full"}``;
+    what follows from them in a job file does not follow here."""
+    for key, value in values.items():
+        part, _, name = key.rpartition(".")
+        if key == "batch.micro":
+            config = config._replace(micro_batch=value)
+        elif part:
+            changed = getattr(config, part)._replace(**{name: value})
+            config = config._replace(**{part: changed})
+        else:
+            config = config._replace(**{name: value})
+    return config
 
 
 class PipelineStage(NamedTuple):
@@ -317,12 +347,8 @@ def ends_as_layers(config: ParallelConfig) -> bool:
     model, layout = config.model, config.layout
     if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
         return False
-    chunks = layout.pp * layout.virtual
-    return (
-        model.layers % chunks > 0
-        and (model.layers + 2) % chunks == 0
-        and model.layers + 2 > layout.pp
-    )
+    chunks, places = layout.pp * layout.virtual, model.layers + 2
+    return model.layers % chunks > 0 and places % chunks == 0 and places > layout.pp
 
 
 def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple[int, ...]:
@@ -333,9 +359,8 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
     ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
     """
     each, odd = divmod(layers, stages)
-    last = [0] if folded else [0, stages - 1]
-    order = [*(stage for stage in range(stages) if stage not in last), *last]
-    longer = set(order[:odd])
+    ends = [0] if folded else [0, stages - 1]
+    longer = [*(stage for stage in range(stages) if stage not in ends), *ends][:odd]
     return tuple(each + (stage in longer) for stage in range(stages))
 
 
@@ -351,26 +376,59 @@ def even_chunks(config: ParallelConfig) -> float:
 
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
-    model, p, v, folded = config.model, config.layout.pp, config.chunks, config.folded
+    model, layout = config.model, config.layout
     assert model is not None
-    if ends_as_layers(config):
-        # layers of every chunk, by stage
-        held = [[(model.layers + 2) // (p * v)] * v for _ in range(p)]
+    return _stages(
+        model.layers,
+        model.dense_layers,
+        layout.pp,
+        config.chunks,
+        layout.stages,
+        folded=config.folded,
+        ends=ends_as_layers(config),
+    )
+
+
+# cached, as layouts of a search share a few hundred pipelines
+@lru_cache(maxsize=4096)
+def _stages(
+    layers: int,
+    dense_layers: int,
+    p: int,
+    v: int,
+    counts: tuple[int, ...],
+    *,
+    folded: bool,
+    ends: bool,
+) -> tuple[PipelineStage, ...]:
+    held = []  # layers of every chunk, by stage
+    for count in counts or layers_of_stages(layers, p, folded=folded):
+        each, odd = divmod(count, v)
+        held.append([each + (chunk < odd) for chunk in range(v)])
+    if ends:
+        held = [[(layers + 2) // (p * v)] * v for _ in range(p)]
         held[0][0] -= 1
         held[-1][-1] -= 1
-    else:
-        counts = config.layout.stages or layers_of_stages(model.layers, p, folded=folded)
-        held = [[count // v + (chunk < count % v) for chunk in range(v)] for count in counts]
-    dense, left = [0] * p, model.dense_layers
+    dense = [0] * p
+    left = dense_layers
+    # dense layers are the first of the model: chunk by chunk, stage by stage
     for chunk in range(v):
-        for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
+        back = folded and chunk % 2
+        for stage in reversed(range(p)) if back else range(p):
             here = min(left, held[stage][chunk])
             dense[stage] += here
             left -= here
-    # ZB-V: the head stands with the embedding (arXiv:2401.10241 section 6)
+    # ZB-V: the head is on the stage of the embedding (arXiv:2401.10241 section 6)
     last = 0 if folded else p - 1
     return tuple(
-        PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p)
+        PipelineStage(
+            stage,
+            dense[stage],
+            sum(held[stage]) - dense[stage],
+            embedding=stage == 0,
+            head=stage == last,
+        )
+        for stage in range(p)
     )
 
 
@@ -386,34 +444,31 @@ class RankParameters(NamedTuple):
 
 
 def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
-    """Of one layer; without a shape an equal part of all parameters."""
+    """Parameters of one layer on a rank; without a shape an equal part of all parameters."""
     model, layout = config.model, config.layout
     assert model is not None
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
-    return RankParameters(
-        *layer_parameters(model.shape, experts=experts).on(layout.tp, layout.ep, layout.etp)
-    )
+    held = layer_parameters(model.shape, experts=experts)
+    return RankParameters(*held.on(layout.tp, layout.ep, layout.etp))
 
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
-    shape = config.shape
-    return (
-        ends_of(shape, config.layout.tp, embedding=stage.embedding, head=stage.head)
-        if shape is not None
-        else 0.0
-    )
+    """Parameters of the embedding and the head; with p > 1 the last stage has its own copy of a
+    tied head."""
+    if config.shape is None:
+        return 0.0
+    return ends_of(config.shape, config.layout.tp, embedding=stage.embedding, head=stage.head)
 
 
 def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
-    dense = (
-        layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
-    )
-    moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
-    whole = (
-        ends_parameters(config, stage)
-        + stage.dense_layers * dense.dense
-        + stage.moe_layers * moe.dense
-    )
-    return RankParameters(whole, stage.moe_layers * moe.experts)
+    """Parameters of a stage on a rank."""
+    dense = ends_parameters(config, stage)
+    experts = 0.0
+    if stage.dense_layers:
+        dense += stage.dense_layers * layer_parameters_of(config, experts=False).dense
+    if stage.moe_layers:
+        layer = layer_parameters_of(config, experts=True)
+        dense += stage.moe_layers * layer.dense
+        experts = stage.moe_layers * layer.experts
+    return RankParameters(dense, experts)

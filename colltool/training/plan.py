@@ -4,7 +4,7 @@ gain."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
@@ -13,7 +13,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
-from colltool.training.changes import Change, changes
+from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
@@ -28,12 +28,13 @@ from colltool.training.overlap import (
     gradient_compression,
 )
 from colltool.training.parallel_config import Offload, ParallelConfig
+from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error
+from colltool.training.sentences import sentence
 from colltool.training.step_time import (
     StepCalibration,
     StepPart,
     TrainingStep,
-    assumptions,
     calibrated,
     step_time,
 )
@@ -80,7 +81,7 @@ class Plan(Result):
     collectives: tuple[PlannedCall, ...]
     memory: Memory | None
     wires: tuple[TierUse, ...]  # by tier
-    changes: tuple[Change, ...]  # that gain, the best first
+    changes: tuple[Proposal, ...]  # that gain, the best first
     tokens_per_s: float | None
     mfu: float | None  # by MFU_CONVENTION; None without a device or a shape
     anchor: StepCalibration | None  # what made the step the measured one
@@ -107,16 +108,22 @@ class Plan(Result):
     def wire(self) -> str | None:
         """The tier with the most exposed communication; None where nothing is exposed."""
         found: dict[str, float] = {}
-        for one in self.collectives:
-            if one.paces and one.sent.cost.wire:
-                found[one.sent.cost.wire] = found.get(one.sent.cost.wire, 0.0) + one.sent.exposed_s
-        worst = max(found, key=lambda tier: found[tier], default=None)
-        return worst if worst is not None and found[worst] > 0 else None
+        for call in self.critical_calls:
+            wire = call.cost.wire
+            if wire:
+                found[wire] = found.get(wire, 0.0) + call.exposed_s
+        waited_for = {wire: seconds for wire, seconds in found.items() if seconds > 0}
+        return max(waited_for, key=waited_for.__getitem__, default=None)
+
+    @property
+    def critical_calls(self) -> list[PricedCall]:
+        """Calls whose seconds are in the step's parts."""
+        return [planned.sent for planned in self.collectives if planned.paces]
 
     @property
     def error(self) -> PublishedError | None:
-        """Of published runs under its stack, their sources left out; None where there are none like
-        it, or times are given."""
+        """The error of plans of published runs under its stack, their sources left out; None where
+        there are none like it, or times are given."""
         setup, stack, model = self.setup, self.setup.stack, self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
@@ -125,12 +132,12 @@ class Plan(Result):
     @property
     def exposed_s(self) -> float:
         """Communication that the step waits for, on the stages that set its pace."""
-        return sum(one.sent.exposed_s for one in self.collectives if one.paces)
+        return sum(call.exposed_s for call in self.critical_calls)
 
     @property
     def hidden_s(self) -> float:
         """Communication under compute, on the same stages."""
-        return sum(one.sent.hidden_s for one in self.collectives if one.paces)
+        return sum(call.hidden_s for call in self.critical_calls)
 
     @property
     def memory_bytes(self) -> float | None:
@@ -140,14 +147,19 @@ class Plan(Result):
     def measured_error(self) -> float | None:
         """Step over measured step, minus 1, before any anchoring; None where nothing was
         measured."""
+        measured_s = self.job.measured_step_s
+        if not measured_s:
+            return None
         planned_s = self.anchor.before_s if self.anchor is not None else self.step_s
-        return planned_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
+        return planned_s / measured_s - 1
 
     @property
     def memory_error(self) -> float | None:
         """Memory over measured memory, minus 1; None where nothing was measured."""
         measured = self.job.measured_memory_bytes
-        return self.memory.bytes / measured - 1 if measured and self.memory is not None else None
+        if not measured or self.memory is None:
+            return None
+        return self.memory.bytes / measured - 1
 
     @property
     def run_s(self) -> float | None:
@@ -156,15 +168,15 @@ class Plan(Result):
         steps = self.job.steps
         if steps is None:
             return None
-        return (
-            self.compression.run_s(steps) if self.compression is not None else steps * self.step_s
-        )
+        if self.compression is not None:
+            return self.compression.run_s(steps)
+        return steps * self.step_s
 
     @property
     def energy_J(self) -> float | None:
-        """Of a step on the wires of all ranks; None where the job does not ask for it, or no tier
-        says."""
-        spent = [one.energy_J for one in self.collectives if one.energy_J is not None]
+        """Energy of a step on the wires of all ranks; None where the job does not ask for it, or no
+        tier says."""
+        spent = [call.energy_J for call in self.collectives if call.energy_J is not None]
         return sum(spent) if spent else None
 
 
@@ -192,24 +204,23 @@ def plan(
     ColltoolError where a layout or a group does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
+    # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     seated(job, fabric, config.layout.ranks)
     whole, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
+    # from here on the step is the measured one
     if anchor is not None:
         config = config._replace(slower=anchor.factor)
         step = step_time(config, costs, plain)
-    without = (
-        step
-        if config.compression is None
-        else step_time(config._replace(compression=None), costs, plain)
-    )
-    kept = memory(config) if config.model is not None else None
+    without = step
+    if config.compression is not None:
+        without = step_time(config._replace(compression=None), costs, plain)
     tokens, share = rates(config, step.step_s)
     refuse_impossible_step(job, step.step_s, share)
-    return Plan(
+    found = Plan(
         job=job,
         setup=config,
         fabric=fabric.name,
@@ -218,27 +229,23 @@ def plan(
         control_step_s=step.control_s,
         parts=step.parts,
         collectives=_collectives(step, energy=job.energy),
-        memory=kept,
+        memory=memory(config) if config.model is not None else None,
         wires=tuple(_wires(fabric, step)),
-        changes=changes(job, config, costs, plain, step),
+        changes=proposals(job, config, costs, plain, step),
         tokens_per_s=tokens,
         mfu=share,
         anchor=anchor,
         compression=gradient_compression(config, step, without),
-        grounds=tuple(assumptions(job, whole, costs, step)),
+        grounds=tuple(map(sentence, assumptions(PricedJob(job, whole, costs, step)))),
         step=step,
-        links=job_links(fabric, step, readings or Readings()) if asked.links else None,
-        targeted=(
-            targeted(config, costs, plain, step, asked.target)
-            if asked.target and config.shape
-            else None
-        ),
-        goodput=(
-            goodput(config, step.step_s, asked.failures)
-            if asked.failures and config.model
-            else None
-        ),
     )
+    if asked.links:
+        found = replace(found, links=job_links(fabric, step, readings or Readings()))
+    if asked.target and config.shape:
+        found = replace(found, targeted=targeted(config, costs, plain, step, asked.target))
+    if asked.failures and config.model:
+        found = replace(found, goodput=goodput(config, step.step_s, asked.failures))
+    return found
 
 
 def seated(job: Job, fabric: Fabric, ranks: int) -> None:
@@ -247,19 +254,17 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
-        need = -(-ranks // (fabric.ranks // tier.endpoints))
-        fix = (
-            f"{given('ranks', fabric.ranks)}, or a larger fabric, such as"
-            f" {given('overrides', [f'{tier.name}.size={need}'])}"
-        )
+        size = -(-ranks // (fabric.ranks // tier.endpoints))
+        larger = given("overrides", [f"{tier.name}.size={size}"])
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=fix,
+            fix=f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {larger}",
         )
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
+    """Tokens a second and MFU; None where they are not known."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -271,47 +276,56 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
     """Calls with the stages that send them; those on the stages that set the pace carry the step's
     figures."""
-    paced = _merged(step.paced)
-    first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
+    critical = _merged(step.critical_calls)
+    first = dict(critical)
+    senders: dict[object, list[int]] = {}
+    spent: dict[object, float] = {}
     for number, stage in enumerate(step.stages):
-        for key, one in _merged(stage.sent).items():
-            first.setdefault(key, one)
+        for key, call in _merged(stage.sent).items():
+            first.setdefault(key, call)
             senders.setdefault(key, []).append(number)
-            if energy and (joule := energy_J(step.config, one)) is not None:
+            joule = energy_J(step.config, call) if energy else None
+            if joule is not None:
                 spent[key] = spent.get(key, 0.0) + joule
     planned = [
-        PlannedCall(tuple(senders[key]), one, key in paced, spent.get(key))
-        for key, one in first.items()
+        PlannedCall(tuple(senders[key]), call, key in critical, spent.get(key))
+        for key, call in first.items()
     ]
-    return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
+    # what is exposed most comes first
+    planned.sort(key=lambda call: (-call.sent.exposed_s, -call.sent.total_s))
+    return tuple(planned)
 
 
 def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
     """Calls of a stage that differ only in what sends them, such as attention and FFN, as one."""
     found: dict[object, PricedCall] = {}
-    for one in sent:
-        call = one.call
+    for priced in sent:
+        call = priced.call
         key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
-        if (before := found.get(key)) is not None:
-            call = call._replace(
-                each=call.each + before.call.each, calls=call.calls + before.call.calls
-            )
-            one = one._replace(call=call, exposed_s=one.exposed_s + before.exposed_s)
-        found[key] = one
-    return {(key, one.call.calls): one for key, one in found.items()}
+        before = found.get(key)
+        if before is not None:
+            calls = call.calls + before.call.calls
+            call = call._replace(each=call.each + before.call.each, calls=calls)
+            priced = priced._replace(call=call, exposed_s=priced.exposed_s + before.exposed_s)
+        found[key] = priced
+    return {(key, call.call.calls): call for key, call in found.items()}
 
 
 def _wires(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
     for tier in fabric.tiers:
-        by_stage: list[dict[str, float]] = []
-        for stage in step.stages:
-            carried: dict[str, float] = {}
-            for one in stage.sent:
-                seconds = dict(one.cost.busy).get(tier.name, 0.0) * one.call.calls
-                carried[one.call.dimension] = carried.get(one.call.dimension, 0.0) + seconds
-            by_stage.append(carried)
+        by_stage = [_carried(stage.sent, tier.name) for stage in step.stages]
         worst = max(by_stage, key=lambda carried: sum(carried.values()))
-        if busy := sum(worst.values()):
-            yield TierUse(
-                tier.name, busy, busy / step.step_s, max(worst, key=lambda name: worst[name])
-            )
+        busy_s = sum(worst.values())
+        if busy_s:
+            most = max(worst, key=worst.__getitem__)
+            yield TierUse(tier.name, busy_s, busy_s / step.step_s, most)
+
+
+def _carried(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
+    """Seconds that calls keep a tier's wires busy, by dimension."""
+    carried: dict[str, float] = {}
+    for priced in sent:
+        call = priced.call
+        seconds = dict(priced.cost.busy).get(tier, 0.0) * call.calls
+        carried[call.dimension] = carried.get(call.dimension, 0.0) + seconds
+    return carried

@@ -31,20 +31,19 @@ class PublishedError(NamedTuple):
 
 @cache
 def _table() -> dict[str, PublishedError]:
+    found = {}
     with FILE.open(newline="", encoding="utf-8") as file:
-        return {
-            row["class"]: PublishedError(
-                int(row["runs"]),
-                *(float(row[name]) for name in ("median", "mean", "low", "high", "control")),
-            )
-            for row in csv.DictReader(file)
-        }
+        for row in csv.DictReader(file):
+            shares = [float(row[name]) for name in PublishedError._fields[1:]]
+            found[row["class"]] = PublishedError(int(row["runs"]), *shares)
+    return found
 
 
 def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:
-    """None where no published runs were planned under a stack."""
+    """The error of plans under a stack; None where no published runs were planned under it."""
     return _table().get(f"{stack} moe" if moe else stack)
 
 
 def memory_error() -> PublishedError:
+    """The error of the memory of plans, over all stacks."""
     return _table()["memory"]

@@ -1,19 +1,15 @@
-"""A whole step: its stages, pipeline, optimizer, fixed time, jitter; the same with a free network;
-and what that rests on."""
+"""A whole step: its stages, pipeline, optimizer, fixed time and jitter; the same with a free
+network; and the speed that makes it a measured one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
 
-from colltool.base.errors import given, said
-from colltool.base.formatting import format_time, shape_text
+from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, P2P
-from colltool.estimate.assumptions import Readings
-from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
 from colltool.training.calls import (
     BORDERS,
     DIMENSIONS,
@@ -26,10 +22,10 @@ from colltool.training.calls import (
     once_a_node,
     stage_calls,
 )
-from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, slice_of
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
 from colltool.training.constraint_violations import Violation
-from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall
+from colltool.training.offload import with_offload
 from colltool.training.operations import Phase, StageTimes, stage_times
 from colltool.training.overlap import (
     ROUNDING,
@@ -51,16 +47,18 @@ from colltool.training.parallel_config import (
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 
+# what hides as buckets do, under a whole pass
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 # stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to
 # 38%
 BELIEVED = (0.5, 2.0)
-LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
 
 
 @dataclass(frozen=True)
 class StageStep:
+    """A pipeline stage's part of a step."""
+
     stage: PipelineStage
     compute: StageTimes  # of one micro-batch
     passed: Pass  # one micro-batch with its exposed communication
@@ -72,12 +70,8 @@ class StageStep:
 
     @property
     def tail_s(self) -> float:
+        """Seconds of the stage after its last micro-batch."""
         return self.once_s + self.optimizer_s + self.slowed_s
-
-    @property
-    def bare(self) -> Pass:
-        times = self.compute.all
-        return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
 
 class StepPart(NamedTuple):
@@ -89,7 +83,7 @@ class StepPart(NamedTuple):
 class TrainingStep(NamedTuple):
     config: ParallelConfig
     step_s: float
-    control_s: float
+    control_s: float  # with a free network
     stages: tuple[StageStep, ...]
     slowest: StageStep  # sets the pipeline's pace
     last: StageStep  # has most to do after it
@@ -98,34 +92,25 @@ class TrainingStep(NamedTuple):
     jitter: float  # share of the step
 
     @property
-    def paced(self) -> tuple[PricedCall, ...]:
-        """The calls in the parts: of a micro-batch on the slowest stage, the borders of the worst,
-        what the last sends once."""
-        worst = max(self.stages, key=lambda one: one.borders_s)
-        taken = [one for one in self.slowest.sent if one.call.per not in ("step", "border")]
-        taken += [
-            one
-            for one in (worst if worst.borders_s else self.slowest).sent
-            if one.call.per == "border"
-        ]
-        return (*taken, *(one for one in self.last.sent if one.call.per == "step"))
+    def critical_calls(self) -> tuple[PricedCall, ...]:
+        """Calls whose seconds are in the parts: of a micro-batch on the slowest stage, the borders
+        of the worst, what the last sends once."""
+        worst = max(self.stages, key=lambda stage: stage.borders_s)
+        if not worst.borders_s:
+            worst = self.slowest
+        return (
+            *(call for call in self.slowest.sent if call.call.per not in ("step", "border")),
+            *(call for call in worst.sent if call.call.per == "border"),
+            *(call for call in self.last.sent if call.call.per == "step"),
+        )
 
     @property
     def parts(self) -> tuple[StepPart, ...]:
-        paced, m = self.paced, self.config.micro_batches
-        places = {name: place for place, name in enumerate(DIMENSIONS)}
-        names = sorted(
-            {one.call.dimension for one in paced}, key=lambda name: places.get(name, len(places))
-        )
-        of = {name: [one for one in paced if one.call.dimension == name] for name in names}
+        """Seconds of the step by what they go to; the exposed ones sum to ``step_s``."""
+        m = self.config.micro_batches
         parts = (
             StepPart("compute", 0.0, m * self.slowest.compute.all.total_s),
-            *(
-                StepPart(
-                    name, sum(one.hidden_s for one in sent), sum(one.exposed_s for one in sent)
-                )
-                for name, sent in of.items()
-            ),
+            *_by_dimension(self.critical_calls),
             StepPart("bubble", 0.0, self.pipeline_s - m * self.slowest.passed.total_s),
             StepPart("optimizer", 0.0, self.last.optimizer_s),
             StepPart("overlap slows compute", 0.0, self.last.slowed_s),
@@ -140,163 +125,298 @@ class TrainingStep(NamedTuple):
         )
 
 
+def _by_dimension(calls: Iterable[PricedCall]) -> list[StepPart]:
+    """Return a part for each dimension, in reading order; others, of plain calls, by name."""
+    by_name: dict[str, list[PricedCall]] = {}
+    for call in calls:
+        by_name.setdefault(call.call.dimension, []).append(call)
+    known = [name for name in DIMENSIONS if name in by_name]
+    parts = []
+    for name in (*known, *sorted(set(by_name) - set(DIMENSIONS))):
+        hidden_s = sum(call.hidden_s for call in by_name[name])
+        parts.append(StepPart(name, hidden_s, sum(call.exposed_s for call in by_name[name])))
+    return parts
+
+
 def step_time(
     config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
 ) -> TrainingStep:
-    where = (
-        pipeline_stages(config)
-        if config.model is not None
-        else (PipelineStage(0, 0, 0, embedding=True, head=True),)
-    )
+    """Price one step; ColltoolError where a group has no place on the fabric."""
+    where: tuple[PipelineStage, ...] = (PipelineStage(0, 0, 0, embedding=True, head=True),)
+    if config.model is not None:
+        where = pipeline_stages(config)
     seen = views(config)
+    messages: list[PricedCall] = []
+    if config.overlap.pp and config.layout.pp > 1:
+        # the same on every stage
+        messages = costs.shared(
+            ("borders", seen.borders), lambda: _sent(seen.borders, where[0], costs, BORDERS)
+        )
+    # stages of one kind take the same time, so one of each kind is priced
     by_kind = {
-        stage.kind: stage_step(config, seen, stage, costs, plain)
-        for stage in {one.kind: one for one in where}.values()
+        kind: stage_step(config, seen, stage, costs, plain, messages)
+        for kind, stage in {stage.kind: stage for stage in where}.items()
     }
     stages = tuple(by_kind[stage.kind] for stage in where)
-    slowest = max(stages, key=lambda one: one.passed.total_s)
-    last = max(stages, key=lambda one: one.tail_s)
-    pipeline, bare = (
-        pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
-        for passes in ([one.passed for one in stages], [one.bare for one in stages])
+    last = max(stages, key=lambda stage: stage.tail_s)
+    through_s = pipeline_s(
+        config.schedule,
+        [stage.passed for stage in stages],
+        config.micro_batches,
+        even_chunks(config),
     )
-    # jitter: waiting for the slowest rank, a share for each doubling of devices beyond a node
-    stack, doublings = config.stack, max(0.0, log2(max(1, config.layout.ranks) / JITTER_FROM))
-    fixed, share = (stack.fixed_s, stack.jitter * doublings) if stack is not None else (0.0, 0.0)
-    still = pipeline + max(one.borders_s for one in stages) + last.tail_s + fixed
-    free = bare + max(one.optimizer_s for one in stages) + fixed
-    step_s, control_s, wait = (1 + share) * still, (1 + share) * free, share / (1 + share)
+    fixed_s, waiting = fixed_and_jitter(config)
+    # borders and what is sent once come on top of the pipeline
+    still_s = through_s + max(stage.borders_s for stage in stages) + last.tail_s + fixed_s
     return TrainingStep(
         config,
-        step_s,
-        control_s,
-        stages,
-        slowest,
-        last,
-        pipeline_s=pipeline,
-        fixed_s=fixed,
-        jitter=wait,
+        step_s=(1 + waiting) * still_s,
+        control_s=compute_step_s(
+            config,
+            [stage.compute for stage in stages],
+            max(stage.optimizer_s for stage in stages),
+        ),
+        stages=stages,
+        slowest=max(stages, key=lambda stage: stage.passed.total_s),
+        last=last,
+        pipeline_s=through_s,
+        fixed_s=fixed_s,
+        jitter=waiting / (1 + waiting),
     )
 
 
-def views(config: ParallelConfig) -> tuple[ParallelConfig, ParallelConfig, ParallelConfig]:
-    """A configuration as a micro-batch, borders and what is sent once see it; layouts with an equal
-    view share that part.
+def compute_step_s(
+    config: ParallelConfig, stages: Iterable[StageTimes], optimizer_s: float
+) -> float:
+    """Seconds of a step with a free network."""
+    passes = [compute_pass(stage) for stage in stages]
+    through_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
+    fixed_s, waiting = fixed_and_jitter(config)
+    return (1 + waiting) * (through_s + optimizer_s + fixed_s)
 
-    A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
-    where stages wait for messages.
+
+def compute_pass(stage: StageTimes) -> Pass:
+    """A micro-batch's compute on a stage."""
+    times = stage.all
+    return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
+
+
+def fixed_and_jitter(config: ParallelConfig) -> tuple[float, float]:
+    """Seconds that a stack takes beside everything, and its jitter as a share of the step.
+
+    Jitter is waiting for the slowest rank: a share for each doubling of devices beyond a node.
+    """
+    if config.stack is None:
+        return 0.0, 0.0
+    doublings = max(0.0, log2(max(1, config.layout.ranks) / JITTER_FROM))
+    return config.stack.fixed_s, config.stack.jitter * doublings
+
+
+def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
+    """A lower bound of :func:`step_time`: micro-batches with their calls, and nothing after
+    them."""
+    view = _micro_batch_view(config)
+    stages = pipeline_stages(config)
+    passes = {
+        kind: _shared_micro_batch(view, stage, costs).passed
+        for kind, stage in {stage.kind: stage for stage in stages}.items()
+    }
+    through_s = pipeline_s(
+        config.schedule,
+        [passes[stage.kind] for stage in stages],
+        config.micro_batches,
+        even_chunks(config),
+    )
+    fixed_s, waiting = fixed_and_jitter(config)
+    return (1 + waiting) * (through_s + fixed_s)
+
+
+class Views(NamedTuple):
+    """A configuration as its parts see it; layouts with an equal view share that part."""
+
+    micro_batch: ParallelConfig
+    borders: ParallelConfig
+    once: ParallelConfig
+
+
+def views(config: ParallelConfig) -> Views:
+    """Return a configuration without what each part of a step does not depend on.
+
     Borders depend on neither sharding nor recomputation; what is sent once a step on neither
     micro-batches nor chunks.
     """
-    unsharded = config._replace(shard=Shard())
-    whole = config.layout._replace(virtual=1, stages=())
-    micro_batch = config if config.shard.layers and config.shard.reshard else unsharded
-    return (
-        micro_batch._replace(layout=whole, schedule="1f1b") if config.overlap.pp else micro_batch,
-        unsharded._replace(recompute="none"),
-        config._replace(layout=whole, schedule="1f1b", micro_batch=1, recompute="none"),
+    return Views(
+        _micro_batch_view(config),
+        config._replace(shard=Shard(), recompute="none"),
+        config._replace(
+            layout=config.layout._replace(virtual=1, stages=()),
+            schedule="1f1b",
+            micro_batch=1,
+            recompute="none",
+        ),
     )
+
+
+def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
+    """A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
+    where stages wait for messages."""
+    view = config
+    if not (config.shard.layers and config.shard.reshard):
+        view = view._replace(shard=Shard())
+    if config.overlap.pp:
+        whole = config.layout._replace(virtual=1, stages=())
+        view = view._replace(layout=whole, schedule="1f1b")
+    return view
 
 
 def stage_step(
     config: ParallelConfig,
-    seen: tuple[ParallelConfig, ParallelConfig, ParallelConfig],
+    seen: Views,
     stage: PipelineStage,
     costs: CollectiveCostCache,
-    plain: tuple[PlainCall, ...] = (),
+    plain: tuple[PlainCall, ...],
+    messages: Sequence[PricedCall],
 ) -> StageStep:
-    """A stage with its calls priced and their exposed time; what layouts share by :func:`views` is
-    worked out once.
+    """Price a stage's calls and their exposed time; what layouts share by :func:`views` is worked
+    out once.
 
     What hides already on the same wire takes from the cover of buckets: two dimensions on one NIC
     add up.
     """
-    micro, border, whole = seen
-    times, held, passed = costs.shared(
-        ("micro-batch", micro, stage), lambda: _micro_batch(micro, stage, costs)
+    micro = _shared_micro_batch(seen.micro_batch, stage, costs)
+    step = costs.shared(
+        ("step", seen.once, stage, plain), lambda: _per_step(seen.once, stage, costs, plain)
     )
-    behind = costs.shared(
-        ("step", whole, stage, plain), lambda: _behind(whole, stage, costs, plain)
-    )
-    between: list[PricedCall] = []
-    if config.overlap.pp and config.layout.pp > 1:
-        messages = costs.shared(
-            ("borders", border, stage), lambda: _sent(border, stage, costs, BORDERS)
-        )
-        between = borders(messages, config, passed.total_s)
-    hidden: dict[tuple[str, bool], float] = {}
-    for one in (*held, *between):
-        key = one.cost.wire, one.back
-        hidden[key] = hidden.get(key, 0.0) + one.hidden_s
-    over, compute, m = config.overlap.overhead_s, times.all, config.micro_batches
-    # Where stages are interleaved, the last p micro-batches all finish a chunk before the next
-    # chunk starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
-    # communication overlap).
-    passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
-    once: list[PricedCall] = []
-    for buckets, back, pass_s in (
-        (behind.back, True, compute.backward_s + compute.again_s),
-        (behind.front, False, compute.forward_s),
-    ):
-        taken = sum(hidden.get((wire, back), 0.0) for wire in buckets.wires) / m
-        once += buckets.exposed(passes * (pass_s - taken), over)
-    once += [*under_all(behind.free, compute.total_s * m, over), *behind.bare]
-    slowed = (
-        sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share
-        if config.overlap.sm_share
-        else 0.0
-    )
-    borders_s, once_s = (sum(one.exposed_s for one in some) for some in (between, once))
-    sent, optimizer = (*held, *between, *once), behind.optimizer_s
+    pipeline_borders = borders(messages, config, micro.passed.total_s)
+    hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
+    once = _exposed_once(config, step, micro.times, hidden)
+    slowed_s = 0.0
+    if config.overlap.sm_share:
+        beside_s = sum((call.hidden_s for call in once), start=micro.hidden_s)
+        slowed_s = beside_s * config.overlap.sm_share
     return StageStep(
-        stage, times, passed, sent, borders_s, once_s, optimizer_s=optimizer, slowed_s=slowed
+        stage,
+        micro.times,
+        micro.passed,
+        sent=(*micro.layer_calls, *pipeline_borders, *once),
+        borders_s=sum(call.exposed_s for call in pipeline_borders),
+        once_s=sum(call.exposed_s for call in once),
+        optimizer_s=step.optimizer_s,
+        slowed_s=slowed_s,
     )
+
+
+Hidden = dict[tuple[str, bool], float]
+"""Seconds that hide, by wire and whether under the backward pass."""
+
+
+def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
+    hidden = dict(before)
+    for call in calls:
+        key = call.cost.wire, call.back
+        hidden[key] = hidden.get(key, 0.0) + call.hidden_s
+    return hidden
+
+
+def _exposed_once(
+    config: ParallelConfig, step: PerStep, times: StageTimes, hidden: Hidden
+) -> list[PricedCall]:
+    """Calls that are sent once a step, with what compute does not cover of them.
+
+    Where stages are interleaved, the last p micro-batches all finish a chunk before the next chunk
+    starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
+    communication overlap).
+    """
+    overhead_s = config.overlap.overhead_s
+    m, compute = config.micro_batches, times.all
+    # passes that a bucket of the last one may hide under
+    passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
+
+    def under(buckets: PassBuckets, pass_s: float, *, back: bool) -> list[PricedCall]:
+        taken_s = sum(hidden.get((wire, back), 0.0) for wire in buckets.wires) / m
+        return buckets.exposed(passes * (pass_s - taken_s), overhead_s)
+
+    return [
+        *under(step.backward, compute.backward_s + compute.again_s, back=True),
+        *under(step.forward, compute.forward_s, back=False),
+        *under_all(step.hidden_anywhere, compute.total_s * m, overhead_s),
+        *step.exposed_always,
+    ]
+
+
+class MicroBatch(NamedTuple):
+    """What a stage does in every micro-batch."""
+
+    times: StageTimes
+    layer_calls: tuple[PricedCall, ...]
+    passed: Pass  # with the exposed time of its calls
+    hidden: Hidden
+    hidden_s: float
+
+
+def _shared_micro_batch(
+    view: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
+) -> MicroBatch:
+    return costs.shared(("micro-batch", view, stage), lambda: _micro_batch(view, stage, costs))
 
 
 def _micro_batch(
     config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
-) -> tuple[StageTimes, tuple[PricedCall, ...], Pass]:
-    times, m = with_offload(config, stage_times(config, stage)), config.micro_batches
-    sent = _sent(config, stage, costs, OFTEN + GRADIENTS + (() if config.overlap.pp else BORDERS))
-    held = tuple(OverlapModel(config, times).exposed(sent))
-    forward, backward = (
-        sum(one.exposed_s for one in held if one.back is back) / m for back in (False, True)
-    )
-    compute = times.all
+) -> MicroBatch:
+    times = with_offload(config, stage_times(config, stage))
+    rows = OFTEN + GRADIENTS
+    if not config.overlap.pp:
+        rows += BORDERS
+    calls = tuple(OverlapModel(config, times).exposed(_sent(config, stage, costs, rows)))
+    m = config.micro_batches
+    compute = compute_pass(times)
     passed = Pass(
-        compute.forward_s + forward,
-        compute.backward_s + compute.again_s + backward,
+        compute.forward_s + sum(call.exposed_s for call in calls if not call.back) / m,
+        compute.backward_s + sum(call.exposed_s for call in calls if call.back) / m,
         compute.weight_s,
     )
-    return times, held, passed
+    hidden_s = sum(call.hidden_s for call in calls)
+    return MicroBatch(times, calls, passed, _hidden_by_wire({}, calls), hidden_s)
 
 
 class PerStep(NamedTuple):
-    back: PassBuckets  # under the last backward pass
-    front: PassBuckets  # under the first forward pass
-    free: tuple[PricedCall, ...]  # under all compute
-    bare: tuple[PricedCall, ...]  # under nothing
+    """What a stage does once a step, by what its calls hide under."""
+
+    backward: PassBuckets  # the last backward pass
+    forward: PassBuckets  # the first forward pass
+    hidden_anywhere: tuple[PricedCall, ...]
+    exposed_always: tuple[PricedCall, ...]
     optimizer_s: float
 
 
-def _behind(
+def _per_step(
     config: ParallelConfig,
     stage: PipelineStage,
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
 ) -> PerStep:
-    sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True) + [
-        _plain(one, costs, config) for one in plain
-    ]
-    passes = [one for one in sent if one.call.hides in UNDER_A_PASS]
-    rest = [one for one in sent if one.call.hides not in (*UNDER_A_PASS, "steady pipeline")]
-    over = 2 * config.overlap.overhead_s
+    sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True)
+    sent += [_plain(call, costs, config) for call in plain]
+    backward: list[PricedCall] = []
+    forward: list[PricedCall] = []
+    hidden_anywhere: list[PricedCall] = []
+    exposed_always: list[PricedCall] = []
+    for call in sent:
+        if call.call.hides == "steady pipeline":
+            hidden_anywhere.append(call)
+        elif call.call.hides not in UNDER_A_PASS:
+            overhead_s = 2 * config.overlap.overhead_s * call.call.calls
+            exposed_always.append(call._replace(exposed_s=call.total_s + overhead_s))
+        elif call.back:
+            backward.append(call)
+        else:
+            forward.append(call)
     return PerStep(
-        back=of_a_pass([one for one in passes if one.back]),
-        front=of_a_pass([one for one in passes if not one.back]),
-        free=tuple(one for one in sent if one.call.hides == "steady pipeline"),
-        bare=tuple(one._replace(exposed_s=one.total_s + over * one.call.calls) for one in rest),
-        optimizer_s=optimizer_s(config, stage) if config.model is not None else 0.0,
+        of_a_pass(backward),
+        of_a_pass(forward),
+        tuple(hidden_anywhere),
+        tuple(exposed_always),
+        optimizer_s(config, stage) if config.model is not None else 0.0,
     )
 
 
@@ -308,44 +428,53 @@ def _sent(
     *,
     once: bool = False,
 ) -> list[PricedCall]:
-    """The calls of a stage with their prices: of every micro-batch, or ``once`` a step."""
-    found = []
-    for call in (call for call in stage_calls(config, stage, rows) if (call.per == "step") is once):
+    """Price the calls of a stage: those of every micro-batch, or those ``once`` a step."""
+    sent = []
+    for call in stage_calls(config, stage, rows):
+        if (call.per == "step") is not once:
+            continue
         cost = costs.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
         if call.primitive is A2A and call.dimension == "ep" and config.layout.deduplicate:
             cost = cost.scaled(once_a_node(config, cost.per_domain))
         if call.skew != 1:
-            cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)  # others send less
-        found.append(priced(call, cost, config))
-    return found
+            # only the busiest rank sends more: the energy is that of the mean
+            cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)
+        sent.append(priced(call, cost, config))
+    return sent
 
 
-def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
-    """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything
-    else is exposed."""
-    if one.time_s is None:
-        cost = costs.of(one.primitive, one.group, one.bytes, one.dimension)
+def _plain(listed: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
+    """Price a call that a job lists itself.
+
+    Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else
+    is exposed.
+    """
+    if listed.time_s is None:
+        cost = costs.of(listed.primitive, listed.group, listed.bytes, listed.dimension)
     else:
-        cost = CollectiveCost("given", "", 0.0, one.time_s, (), ())
+        cost = CollectiveCost("given", "", 0.0, listed.time_s, (), ())
     hides: Hiding = "nothing"
     phase: Phase = "update"
-    if one.dimension == "dp" and config.overlap.dp:
-        hides, phase = (
-            ("first forward", "forward") if one.primitive is AG else ("last backward", "backward")
-        )
-    elif one.primitive is P2P and config.overlap.pp:
+    if listed.dimension == "dp" and config.overlap.dp:
+        if listed.primitive is AG:
+            hides = "first forward"
+            phase = "forward"
+        else:
+            hides = "last backward"
+            phase = "backward"
+    elif listed.primitive is P2P and config.overlap.pp:
         hides = "steady pipeline"
     call = Call(
-        one.dimension,
-        one.primitive,
-        one.group,
-        one.bytes,
+        listed.dimension,
+        listed.primitive,
+        listed.group,
+        listed.bytes,
         "step",
         phase,
         source="the job's calls",
-        each=one.calls,
+        each=listed.calls,
         hides=hides,
-        calls=one.calls,
+        calls=listed.calls,
     )
     return priced(call, cost, config)
 
@@ -367,163 +496,51 @@ def calibrated(
     plain: tuple[PlainCall, ...],
     now: TrainingStep,
 ) -> StepCalibration | None:
-    """What makes the step the measured one; None where nothing was measured, or the speed is
+    """Find what makes the step the measured one; None where nothing was measured, or the speed is
     given."""
     measured_s = job.measured_step_s
-    if (
-        measured_s is None
-        or config.stack is None
-        or config.compute is not None
-        or job.file.slower is not None
-    ):
+    known = config.stack is None or config.compute is not None or job.file.slower is not None
+    if measured_s is None or known:
         return None
 
     def off(factor: float) -> float:
         return step_time(config._replace(slower=factor), costs, plain).step_s - measured_s
 
+    # a factor of 0 leaves the network and the fixed time
     if off(0.0) >= 0:
-        alone = f"network and fixed time alone take {format_time(off(0.0) + measured_s)}"
+        least = format_time(off(0.0) + measured_s)
+        what = f"a step of {format_time(measured_s)}, and network and fixed time alone take {least}"
         fix = (
             "no stack reaches it: check the measured time (of one step, on these ranks), the"
             " layout, and the fabric"
         )
-        job.refuse(
-            [
-                Violation(
-                    ("measured", "step"), f"a step of {format_time(measured_s)}, and {alone}", fix
-                )
-            ]
-        )
+        job.refuse([Violation(("measured", "step"), what, fix)])
     return StepCalibration(_root(off, measured_s / now.step_s, 1e-12 * measured_s), now.step_s)
 
 
 def _root(off: Callable[[float], float], guess: float, close: float) -> float:
     """Zero of a rising function by regula falsi, halving an end that stays (Illinois)."""
-    low, below, high = 0.0, off(0.0), max(guess, 1.0)
+    low, below = 0.0, off(0.0)
+    high = max(guess, 1.0)
+    # twice as slow until the step is too long
     while (above := off(high)) < 0:
-        low, below, high = high, above, 2 * high
+        low, below = high, above
+        high = 2 * high
     stayed = 0
+    # a bound on the rounds; regula falsi closes in far sooner
     for _ in range(200):
         at = (low * above - high * below) / (above - below)
         value = off(at)
         if abs(value) <= close:
             break
         if value < 0:
-            low, below, above, stayed = at, value, above / 2 if stayed > 0 else above, 1
+            low, below = at, value
+            if stayed > 0:
+                above /= 2
+            stayed = 1
         else:
-            high, above, below, stayed = at, value, below / 2 if stayed < 0 else below, -1
+            high, above = at, value
+            if stayed < 0:
+                below /= 2
+            stayed = -1
     return at
-
-
-def assumptions(
-    job: Job, fabric: Fabric, costs: CollectiveCostCache, step: TrainingStep
-) -> Iterator[str]:
-    """Readings, the slice of the fabric that was priced, its device, what the job does not count,
-    and what the step rests on."""
-    readings, cut = costs.readings, costs.fabric
-    if readings != Readings():
-        yield f"readings: {readings.spoken()}"
-    if (part := slice_of(fabric, cut)) is not None:
-        tier, shape = part
-        other = given("overrides", [f"{tier.name}.shape=[{','.join(map(str, shape[::-1]))}]"])
-        what = f"the ranks are a slice of {shape_text(shape)} of {tier.name}"
-        yield said(f"{what}; another, such as {other}, is asked for by its shape")
-    device = job.draft.device
-    if device is not None and job.device_from == "fabric":
-        yield f"computes on {device.name}, {fabric.name}'s device"
-    elif device is not None and fabric.device is None and job.device_from == "default":
-        yield f"computes on {device.name}, the job's: {fabric.name} names no device"
-    if job.drafted:
-        sized = f"sequence {step.config.sequence}, a batch of {step.config.global_batch} sequences"
-        yield said(
-            f"drafted from the model alone: {sized};"
-            f" {given('job_overrides', ['batch.global=1024'])} for another"
-        )
-    if (moe := step.config.moe) is not None and not moe.imbalance_said:
-        even = given("job_overrides", ["model.moe.imbalance=1"])
-        yield said(
-            f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced"
-            f" even: {even}"
-        )
-    stack, recompute = job.draft.stack, step.config.recompute
-    if job.file.recompute is None and stack is not None and recompute == stack.recompute != "none":
-        other = given("job_overrides", ["recompute=none"])
-        yield said(
-            f"recompute {recompute}, as {stack.name} does unless it is told: {other} for another"
-        )
-    for one in job.draft.model.left_out if job.draft.model is not None else ():
-        yield f"not counted: {one}"
-    yield from _step_assumptions(costs, step, energy=job.energy)
-
-
-def _step_assumptions(
-    costs: CollectiveCostCache, step: TrainingStep, *, energy: bool
-) -> Iterator[str]:
-    """The stack, who picked the algorithms, launches, strides that were rounded, tiers without
-    energy."""
-    config, fabric, sent = (
-        step.config,
-        costs.fabric,
-        [one for stage in step.stages for one in stage.sent],
-    )
-    stack, device, times = config.stack, config.device, config.compute
-    if (
-        stack is not None
-        and device is not None
-        and times is None
-        and device.generation in stack.assumed
-    ):
-        yield (
-            f"efficiency of stack {stack.name} on {device.generation} is partly assumed, not"
-            " measured"
-        )
-    if times is not None and not times.per_layer and config.model is not None:
-        yield "compute gives times of a whole step: nothing hides under single layers"
-    on_wires = [one for one in sent if one.cost.busy]
-    if picked := sorted({one.cost.pick for one in on_wires} - {""}):
-        yield f"algorithms: {', '.join(picked)}'s own choice, where it has a cost model"
-    elif on_wires:
-        facts = fabric.library_facts
-        runs = "the fastest of any library"
-        if facts is not None and facts.name != "all":
-            runs = f"the fastest that {facts.name} implements"
-        yield f"algorithms: {runs}; a library may pick others"
-    launches = "launch_overhead" in fabric.model_fields_set or any(
-        row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols
-    )
-    calls = sum(one.call.calls for one in step.paced if one.exposed_s and one.cost.busy)
-    if calls and not fabric.hypothetical and not launches:
-        more = f"at {format_time(LAUNCH_S)} per launch, +{format_time(calls * LAUNCH_S, 2)}"
-        yield (
-            f"{fabric.name} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds"
-            f" ({more})"
-        )
-    of: dict[int, dict[str, None]] = {}
-    for one in on_wires:
-        for _, stride in one.call.group.axes:
-            of.setdefault(stride, {})[one.call.dimension] = None
-    for stride, names in sorted(of.items()):
-        if (rounded := costs.rounded(stride)) is not None:
-            yield (
-                f"{', '.join(names)}: every {stride} ranks do not tile {_rounded(fabric, rounded)}"
-            )
-    crossed = {tier for one in sent for tier in one.cost.tiers}
-    for name in (
-        tier.name
-        for tier in fabric.tiers
-        if energy and tier.name in crossed and tier.energy is None
-    ):
-        yield f"{name} has no energy figure and counts as 0: set {name}.energy=30pJ/bit"
-
-
-def _rounded(fabric: Fabric, rounded: Fabric) -> str:
-    """``ib of 16, priced on 15``, and levels whose groups changed."""
-    tier, other = fabric.tiers[-1], rounded.tiers[-1]
-    levels = zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True)
-    sizes = [
-        (tier.name, tier.endpoints, other.endpoints),
-        *((one.name, one.group, its.group) for one, its in levels),
-    ]
-    return ", ".join(
-        f"{name} of {before}, priced on {after}" for name, before, after in sizes if before != after
-    )

@@ -18,7 +18,8 @@ R = TypeVar("R", "Sharding", "Recomputation", "Optimizer", "PipelineSchedule")
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
     """Rows by name; TypeError unless they are the names of a Literal of the schema."""
     found: dict[str, R] = {row.name: row for row in rows}
-    if differ := set(get_args(names)) ^ set(found):
+    differ = set(get_args(names)) ^ set(found)
+    if differ:
         raise TypeError(f"{', '.join(sorted(differ))}: named in the schema or in the rows alone")
     return found
 
@@ -69,7 +70,7 @@ class Recomputation(NamedTuple):
         return self.name not in ("layers", "modules")
 
     def share(self, layers: int) -> float:
-        """Of a stage's layers."""
+        """Share of a stage's layers that runs again."""
         return min(1.0, self.most / layers) if self.most and layers else 1.0
 
     def operation(self, name: str) -> bool:
@@ -77,13 +78,13 @@ class Recomputation(NamedTuple):
         return self.layers or any(name in OPERATIONS_OF.get(module, ()) for module in self.modules)
 
 
+# operations that a module runs; the other modules are parts of operations
 OPERATIONS_OF = {
     "attention": ("attention",),
     "mlp": ("ffn",),
     "moe": ("router", "experts", "shared expert"),
     "shared_experts": ("shared expert",),
 }
-# of modules; the others are parts of operations
 
 RECOMPUTATIONS = rows_for(
     Recomputed,
@@ -180,14 +181,16 @@ class PipelineSchedule(NamedTuple):
 
 
 def _others_s(passes: Sequence[Pass], _: float) -> float:
-    taus = [one.total_s for one in passes]
-    return sum(taus) - max(taus)
+    """1F1B: a micro-batch on all stages but the slowest."""
+    seconds = [stage.total_s for stage in passes]
+    return sum(seconds) - max(seconds)
 
 
 def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
     """(p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken as their sum."""
-    worst = max(passes, key=lambda one: one.total_s)
-    return max(0.0, (len(passes) / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
+    worst = max(passes, key=lambda stage: stage.total_s)
+    waited_s = worst.total_s + worst.backward_s - 3 * worst.weight_s
+    return max(0.0, (len(passes) / 2 - 1) * waited_s)
 
 
 def _interleaved_needs(config: ParallelConfig) -> Needs:
@@ -206,8 +209,10 @@ def _interleaved_batch(config: ParallelConfig) -> Needs:
 
 def _folded_needs(config: ParallelConfig) -> Needs:
     layout = config.layout
-    layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
-    if layout.pp > 1 and layers % 2:
+    if config.model is None or layout.pp == 1 or layout.stages:
+        return
+    layers = config.model.layers // layout.pp
+    if layers % 2:
         what = (
             f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
         )
@@ -215,12 +220,10 @@ def _folded_needs(config: ParallelConfig) -> Needs:
 
 
 def _dualpipe_needs(config: ParallelConfig) -> Needs:
-    if (pp := config.layout.pp) % 2:
-        yield (
-            ("layout", "pp"),
-            f"dualpipe needs an even pp, got {pp}",
-            f"pp: {pp + 1}, or schedule: 1f1b",
-        )
+    pp = config.layout.pp
+    if pp % 2:
+        what = f"dualpipe needs an even pp, got {pp}"
+        yield ("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b"
 
 
 def _dualpipe_batch(config: ParallelConfig) -> Needs:
@@ -230,11 +233,8 @@ def _dualpipe_batch(config: ParallelConfig) -> Needs:
             f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp},"
             f" got {m}"
         )
-        yield (
-            ("batch", "global"),
-            what,
-            f"global: {2 * pp * config.micro_batch * config.layout.dp}, or another schedule",
-        )
+        fits = 2 * pp * config.micro_batch * config.layout.dp
+        yield ("batch", "global"), what, f"global: {fits}, or another schedule"
 
 
 SCHEDULES = rows_for(
@@ -296,6 +296,7 @@ SCHEDULES = rows_for(
 
 
 def default_schedule(virtual: int) -> Schedule:
+    """The schedule of a layout that names none."""
     return "interleaved" if virtual > 1 else "1f1b"
 
 
@@ -303,5 +304,8 @@ def pipeline_s(
     schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
 ) -> float:
     """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
-    steady = micro_batches * max(one.total_s for one in passes)
-    return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)
+    # every stage waits for the slowest one
+    steady_s = micro_batches * max(stage.total_s for stage in passes)
+    if len(passes) == 1:
+        return steady_s
+    return steady_s + SCHEDULES[schedule].bubble_s(passes, virtual)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -20,7 +20,10 @@ from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.step_time import TrainingStep, step_time
 
-SLOWEST, FASTEST, CLOSE = 1 / 64, 64.0, 1.005
+# shares of a tier's bandwidth that are tried, and when two are close enough
+SLOWEST = 1 / 64
+FASTEST = 64.0
+CLOSE = 1.005
 
 
 class Target(NamedTuple):
@@ -45,7 +48,7 @@ class Target(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """``value`` is None where no such change reaches the target."""
+    """The least change of one kind; ``value`` is None where none reaches the target."""
 
     what: str
     set: tuple[tuple[str, str], ...]
@@ -69,37 +72,49 @@ def targeted(
     now: TrainingStep,
     target: Target,
 ) -> Targeted:
-    limit, fabric = target.limit_s(config, now.control_s), costs.fabric
+    limit = target.limit_s(config, now.control_s)
 
     def stepped(other: Fabric) -> float:
         try:
             return step_time(config, CollectiveCostCache(other, costs.readings), plain).step_s
         except ColltoolError:  # a group does not sit on it
-            return float("inf")
+            return inf
 
     possible = now.control_s <= limit
-    needed = tuple(_needed(fabric, stepped, limit)) if possible else ()
+    needed = tuple(_needed(costs.fabric, stepped, limit)) if possible else ()
     return Targeted(target, limit, reached=now.step_s <= limit, possible=possible, needed=needed)
 
 
-def _needed(fabric: Fabric, stepped: Callable[[Fabric], float], limit: float) -> Iterator[Needed]:
-    for at, tier in reversed(list(enumerate(fabric.tiers))):
+Stepped = Callable[[Fabric], float]
+"""Seconds of the step on another fabric."""
 
-        def scaled_s(share: float, at: int = at) -> float:
-            return stepped(_faster(fabric, at, share))
 
-        found = smallest(scaled_s, limit)
-        share = None if found is None else ceiled(found * tier.bandwidth) / tier.bandwidth
-        values = {} if share is None else bandwidth_values(tier, share)
-        rate, step = (None, None) if share is None else (share * tier.bandwidth, scaled_s(share))
-        yield Needed(f"slowest {tier.name}", tuple(values.items()), rate, tier.bandwidth, step)
-        for name in (one.name for one in capabilities_of(tier).levels[1:]):
-            yield _thinnest(fabric, at, name, stepped, limit)
+def _needed(fabric: Fabric, stepped: Stepped, limit: float) -> Iterator[Needed]:
+    """Yield the least of each kind, the outermost tier first."""
+    for at in reversed(range(len(fabric.tiers))):
+        yield _slowest(fabric, at, stepped, limit)
+        for level in capabilities_of(fabric.tiers[at]).levels[1:]:
+            yield _thinnest(fabric, at, level.name, stepped, limit)
     yield from _inner_domain(fabric, stepped, limit)
 
 
+def _slowest(fabric: Fabric, at: int, stepped: Stepped, limit: float) -> Needed:
+    """The least bandwidth of a tier."""
+    tier = fabric.tiers[at]
+
+    def scaled_s(share: float) -> float:
+        return stepped(_faster(fabric, at, share))
+
+    found, what = smallest(scaled_s, limit), f"slowest {tier.name}"
+    if found is None:
+        return Needed(what, (), None, tier.bandwidth, None)
+    share = ceiled(found * tier.bandwidth) / tier.bandwidth
+    values = tuple(bandwidth_values(tier, share).items())
+    return Needed(what, values, share * tier.bandwidth, tier.bandwidth, scaled_s(share))
+
+
 def _faster(fabric: Fabric, at: int, share: float) -> Fabric:
-    """As the overrides make it that are printed."""
+    """A fabric as the overrides make it that are printed."""
     return with_tiers(fabric, partial(scaled_rates, share=share), [at])
 
 
@@ -111,9 +126,13 @@ def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
         return None
     if step_s(low) <= limit:
         return low
+    # shares are compared by their ratio, so the middle is the geometric one
     while high / low > CLOSE:
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if step_s(middle) <= limit else (middle, high)
+        if step_s(middle) <= limit:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -123,100 +142,88 @@ def ceiled(value: float) -> float:
     return ceil(value / unit * (1 - 1e-12)) * unit
 
 
-def _thinnest(
-    fabric: Fabric, at: int, name: str, stepped: Callable[[Fabric], float], limit: float
-) -> Needed:
-    def thin(over: float) -> Fabric:
-        tier = fabric.tiers[at]
-        levels = tuple(
-            one.model_copy(update={"oversubscription": over}) if one.name == name else one
-            for one in capabilities_of(tier).levels
-        )
-        return with_tiers(fabric, lambda one: one.model_copy(update={"levels": levels}), [at])
-
+def _thinnest(fabric: Fabric, at: int, name: str, stepped: Stepped, limit: float) -> Needed:
+    """The most oversubscription of a level."""
     tier = fabric.tiers[at]
-    now = next(one.oversubscription for one in capabilities_of(tier).levels if one.name == name)
-    found = (
-        smallest(lambda share: stepped(thin(max(1.0, 1 / share))), limit)
-        if stepped(thin(1.0)) <= limit
-        else None
-    )
-    over = None if found is None else max(1.0, 1 / ceiled(found))
-    values = (
-        () if over is None else ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
-    )
-    return Needed(
-        f"thinnest {name} of {tier.name}",
-        values,
-        over,
-        slowdown(now),
-        None if over is None else stepped(thin(over)),
-    )
+    now = {level.name: level.oversubscription for level in capabilities_of(tier).levels}
+
+    def thinned_s(over: float) -> float:
+        return stepped(_with_oversubscription(fabric, at, name, over))
+
+    found = None
+    if thinned_s(1.0) <= limit:
+        found = smallest(lambda share: thinned_s(max(1.0, 1 / share)), limit)
+    what = f"thinnest {name} of {tier.name}"
+    if found is None:
+        return Needed(what, (), None, slowdown(now[name]), None)
+    over = max(1.0, 1 / ceiled(found))
+    values = ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
+    return Needed(what, values, over, slowdown(now[name]), thinned_s(over))
 
 
-def _inner_domain(
-    fabric: Fabric, stepped: Callable[[Fabric], float], limit: float
-) -> Iterator[Needed]:
-    """Of powers of two of the innermost size, and as many domains as then fill the fabric; not of
-    lattices."""
-    inner = fabric.tiers[0]
-    if (
-        len(fabric.tiers) < 2
-        or capabilities_of(inner).axes
-        or capabilities_of(fabric.tiers[1]).axes
-    ):
+def _with_oversubscription(fabric: Fabric, at: int, name: str, over: float) -> Fabric:
+    levels = []
+    for level in capabilities_of(fabric.tiers[at]).levels:
+        if level.name == name:
+            level = level.model_copy(update={"oversubscription": over})
+        levels.append(level)
+    update = {"levels": tuple(levels)}
+    return with_tiers(fabric, lambda tier: tier.model_copy(update=update), [at])
+
+
+def _inner_domain(fabric: Fabric, stepped: Stepped, limit: float) -> Iterator[Needed]:
+    """The smallest of powers of two of the innermost size, with as many domains as then fill the
+    fabric; lattices stay as they are."""
+    if len(fabric.tiers) < 2 or any(capabilities_of(tier).axes for tier in fabric.tiers[:2]):
         return
+    inner = fabric.tiers[0]
+    what, now = f"smallest {inner.name} domain", float(inner.endpoints)
     for parts in domain_parts(fabric):
         other = split_domain(fabric, parts)
-        if (step_s := stepped(other)) <= limit:
-            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in other.tiers[:2]}
-            outer = other.tiers[1].name
-            sizes |= {
-                f"{outer}.levels.{one.name}.group": str(one.group)
-                for one in capabilities_of(other.tiers[1]).levels
-            }
-            found = float(other.tiers[0].endpoints)
-            yield Needed(
-                f"smallest {inner.name} domain",
-                tuple(sizes.items()),
-                found,
-                float(inner.endpoints),
-                step_s,
-            )
+        step_s = stepped(other)
+        if step_s <= limit:
+            inside, outer = other.tiers[:2]
+            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in (inside, outer)}
+            for level in capabilities_of(outer).levels:
+                sizes[f"{outer.name}.levels.{level.name}.group"] = str(level.group)
+            yield Needed(what, tuple(sizes.items()), float(inside.endpoints), now, step_s)
             return
-    yield Needed(f"smallest {inner.name} domain", (), None, float(inner.endpoints), None)
+    yield Needed(what, (), None, now, None)
 
 
 def domain_parts(fabric: Fabric) -> list[Fraction]:
     """Parts that a domain is cut in, the most first; below 1 as many domains are one. Levels stay
     in whole domains."""
-    inner, outer = (tier.endpoints for tier in fabric.tiers[:2])
-    groups = [one.group for one in capabilities_of(fabric.tiers[1]).levels] + [outer]
-    fewer = [Fraction(2**step) for step in range(1, 8) if inner % 2**step == 0 and inner > 2**step]
-    more = [
-        Fraction(1, 2**step)
-        for step in range(8)
-        if all(group % 2**step == 0 and group > 2**step for group in groups)
-    ]
-    most = fabric.tiers[0].max_size
-    return [*reversed(fewer), *(parts for parts in more if most is None or inner / parts <= most)]
+    inner, outer = fabric.tiers[:2]
+    groups = [level.group for level in capabilities_of(outer).levels]
+    groups.append(outer.endpoints)
+    found = [Fraction(2**step) for step in range(7, 0, -1) if _cuts(2**step, inner.endpoints)]
+    for step in range(8):
+        larger = inner.max_size is None or inner.endpoints * 2**step <= inner.max_size
+        if larger and all(_cuts(2**step, group) for group in groups):
+            found.append(Fraction(1, 2**step))
+    return found
+
+
+def _cuts(parts: int, size: int) -> bool:
+    """Whether a size is cut in equal parts of more than one."""
+    return size % parts == 0 and size > parts
 
 
 def slowdown(given: float | HopByHop) -> float:
-    """Of a level, as one number."""
+    """The slowdown of a level, as one number."""
     return given.uplinks if isinstance(given, HopByHop) else given
 
 
 def split_domain(fabric: Fabric, parts: Fraction) -> Fabric:
-    inner, outer = fabric.tiers[0], fabric.tiers[1]
-    levels = tuple(
-        one.model_copy(update={"group": int(one.group * parts)})
-        for one in capabilities_of(outer).levels
-    )
-    wider = {"size": int(outer.endpoints * parts)} | ({"levels": levels} if levels else {})
-    tiers = (
-        inner.model_copy(update={"size": int(inner.endpoints / parts)}),
-        outer.model_copy(update=wider),
-        *fabric.tiers[2:],
-    )
+    """A fabric whose innermost domains are cut in parts, or put together."""
+    inner, outer, *others = fabric.tiers
+    levels = []
+    for level in capabilities_of(outer).levels:
+        levels.append(level.model_copy(update={"group": int(level.group * parts)}))
+    wider: dict[str, object] = {"size": int(outer.endpoints * parts)}
+    if levels:
+        wider["levels"] = tuple(levels)
+    smaller = inner.model_copy(update={"size": int(inner.endpoints / parts)})
+    tiers = (smaller, outer.model_copy(update=wider), *others)
     return fabric.model_copy(update={"tiers": tiers})

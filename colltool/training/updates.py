@@ -15,9 +15,9 @@ from colltool.training.parallel_config import (
 )
 
 NEWTON_SCHULZ = 5  # iterations (Jordan 2024, Muon, github.com/KellerJordan/Muon)
+# seconds a parameter: eight devices share a host whose Adam takes 0.25 ns (Ren 2021, ZeRO-Offload,
+# arXiv:2101.06840, table 4)
 HOST_UPDATE_S = 2e-9
-"""Of a parameter: eight devices share a host whose Adam takes 0.25 ns (Ren 2021, ZeRO-Offload,
-arXiv:2101.06840, table 4)."""
 
 
 def trained_layer(config: ParallelConfig, *, experts: bool) -> RankParameters:
@@ -27,19 +27,20 @@ def trained_layer(config: ParallelConfig, *, experts: bool) -> RankParameters:
         return layer_parameters_of(config, experts=experts)
     assert config.shape is not None
     cut = cut_of(config)
-    beside = adapters(
-        config.shape, cut, layer_operations(config.shape, cut, experts=experts), config.lora
-    )
-    return RankParameters(sum(one.n * one.k for one in beside))
+    operations = layer_operations(config.shape, cut, experts=experts)
+    matrices = adapters(config.shape, cut, operations, config.lora)
+    return RankParameters(sum(gemm.n * gemm.k for gemm in matrices))
 
 
 def trained(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
+    """Parameters of a stage on a rank that have a gradient."""
     if not config.lora:
         return stage_parameters(config, stage)
-    counts = ((False, stage.dense_layers), (True, stage.moe_layers))
-    return RankParameters(
-        sum(n * trained_layer(config, experts=kind).total for kind, n in counts if n)
-    )
+    total = 0.0
+    for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
+        if layers:
+            total += layers * trained_layer(config, experts=experts).total
+    return RankParameters(total)
 
 
 def more_states(config: ParallelConfig, stage: PipelineStage) -> float:
@@ -58,17 +59,19 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     updated there."""
     if config.device is None or config.stack is None:
         return 0.0
-    held, row, group = trained(config, stage), config.shard.row, config.shard.group
-    of_dense, of_experts = (
-        (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
-    )
-    mine = held.dense / (group or of_dense) + held.experts / (group or of_experts)
+    held = trained(config, stage)
+    # ranks that share the states of a parameter
+    dense_ranks = expert_ranks = config.shard.group or 1
+    if config.shard.row.optimizer and not config.shard.group:
+        dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp
+    mine = held.dense / dense_ranks + held.experts / expert_ranks
     away = config.offload.optimizer
     each = config.stack.optimizer_bytes - BYTES_OF_ADAM + config.update.states
-    here = (1 - away) * mine * each / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
+    rate_Bps = config.stack.memory_optimizer * config.device.bandwidth_Bps
+    here_s = (1 - away) * mine * each / rate_Bps
     if config.update.orthogonal:
-        here += _orthogonal_s(config, stage, group or of_dense)
-    return config.slower * here + _host_s(config, away * mine)
+        here_s += _orthogonal_s(config, stage, dense_ranks)
+    return config.slower * here_s + _host_s(config, away * mine)
 
 
 def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> float:
@@ -80,17 +83,16 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
         return 0.0
     total = largest = 0.0
     for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
-        for one in (
-            layer_operations(config.shape, cut_of(config), experts=experts) if layers else ()
-        ):
-            for gemm in one.gemms:
+        if not layers:
+            continue
+        for operation in layer_operations(config.shape, cut_of(config), experts=experts):
+            for gemm in operation.gemms:
                 m, n = sorted((gemm.n, gemm.k))
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
-                total, largest = total + layers * gemm.copies * flops, max(largest, flops)
-    rate = config.stack.gemm_share("bf16", config.device.generation) * config.device.peak_flops(
-        "bf16"
-    )
-    return max(total / ranks, largest) / rate
+                total += layers * gemm.copies * flops
+                largest = max(largest, flops)
+    share = config.stack.gemm_share("bf16", config.device.generation)
+    return max(total / ranks, largest) / (share * config.device.peak_flops("bf16"))
 
 
 def _host_s(config: ParallelConfig, parameters: float) -> float:

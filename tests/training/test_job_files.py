@@ -137,7 +137,7 @@ def test_shipped_jobs_hold_and_pass_the_schema(name: str) -> None:
     )
     read = colltool.load_job(name)
     assert read.name == name
-    assert not job_warnings(read)
+    assert not list(job_warnings(read))
     assert read.setup(2048 if name == "deepseek-v3" else 512).layout.ranks in (512, 2048)
 
 
@@ -607,11 +607,11 @@ def test_what_is_no_job() -> None:
 def test_sizes_that_fill_no_tiles_are_odd() -> None:
     shape = {"layers": 32, "hidden": 4100, "heads": 41, "ffn": 10000, "vocab": 32000}
     text = BASE.replace("pp: 4, virtual: 5", "pp: 4").replace("tp: 8, sp: true, ", "")
-    found = job_warnings(job(text, {"model": shape}))
+    found = list(job_warnings(job(text, {"model": shape})))
     assert [one.what for one in found] == [
         "hidden is 4100, no multiple of 64",
         "head_dim is 100, no multiple of 64",
         "ffn / tp is 10000, no multiple of 64",
     ]
-    few = job_warnings(job(text, {"layout.dp": 512, "layout.pp": 4, "batch.global": 1024}))
+    few = list(job_warnings(job(text, {"layout.dp": 512, "layout.pp": 4, "batch.global": 1024})))
     assert [one.what for one in few] == ["2 micro-batches for 4 pipeline stages"]

@@ -10,11 +10,11 @@ from planning import dense, thin, two_tiers
 
 import colltool
 from colltool.base.formatting import format_bytes
-from colltool.training import changes as module
-from colltool.training.changes import candidates
+from colltool.training import proposals as module
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.memory import memory
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.proposals import candidates
 from colltool.training.step_time import step_time
 
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}

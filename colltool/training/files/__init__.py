@@ -37,7 +37,7 @@ Module = Literal[
 ContextMode = Literal["ring", "all-gather", "ulysses"]
 # what of tensor parallelism hides: under weight gradients, in split GEMMs
 TensorOverlap = Literal["none", "bulk", "split"]
-# of an element
+# bytes of an element
 BYTES: dict[str, float] = {
     "fp32": 4,
     "tf32": 4,
@@ -213,21 +213,17 @@ class ModelFile(Part):
 
     @model_validator(mode="after")
     def _is_whole(self) -> ModelFile:
-        needed = ("layers", "hidden", "heads", "ffn", "vocab")
-        given = [key for key in needed[1:] if getattr(self, key) is not None]
-        if not given and self.parameters is not None and self.moe is None and self.mla is None:
+        missing = [key for key in ("hidden", "heads", "ffn", "vocab") if getattr(self, key) is None]
+        only_size = self.parameters is not None and self.moe is None and self.mla is None
+        if len(missing) == 4 and only_size:
             return self
-        if missing := [key for key in needed if getattr(self, key) is None]:
-            raise Slips(
-                Slip(
-                    f"the model lacks {' and '.join(missing)}",
-                    "give all of its shape, or only parameters and layers",
-                )
-            )
+        if missing:
+            fix = "give all of its shape, or only parameters and layers"
+            raise Slips(Slip(f"the model lacks {' and '.join(missing)}", fix))
         assert self.heads
         assert self.hidden
         if self.heads % (self.kv_heads or self.heads):
-            fits = [str(n) for n in range(1, self.heads + 1) if self.heads % n == 0]
+            fits = [str(heads) for heads in range(1, self.heads + 1) if self.heads % heads == 0]
             what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
             raise Slips(Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",)))
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
@@ -236,19 +232,15 @@ class ModelFile(Part):
         if self.windowed_layers is not None and (
             self.window is None or self.windowed_layers > self.layers
         ):
-            what = (
-                "no window"
-                if self.window is None
-                else f"{self.windowed_layers} windowed layers of {self.layers}"
-            )
-            raise Slips(
-                Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",))
-            )
+            what = "no window"
+            if self.window is not None:
+                what = f"{self.windowed_layers} windowed layers of {self.layers}"
+            fix = f"window: 4096, and at most {self.layers} layers"
+            raise Slips(Slip(what, fix, ("windowed_layers",)))
         if self.moe and self.moe.dense_layers >= self.layers:
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
-            raise Slips(
-                Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers"))
-            )
+            fix = f"at most {self.layers - 1}, or leave moe out"
+            raise Slips(Slip(what, fix, ("moe", "dense_layers")))
         return self
 
 

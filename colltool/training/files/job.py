@@ -85,11 +85,9 @@ class ParallelLayoutFile(Part):
     def _order_is_whole(self) -> ParallelLayoutFile:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
-            what = (
-                f"the order leaves out {', '.join(missing)}"
-                if missing
-                else "the order names a dimension twice"
-            )
+            what = "the order names a dimension twice"
+            if missing:
+                what = f"the order leaves out {', '.join(missing)}"
             raise Slips(Slip(what, "name tp, cp, ep, dp and pp once each", ("order",)))
         return self
 
@@ -112,34 +110,21 @@ class ShardFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> ShardFile:
-        slips, row = [], SHARDINGS[self.mode]
-        if self.group is not None and not row.grouped and self.mode != "zero1":
-            slips.append(
-                Slip(
-                    f"{self.mode} has no shard group",
-                    "mode: zero1 or hsdp, or leave group out",
-                    ("group",),
-                )
-            )
+        mode, row = self.mode, SHARDINGS[self.mode]
+        slips: list[Slip] = []
+        if self.group is not None and not row.grouped and mode != "zero1":
+            fix = "mode: zero1 or hsdp, or leave group out"
+            slips.append(Slip(f"{mode} has no shard group", fix, ("group",)))
         if self.group is None and row.grouped:
-            slips.append(
-                Slip(f"{self.mode} needs the size of its shard group", "group: 8", ("mode",))
-            )
+            what = f"{mode} needs the size of its shard group"
+            slips.append(Slip(what, "group: 8", ("mode",)))
         for key in ("gathers", "reshard"):
             if getattr(self, key) is not None and not row.weights:
-                slips.append(
-                    Slip(
-                        f"{self.mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)
-                    )
-                )
+                fix = f"mode: fsdp, or leave {key} out"
+                slips.append(Slip(f"{mode} gathers no layers", fix, (key,)))
         if self.reshard is False and self.gathers == 2:
-            slips.append(
-                Slip(
-                    "without resharding, layers are gathered once",
-                    "gathers: 1, or reshard: true",
-                    ("gathers",),
-                )
-            )
+            what = "without resharding, layers are gathered once"
+            slips.append(Slip(what, "gathers: 1, or reshard: true", ("gathers",)))
         if slips:
             raise Slips(*slips)
         return self
@@ -200,11 +185,11 @@ class CompressionFile(Part):
     @model_validator(mode="after")
     def _agrees(self) -> CompressionFile:
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
-        slips = [
-            Slip(f"{self.scheme} has no {key}", f"scheme: {owner}, or leave {key} out", (key,))
-            for key, owner in owners.items()
-            if getattr(self, key) is not None and self.scheme != owner
-        ]
+        slips: list[Slip] = []
+        for key, owner in owners.items():
+            if getattr(self, key) is not None and self.scheme != owner:
+                fix = f"scheme: {owner}, or leave {key} out"
+                slips.append(Slip(f"{self.scheme} has no {key}", fix, (key,)))
         for key in ("keep", "warmup"):
             if self.scheme == owners[key] and getattr(self, key) is None:
                 slips.append(Slip(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",)))
@@ -252,12 +237,8 @@ class RecomputeFile(Part):
     @model_validator(mode="after")
     def _is_one(self) -> RecomputeFile:
         if (self.layers is None) == (self.modules is None):
-            raise Slips(
-                Slip(
-                    "expected layers or modules, one of them",
-                    "{layers: 4} of each stage, or {modules: [core_attn, mlp]}",
-                )
-            )
+            fix = "{layers: 4} of each stage, or {modules: [core_attn, mlp]}"
+            raise Slips(Slip("expected layers or modules, one of them", fix))
         return self
 
 
@@ -295,21 +276,11 @@ class CallFile(Part):
     @model_validator(mode="after")
     def _agrees(self) -> CallFile:
         if self.time == 0:
-            raise Slips(
-                Slip(
-                    "a collective that takes 0 s",
-                    "the time that one takes, or leave time out for a price",
-                    ("time",),
-                )
-            )
+            fix = "the time that one takes, or leave time out for a price"
+            raise Slips(Slip("a collective that takes 0 s", fix, ("time",)))
         if self.bucket is not None and self.time is not None:
-            raise Slips(
-                Slip(
-                    "the time of one call, and a bucket holds several",
-                    "leave time or bucket out",
-                    ("time",),
-                )
-            )
+            what = "the time of one call, and a bucket holds several"
+            raise Slips(Slip(what, "leave time or bucket out", ("time",)))
         return self
 
 

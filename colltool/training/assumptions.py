@@ -1,0 +1,223 @@
+"""What the figures of a plan rest on, a check for each thing; :mod:`sentences` has the words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from colltool.base.errors import given
+from colltool.base.formatting import format_time, shape_text
+from colltool.estimate.assumptions import Readings
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.training.collective_cost import CollectiveCostCache, slice_of
+from colltool.training.job import Job
+from colltool.training.overlap import PricedCall
+from colltool.training.sentences import Remark
+from colltool.training.step_time import TrainingStep
+
+LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
+
+
+class PricedJob(NamedTuple):
+    """A job's step, the fabric as it was asked for, and the one that it was priced on."""
+
+    job: Job
+    asked: Fabric
+    costs: CollectiveCostCache
+    step: TrainingStep
+
+    @property
+    def fabric(self) -> Fabric:
+        return self.costs.fabric
+
+    @property
+    def sent(self) -> list[PricedCall]:
+        """Calls of all stages."""
+        return [call for stage in self.step.stages for call in stage.sent]
+
+    @property
+    def on_wires(self) -> list[PricedCall]:
+        """Calls of all stages whose time is not given but priced."""
+        return [call for call in self.sent if call.cost.busy]
+
+
+Remarks = Iterator[Remark]
+
+
+def changed_readings(priced: PricedJob) -> Remarks:
+    """Readings other than the default ones."""
+    readings = priced.costs.readings
+    if readings != Readings():
+        yield Remark("readings", {"readings": readings.spoken()})
+
+
+def slice_of_lattice(priced: PricedJob) -> Remarks:
+    """The shape of the slice that the ranks take of a lattice."""
+    part = slice_of(priced.asked, priced.fabric)
+    if part is None:
+        return
+    tier, shape = part
+    # as the file has it: the shape of a slice is innermost first
+    turned = ",".join(map(str, reversed(shape)))
+    other = given("overrides", [f"{tier.name}.shape=[{turned}]"])
+    yield Remark("slice", {"shape": shape_text(shape), "tier": tier.name, "other": other})
+
+
+def device(priced: PricedJob) -> Remarks:
+    """The device that computes, where the job does not name it."""
+    used, fabric = priced.job.draft.device, priced.asked
+    if used is None:
+        return
+    fields = {"device": used.name, "fabric": fabric.name}
+    if priced.job.device_from == "fabric":
+        yield Remark("device_of_fabric", fields)
+    elif priced.job.device_from == "default" and fabric.device is None:
+        yield Remark("device_of_job", fields)
+
+
+def drafted(priced: PricedJob) -> Remarks:
+    """Sequence and batch of a job that was drafted from a model."""
+    if priced.job.drafted:
+        config = priced.step.config
+        other = given("job_overrides", ["batch.global=1024"])
+        fields = {"sequence": config.sequence, "batch": config.global_batch, "other": other}
+        yield Remark("drafted", fields)
+
+
+def assumed_imbalance(priced: PricedJob) -> Remarks:
+    """The busiest rank's share of experts, where the job does not say it."""
+    moe = priced.step.config.moe
+    if moe is not None and not moe.imbalance_said:
+        even = given("job_overrides", ["model.moe.imbalance=1"])
+        yield Remark("assumed_imbalance", {"imbalance": moe.imbalance, "even": even})
+
+
+def recompute_of_stack(priced: PricedJob) -> Remarks:
+    """Recomputation that the stack does by default."""
+    stack, recompute = priced.job.draft.stack, priced.step.config.recompute
+    if stack is None or priced.job.file.recompute is not None or recompute == "none":
+        return
+    if recompute == stack.recompute:
+        other = given("job_overrides", ["recompute=none"])
+        fields = {"recompute": recompute, "stack": stack.name, "other": other}
+        yield Remark("recompute_of_stack", fields)
+
+
+def not_counted(priced: PricedJob) -> Remarks:
+    """Parts of the model without work and memory."""
+    model = priced.job.draft.model
+    for part in model.left_out if model is not None else ():
+        yield Remark("not_counted", {"part": part})
+
+
+def assumed_efficiency(priced: PricedJob) -> Remarks:
+    """A stack's share of the peak that no measured kernel is behind."""
+    config = priced.step.config
+    if config.stack is None or config.device is None or config.compute is not None:
+        return
+    generation = config.device.generation
+    if generation in config.stack.assumed:
+        fields = {"stack": config.stack.name, "generation": generation}
+        yield Remark("assumed_efficiency", fields)
+
+
+def whole_step_times(priced: PricedJob) -> Remarks:
+    """Given times of a whole step, under whose layers nothing hides."""
+    config = priced.step.config
+    if config.compute is not None and not config.compute.per_layer and config.model is not None:
+        yield Remark("whole_step_times", {})
+
+
+def algorithm_choice(priced: PricedJob) -> Remarks:
+    """Who picked the algorithms of the calls."""
+    libraries = sorted({call.cost.pick for call in priced.on_wires} - {""})
+    facts = priced.fabric.library_facts
+    if libraries:
+        yield Remark("library_choice", {"libraries": ", ".join(libraries)})
+    elif not priced.on_wires:
+        return
+    elif facts is None or facts.name == "all":
+        yield Remark("fastest_of_any", {})
+    else:
+        yield Remark("fastest_of_library", {"library": facts.name})
+
+
+def no_launch_overhead(priced: PricedJob) -> Remarks:
+    """Exposed calls are lower bounds where the fabric gives no launch overhead."""
+    fabric = priced.fabric
+    rows = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
+    # from the file itself or from rows of its library
+    known = "launch_overhead" in fabric.model_fields_set or any(row.launch_s for row in rows)
+    if known or fabric.hypothetical:
+        return
+    exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
+    calls = sum(call.call.calls for call in exposed)
+    if calls:
+        fields = {
+            "fabric": fabric.name,
+            "calls": calls,
+            "launch": format_time(LAUNCH_S),
+            "extra": format_time(calls * LAUNCH_S, 2),
+        }
+        yield Remark("no_launch_overhead", fields)
+
+
+def padded_strides(priced: PricedJob) -> Remarks:
+    """Strides that do not tile the outermost tier, and the sizes that were priced in their
+    place."""
+    dimensions: dict[int, dict[str, None]] = {}
+    for call in priced.on_wires:
+        for _, stride in call.call.group.axes:
+            dimensions.setdefault(stride, {})[call.call.dimension] = None
+    for stride, names in sorted(dimensions.items()):
+        padded = priced.costs.padded_fabric(stride)
+        if padded is not None:
+            sizes = ", ".join(padded_sizes(priced.fabric, padded))
+            fields = {"dimensions": ", ".join(names), "stride": stride, "sizes": sizes}
+            yield Remark("padded_strides", fields)
+
+
+def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
+    """``ib of 16, priced on 15``, and levels whose groups changed."""
+    tier, other = fabric.tiers[-1], padded.tiers[-1]
+    sizes = [(tier.name, tier.endpoints, other.endpoints)]
+    for level, its in zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True):
+        sizes.append((level.name, level.group, its.group))
+    for name, before, after in sizes:
+        if before != after:
+            yield f"{name} of {before}, priced on {after}"
+
+
+def missing_energy(priced: PricedJob) -> Remarks:
+    """Tiers without an energy figure, where the job asks for energy."""
+    if not priced.job.energy:
+        return
+    crossed = {tier for call in priced.sent for tier in call.cost.tiers}
+    for tier in priced.fabric.tiers:
+        if tier.name in crossed and tier.energy is None:
+            yield Remark("missing_energy", {"tier": tier.name})
+
+
+# in the order that a plan lists them
+CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
+    changed_readings,
+    slice_of_lattice,
+    device,
+    drafted,
+    assumed_imbalance,
+    recompute_of_stack,
+    not_counted,
+    assumed_efficiency,
+    whole_step_times,
+    algorithm_choice,
+    no_launch_overhead,
+    padded_strides,
+    missing_energy,
+)
+
+
+def assumptions(priced: PricedJob) -> Remarks:
+    """Yield everything that the figures of a priced job rest on."""
+    for check in CHECKS:
+        yield from check(priced)

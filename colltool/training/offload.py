@@ -1,0 +1,47 @@
+"""Activations that wait on the host: their layers take as long as the link to it where that is
+slower than their compute."""
+
+from __future__ import annotations
+
+from colltool.training.memory import layer_activations
+from colltool.training.operations import LayerTimes, StageTimes, Times
+from colltool.training.parallel_config import ParallelConfig
+
+
+def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
+    """Stretch the layers of a stage to the time that their activations take to the host and back.
+
+    They leave under the forward pass and come back under the backward one.
+    """
+    if not config.offload.activations:
+        return times
+    stage = times.stage
+    dense = _stretched(config, times.dense, experts=False)
+    moe = _stretched(config, times.moe, experts=True)
+    more = Times()
+    for before, after, layers in (
+        (times.dense, dense, stage.dense_layers),
+        (times.moe, moe, stage.moe_layers),
+    ):
+        if before is not None and after is not None:
+            # times are only added: the layer before goes in with a factor of -1
+            longer = after.all.plus(before.all.times(-1.0))
+            more = more.plus(longer.times(layers))
+    return times._replace(dense=dense, moe=moe, all=times.all.plus(more))
+
+
+def _stretched(
+    config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
+) -> LayerTimes | None:
+    """Return a layer that waits for the link to the host, where one is known."""
+    if layer is None or config.shape is None or config.device is None:
+        return layer
+    if not config.device.host_Bps:
+        return layer
+    kept, _ = layer_activations(config, config.shape, experts=experts)
+    link_s = config.offload.activations * kept / config.device.host_Bps
+    waiting = Times(
+        forward_s=max(0.0, link_s - layer.all.forward_s),
+        backward_s=max(0.0, link_s - layer.all.backward_s),
+    )
+    return layer._replace(elementwise=layer.elementwise.plus(waiting))
