@@ -47,13 +47,14 @@ FLOORS = {
     "colltool.render": 8,
     "colltool.cli": 9,
     "colltool.__main__": 9,
+    # above all others: the core opens them by name (colltool.base.pictures) and imports none
+    "colltool.extras": 10,
 }
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and
 # _repr_html_() are what the command line prints: they open the renderers' door when they are
 # called, and nothing is loaded before.
 LOOKS_UP = {
     ("colltool.base.result", "colltool.render.dispatch"),
-    ("colltool.fabric.results", "colltool.render.drawing"),
 }
 # package -> where it may be imported at all
 ROOMS = {
@@ -70,7 +71,7 @@ ROOMS = {
         "colltool.machines.own",
     ),
     "pydantic_core": ("colltool.definitions",),
-    "matplotlib": ("colltool.render.plot",),
+    "matplotlib": ("colltool.extras.pictures.plot",),
     "jinja2": ("colltool.render.page",),
     "markdown_it": ("colltool.render.site",),
     "markupsafe": ("colltool.render.page",),

@@ -167,9 +167,10 @@ class Out(NamedTuple):
     def emit(self, result: Any) -> None:
         """Draw a result where a picture is asked for, render it and write it."""
         if self.plot is not None:
-            from colltool.render.plot import picture
+            from colltool.base.pictures import plot
 
-            write_bytes(self.plot, picture(result, self.plot.suffix, self.plot_what), "plot")
+            drawn = plot().picture(result, self.plot.suffix, self.plot_what)
+            write_bytes(self.plot, drawn, "plot")
         from colltool.render.dispatch import rendered
 
         chosen = chosen_format(self.form, self.path)
@@ -306,9 +307,9 @@ def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
     suffix, a folder that is none."""
     if path is not None:
-        from colltool.render import plot
+        from colltool.base.pictures import plot
 
-        plot.check_plot(path)
+        plot().check_plot(path)
 
 
 def to_file(path: Path | None) -> Path | None:

@@ -11,6 +11,7 @@ from math import ceil, isclose
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.formatting import format_length, format_rate, format_time
+from colltool.base.pictures import drawing
 from colltool.base.result import Result
 from colltool.definitions.source import KeyPath, value_at
 from colltool.fabric.capabilities import TierCapabilities
@@ -544,9 +545,7 @@ class FabricDrawn(Result):
     @cached_property
     def svg(self) -> str:
         """One ``<svg>`` element."""
-        from colltool.render.drawing import fabric_svg
-
-        return fabric_svg(self.fabric, self.fabric.name)
+        return drawing().fabric_svg(self.fabric, self.fabric.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 
 from colltool import __version__
+from colltool.base.pictures import drawing
 from colltool.fabric.model import Fabric
 from colltool.guides import TOPICS, about, read_guide
-from colltool.render.drawing import fabric_svg
 
 DRAWINGS = "drawings"
 _GUIDE = re.compile(r"<code>colltool guide ([a-z]+)</code>")
@@ -29,7 +29,7 @@ def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
     for one in fabrics:
         yield (
             f"{DRAWINGS}/{one.name}.svg",
-            f'<?xml version="1.0" encoding="UTF-8"?>\n{fabric_svg(one)}\n',
+            f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing().fabric_svg(one)}\n',
         )
 
 

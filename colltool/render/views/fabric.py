@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
+from colltool.base.pictures import drawing
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import FabricFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
@@ -24,8 +25,12 @@ from colltool.render.dispatch import (
     set_field,
     set_text,
 )
-from colltool.render.drawing import drawn_endpoints, fabric_svg
-from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, alternative_text, diagrams
+from colltool.render.views.fabric_diagram import (
+    LevelDiagram,
+    TierDiagram,
+    alternative_text,
+    diagrams,
+)
 from colltool.render.views.fabric_parts import (
     alpha_text,
     bill_blocks,
@@ -239,7 +244,7 @@ class _DrawnRow(NamedTuple):
 def _drawn_blocks(result: FabricDrawn) -> list[Block]:
     return [
         Picture(
-            fabric_svg(result.fabric, result.fabric.name, page=True),
+            drawing().fabric_svg(result.fabric, result.fabric.name, page=True),
             _tree(result.fabric, result.facts),
         )
     ]
@@ -264,7 +269,7 @@ def _tier(diagram: TierDiagram) -> Document:
         }
         | {
             "endpoints": facts.endpoints,
-            "drawn": drawn_endpoints(diagram),
+            "drawn": drawing().drawn_endpoints(diagram),
             "ranks": facts.ranks,
             "domains": facts.domains,
         }
@@ -294,7 +299,7 @@ _DRAWN = (
     label("tier", "tier", get=lambda row: row.tier.tier.name),
     label("topology", "topology", get=lambda row: row.tier.tier.topology),
     number("endpoints", "endpoints", get=lambda row: row.tier.facts.endpoints),
-    number("drawn", "drawn", get=lambda row: drawn_endpoints(row.tier)),
+    number("drawn", "drawn", get=lambda row: drawing().drawn_endpoints(row.tier)),
     number("domains", "domains", get=lambda row: row.tier.facts.domains),
     number("ports", "ports", get=lambda row: row.tier.ports),
     label("level", "level", get=lambda row: row.level and row.level.name),

@@ -9,9 +9,9 @@ from typing import NamedTuple, assert_never
 
 from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
-from colltool.render.drawing.diagram import TierDiagram, endpoint_text
-from colltool.render.drawing.dragonfly import draw_dragonfly, draw_endpoint
-from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle
+from colltool.extras.pictures.drawing.dragonfly import draw_dragonfly, draw_endpoint
+from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, on_circle
+from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
 from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn

@@ -14,7 +14,7 @@ from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time, percent, size_text
-from colltool.render.plot.chart import (
+from colltool.extras.pictures.plot.chart import (
     COLOURS,
     INK,
     PAGED,

@@ -13,9 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, ValidatedSeries, Validation
-from colltool.measurements.series import Point, Series
-from colltool.render.dispatch import on_fabric
-from colltool.render.plot.chart import (
+from colltool.extras.pictures.plot.chart import (
     INK,
     LINE,
     PAPER,
@@ -28,7 +26,9 @@ from colltool.render.plot.chart import (
     letters,
     pen_of,
 )
-from colltool.render.plot.fleet import fleet_chart
+from colltool.extras.pictures.plot.fleet import fleet_chart
+from colltool.measurements.series import Point, Series
+from colltool.render.dispatch import on_fabric
 from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
-from colltool.render.drawing.svg import lines_of
+from colltool.extras.pictures.drawing.svg import lines_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,8 +26,17 @@ from colltool.base.extras import needs_extra
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
-from colltool.render.plot import choices, fits, times
-from colltool.render.plot.chart import GRID, INK, LINE, PAPER, SOFT, STYLE, Chart, draw_chart
+from colltool.extras.pictures.plot import choices, fits, times
+from colltool.extras.pictures.plot.chart import (
+    GRID,
+    INK,
+    LINE,
+    PAPER,
+    SOFT,
+    STYLE,
+    Chart,
+    draw_chart,
+)
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
@@ -320,3 +329,8 @@ def _rounded(found: re.Match[str]) -> str:
 def _of_page(found: re.Match[str]) -> str:
     name = PAGE_COLOURS.get(found[0])
     return f"var({name}, {found[0]})" if name else found[0]
+
+
+def shared_letters() -> Letters:
+    """Outlines for the plots of one page."""
+    return Letters()

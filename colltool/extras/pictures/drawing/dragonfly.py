@@ -7,8 +7,8 @@ from itertools import combinations
 
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.formatting import counted, format_rate
-from colltool.render.drawing.diagram import TierDiagram, endpoint_text
-from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle
+from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, on_circle
+from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
 from colltool.render.views.fabric_parts import switches_text
 
 MOST_GROUPS = 9  # that are drawn

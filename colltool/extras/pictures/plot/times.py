@@ -21,9 +21,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
-from colltool.render.dispatch import on_fabric
-from colltool.render.estimates import heading
-from colltool.render.plot.chart import (
+from colltool.extras.pictures.plot.chart import (
     ACROSS,
     COLOURS,
     DARK_TEXT,
@@ -43,6 +41,8 @@ from colltool.render.plot.chart import (
     text_on,
     wrapped,
 )
+from colltool.render.dispatch import on_fabric
+from colltool.render.estimates import heading
 from colltool.render.views.explain import crossover_title, library_title
 from colltool.render.views.plan import plan_title
 from colltool.render.views.trace import trace_title

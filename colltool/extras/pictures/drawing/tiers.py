@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
-from colltool.render.drawing.diagram import (
+from colltool.extras.pictures.drawing.routed import draw_routed, drawn_ranks
+from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, Tone, on_circle
+from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,
     endpoint_text,
@@ -21,8 +23,6 @@ from colltool.render.drawing.diagram import (
     ports_text,
     uplink_texts,
 )
-from colltool.render.drawing.routed import draw_routed, drawn_ranks
-from colltool.render.drawing.svg import Area, Canvas, Focus, Tone, on_circle
 
 AXES = 3  # of a block
 MOST = 8  # places of an axis that are all drawn; of more, the first and last few

@@ -18,9 +18,17 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.calibration.calibrate import Calibration
-from colltool.render.plot import PAGE_COLOURS, VIEWS, Letters, chart_of, drawn, page_svg, picture
-from colltool.render.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
-from colltool.render.plot.times import longest, ribbons_of
+from colltool.extras.pictures.plot import (
+    PAGE_COLOURS,
+    VIEWS,
+    Letters,
+    chart_of,
+    drawn,
+    page_svg,
+    picture,
+)
+from colltool.extras.pictures.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.extras.pictures.plot.times import longest, ribbons_of
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -46,7 +54,7 @@ def ids(text: str) -> list[str]:
 
 def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
     assert {type(made(name)) for name in MAKERS} == set(VIEWS) - {Calibration}, (
-        "calibrations: tests/render/test_plot.py"
+        "calibrations: tests/extras/pictures/test_plot.py"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colltool.base.formatting import counted, whole_percent
 from colltool.diagnosis.fleet import SLOW
 from colltool.diagnosis.results import Fleet, FleetPair
-from colltool.render.plot.chart import COLOURS, GREY, Chart, Key, Panel, text_on, thinned
+from colltool.extras.pictures.plot.chart import COLOURS, GREY, Chart, Key, Panel, text_on, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,11 @@ from xml.etree import ElementTree as ET
 
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
+from colltool.extras.pictures.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
+from colltool.extras.pictures.drawing.tiers import DRAWN, zoom
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import described, on_fabric
-from colltool.render.drawing.diagram import (
+from colltool.render.views.fabric_diagram import (
     TierDiagram,
     alternative_text,
     diagrams,
@@ -18,8 +20,6 @@ from colltool.render.drawing.diagram import (
     most_text,
     place_text,
 )
-from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
-from colltool.render.drawing.tiers import DRAWN, zoom
 
 # pixels
 WIDTH = 480.0

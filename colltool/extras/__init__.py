@@ -1,0 +1,1 @@
+"""What the core does without: loaded by name, when asked for."""
