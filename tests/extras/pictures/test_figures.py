@@ -18,16 +18,9 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.calibration.calibrate import Calibration
-from colltool.extras.pictures.plot import (
-    PAGE_COLOURS,
-    VIEWS,
-    Letters,
-    chart_of,
-    drawn,
-    page_svg,
-    picture,
-)
+from colltool.extras.pictures.plot import VIEWS, chart_of, drawn, page_svg, picture
 from colltool.extras.pictures.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.extras.pictures.plot.page import PAGE_COLOURS, GlyphOutlines
 from colltool.extras.pictures.plot.times import longest, ribbons_of
 
 pytestmark = pytest.mark.usefixtures("datasheet")
@@ -397,7 +390,7 @@ def test_a_suffix_may_be_in_capitals() -> None:
 def test_pictures_of_a_page_share_their_letters() -> None:
     """By the way in which matplotlib writes outlines: were that another one, every picture would
     hold its own again."""
-    letters = Letters()
+    letters = GlyphOutlines()
     pictures = [
         page_svg(made(name), MAKERS[name][1], f"p{at}", letters=letters)
         for at, name in enumerate(MAKERS)

@@ -7,7 +7,6 @@ No pyplot, no display, no matplotlibrc of the user: the same result always gives
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +14,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
-from xml.etree import ElementTree
 
 from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
@@ -27,16 +25,8 @@ from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
 from colltool.extras.pictures.plot import choices, fits, times
-from colltool.extras.pictures.plot.chart import (
-    GRID,
-    INK,
-    LINE,
-    PAPER,
-    SOFT,
-    STYLE,
-    Chart,
-    draw_chart,
-)
+from colltool.extras.pictures.plot.chart import STYLE, Chart, draw_chart
+from colltool.extras.pictures.plot.page import GlyphOutlines, inline_svg
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
@@ -72,23 +62,6 @@ _METADATA: dict[str, dict[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-PAGE_COLOURS = {
-    INK: "--ct-ink",
-    SOFT: "--ct-soft",
-    LINE: "--ct-line",
-    GRID: "--ct-grid",
-    PAPER: "--ct-paper",
-}
-"""The CSS custom properties that a dark page sets; the colours of data stay."""
-
-_OF_LETTERS = "scale(0.015625)"  # matplotlib gives this transform to glyph outlines only
-# enlarged, as 8 points stand beside a page's text of 14 or 16 pixels
-_PIXELS_A_POINT = 1.25 * 96 / 72
-_XLINK = "{http://www.w3.org/1999/xlink}href"
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
-_LINK = re.compile(r"url\(#([^)]+)\)")
-_NUMBER = re.compile(r"-?\d+\.\d+")
-_ACROSS = re.compile(r"translate\((\S+) 0\)")
 
 
 def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
@@ -107,7 +80,8 @@ def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
 
 def picture(result: Any, suffix: str, view: str = "") -> bytes:
     """A result as a picture file; ``view`` is one of :data:`VIEWS`, the first by default."""
-    suffix, buffer = suffix.lower(), BytesIO()
+    suffix = suffix.lower()
+    buffer = BytesIO()
     with drawn(result, view) as figure:
         figure.savefig(buffer, format=suffix[1:], metadata=_METADATA[suffix])
     return buffer.getvalue()
@@ -125,7 +99,9 @@ def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figur
     with matplotlib.rc_context(), catch_warnings():
         filterwarnings("ignore", "Glyph .* missing from font")  # a box is drawn instead
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE | ({"svg.fonttype": "path"} if paged else {}))
+        matplotlib.rcParams.update(STYLE)
+        if paged:
+            matplotlib.rcParams["svg.fonttype"] = "path"
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         draw_chart(chart_of(result, view, paged=paged), figure, paged=paged)
@@ -140,17 +116,12 @@ def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> N
     except ImportError as error:
         raise needs_extra(extra, what, "matplotlib", argument=argument) from error
     except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
+        cause = clipped(str(error), 200)
+        hint = "mend its settings: matplotlibrc"
         backend = os.environ.get("MPLBACKEND")
-        cause = (
-            f"MPLBACKEND={clipped(backend)} names none of its backends"
-            if backend
-            else clipped(str(error), 200)
-        )
-        hint = (
-            "leave it out of the environment: unset MPLBACKEND"
-            if backend
-            else "mend its settings: matplotlibrc"
-        )
+        if backend:
+            cause = f"MPLBACKEND={clipped(backend)} names none of its backends"
+            hint = "leave it out of the environment: unset MPLBACKEND"
         raise ColltoolError(
             f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint
         ) from error
@@ -172,50 +143,13 @@ def check_plot(path: Path) -> None:
             argument="plot",
             fix=f"create it: mkdir -p {folder}",
         )
-    if os.path.isdir(path) or not all(
-        os.access(one, os.W_OK) for one in (folder, path) if os.path.exists(one)
-    ):
+    writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
+    if os.path.isdir(path) or not writable:
         raise ColltoolError(
             f"cannot write {path}",
             argument="plot",
             fix="name a file in a folder that you can write to",
         )
-
-
-class Letters:
-    """Glyph outlines shared by the plots of a page, each once in :attr:`svg`, which the page puts
-    before them."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def take(self, root: ElementTree.Element) -> None:
-        """Replace a plot's own outlines by references to the shared ones."""
-        names: dict[str, str] = {}
-        for defs in root.iter("defs"):
-            for outline in [one for one in defs if one.get("transform") == _OF_LETTERS]:
-                drawn = outline.get("d", "")
-                names[f"#{outline.get('id')}"] = "#" + self._names.setdefault(
-                    drawn, f"letter-{len(self._names)}"
-                )
-                defs.remove(outline)
-        for one in root.iter("use"):
-            one.set("href", names.get(one.attrib["href"], one.attrib["href"]))
-
-    @property
-    def svg(self) -> str:
-        root = ElementTree.Element(
-            "svg",
-            {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"},
-        )
-        defs = ElementTree.SubElement(root, "defs")
-        for drawn, name in self._names.items():
-            ElementTree.SubElement(
-                defs,
-                "path",
-                {"id": name, "transform": _OF_LETTERS} | ({"d": drawn} if drawn else {}),
-            )
-        return ElementTree.tostring(root, encoding="unicode")
 
 
 def page_svg(
@@ -224,113 +158,20 @@ def page_svg(
     prefix: str = "fig",
     *,
     extra: str = "plot",
-    letters: Letters | None = None,
+    letters: GlyphOutlines | None = None,
 ) -> str:
     """The plot of a result as one ``<svg>`` element for an HTML page: no background or title,
     panels in one column.
 
     Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) that default
-    to light ones. ``prefix``: of all ids; each plot of a page needs its own. ``extra``: which the
-    error says to install when matplotlib is missing.
-    ``letters``: the outlines that the plots of a page share; without it a plot has its own.
+    to light ones. ``extra``: which the error says to install when matplotlib is missing. ``prefix``
+    and ``letters``: see :func:`inline_svg`.
     """
     need_matplotlib("a picture", extra)
     buffer = BytesIO()
     with drawn(result, view, paged=True) as figure:
         figure.savefig(buffer, format="svg", metadata=_METADATA[".svg"], transparent=True)
-    root = ElementTree.fromstring(buffer.getvalue())
-    _strip(root)
-    _rename(root, prefix)
-    if letters is not None:
-        letters.take(root)
-    _flatten(root)
-    for element in root.iter():
-        _restyle(element)
-    width, height = (
-        float(root.attrib[side].removesuffix("pt")) * _PIXELS_A_POINT
-        for side in ("width", "height")
-    )
-    root.attrib = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "role": "img",
-        "aria-label": chart_of(result, view).alt,
-        "width": f"{width:.0f}",
-        "height": f"{height:.0f}",
-        "viewBox": root.attrib["viewBox"],
-        # as in matplotlib's own style sheet, which was stripped
-        "style": "stroke-linejoin: round; stroke-linecap: butt",
-    }
-    return ElementTree.tostring(root, encoding="unicode")
+    return inline_svg(buffer.getvalue(), chart_of(result, view).alt, prefix, letters)
 
 
-def _strip(root: ElementTree.Element) -> None:
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        element.text, element.tail = None, None
-        if (link := element.attrib.pop(_XLINK, None)) is not None:
-            element.set("href", link)
-    for parent in list(root.iter()):
-        parent[:] = [child for child in parent if child.tag not in ("metadata", "style")]
-
-
-def _rename(root: ElementTree.Element, prefix: str) -> None:
-    values = [pair for element in root.iter() for pair in element.items()]
-    referred = [
-        name
-        for key, value in values
-        for name in ([value[1:]] if key == "href" else _LINK.findall(value))
-    ]
-    names = {name: f"{prefix}-{at}" for at, name in enumerate(dict.fromkeys(referred))}
-    for element in root.iter():
-        if (name := element.attrib.pop("id", None)) in names:
-            element.set("id", names[name])
-        for key, value in element.items():
-            if key == "href":
-                element.set(key, f"#{names[value[1:]]}")
-            elif "url(#" in value:
-                element.set(key, _LINK.sub(lambda found: f"url(#{names[found[1]]})", value))
-
-
-def _flatten(parent: ElementTree.Element) -> None:
-    found: list[ElementTree.Element] = []
-    for child in parent:
-        _flatten(child)
-        found += list(child) if child.tag == "g" and not child.attrib else [child]
-    parent[:] = found
-    styles = {child.get("style") for child in parent}
-    if (
-        parent.tag == "g"
-        and len(parent) > 1
-        and len(styles) == 1
-        and None not in styles
-        and "style" not in parent.attrib
-    ):
-        parent.set("style", styles.pop() or "")  # as of the marks of a line
-        for child in parent:
-            del child.attrib["style"]
-
-
-def _restyle(element: ElementTree.Element) -> None:
-    for key in ("style", "fill", "stroke"):
-        if key in element.attrib:
-            element.set(key, _COLOUR.sub(_of_page, element.attrib[key]))
-    if element.tag == "use" and (found := _ACROSS.fullmatch(element.attrib.get("transform", ""))):
-        del element.attrib["transform"]  # one glyph of a text
-        element.set("x", found[1])
-    for key in ("d", "x", "y", "width", "height", "points"):
-        if key in element.attrib:
-            element.set(key, " ".join(_NUMBER.sub(_rounded, element.attrib[key]).split()))
-
-
-def _rounded(found: re.Match[str]) -> str:
-    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
-
-
-def _of_page(found: re.Match[str]) -> str:
-    name = PAGE_COLOURS.get(found[0])
-    return f"var({name}, {found[0]})" if name else found[0]
-
-
-def shared_letters() -> Letters:
-    """Outlines for the plots of one page."""
-    return Letters()
+shared_letters = GlyphOutlines
