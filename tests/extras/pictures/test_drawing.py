@@ -18,7 +18,7 @@ from small import clos, fabric, full_mesh, mesh, star, switch, torus
 import colltool
 from colltool.extras.pictures.drawing import DARK, LIGHT, fabric_svg, rules
 from colltool.extras.pictures.drawing.svg import LINE, clipped_to, lines_of, width_of
-from colltool.extras.pictures.drawing.tiers import SwitchTree, switch_tree
+from colltool.extras.pictures.drawing.switches import SwitchTree, switch_tree
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import document
 
