@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import exp
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
@@ -51,11 +52,11 @@ from colltool.render.dispatch import (
 from colltool.render.estimates import model_field
 
 _FITTED: tuple[Column, ...] = (
-    label("collective", "collective", get=lambda one: one.series.primitive.spoken),
-    number("ranks", "ranks", get=lambda one: one.series.ranks),
-    label("algorithm", "algorithm", get=lambda one: " + ".join(one.algorithms)),
-    number("points", "sizes", get=lambda one: sum(residual.used for residual in one.residuals)),
-    number("left_out", "off curve", get=lambda one: len(one.left_out)),
+    label("collective", "collective", get=attrgetter("series.primitive.spoken")),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    label("algorithm", "algorithm", get=lambda row: " + ".join(row.algorithms)),
+    number("points", "sizes", get=lambda row: sum(residual.used for residual in row.residuals)),
+    number("left_out", "off curve", get=lambda row: len(row.left_out)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent, 3),
     number("cv_mape", "on unseen sizes", percent),
@@ -68,8 +69,8 @@ class _Shared(NamedTuple):
 
 
 def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Column:
-    def bounds(one: _Shared) -> Any:
-        return "not told" if field in one.fit.tied else one.fit.ci95.get(field)
+    def bounds(row: _Shared) -> Any:
+        return "not told" if field in row.fit.tied else row.fit.ci95.get(field)
 
     def show(found: Any) -> str:
         return found if isinstance(found, str) else f"{text(found[0], 3)} .. {text(found[1], 3)}"
@@ -78,51 +79,51 @@ def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Co
 
 
 _PROTOCOLS: tuple[Column, ...] = (
-    label("collective", "collective", get=lambda one: one.collectives),
-    label("protocol", "protocol", get=lambda one: one.fit.name),
+    label("collective", "collective", get=attrgetter("collectives")),
+    label("protocol", "protocol", get=attrgetter("fit.name")),
     number(
         "launch_overhead_s",
         "launch overhead",
         format_time,
-        get=lambda one: one.fit.launch_overhead_s,
+        get=attrgetter("fit.launch_overhead_s"),
     ),
     _interval("launch_overhead_s", "overhead 95%", format_time, 4),
-    number("alpha_s", "alpha", format_time, get=lambda one: one.fit.alpha_s),
+    number("alpha_s", "alpha", format_time, get=attrgetter("fit.alpha_s")),
     _interval("alpha_s", "alpha 95%", format_time, 5),
-    number("bandwidth_Bps", "bandwidth", format_rate, get=lambda one: one.fit.bandwidth_Bps),
+    number("bandwidth_Bps", "bandwidth", format_rate, get=attrgetter("fit.bandwidth_Bps")),
     _interval("bandwidth_Bps", "bandwidth 95%", format_rate, 3),
     number(
         "eta_beta",
         "eta_b",
         lambda share: format_count(share, 3),
         1,
-        get=lambda one: one.fit.eta_beta,
+        get=attrgetter("fit.eta_beta"),
     ),
-    number("local_copy_Bps", "local copy", format_rate, 2, get=lambda one: one.fit.copy_Bps),
+    number("local_copy_Bps", "local copy", format_rate, 2, get=attrgetter("fit.copy_Bps")),
 )
 
 
 class _FittedPoint(NamedTuple):
-    one: FittedSeries
+    fit: FittedSeries
     residual: Residual
 
 
 _RESIDUALS = (
-    label("collective", "collective", get=lambda of: of.one.series.primitive),
-    number("ranks", "ranks", get=lambda of: of.one.series.ranks),
+    label("collective", "collective", get=attrgetter("fit.series.primitive")),
+    number("ranks", "ranks", get=attrgetter("fit.series.ranks")),
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.residual.bytes)),
-    number("measured_s", "measured", format_time, get=lambda of: of.residual.measured_s),
-    number("fitted_s", "fitted", format_time, get=lambda of: of.residual.fitted_s),
-    number("relative_error", "error", signed_percent, get=lambda of: of.residual.relative_error),
-    label("algorithm", "algorithm", get=lambda of: of.residual.algorithm),
-    label("protocol", "protocol", get=lambda of: of.residual.protocol),
-    flag("used", "used", get=lambda of: of.residual.used),
+    number("measured_s", "measured", format_time, get=attrgetter("residual.measured_s")),
+    number("fitted_s", "fitted", format_time, get=attrgetter("residual.fitted_s")),
+    number("relative_error", "error", signed_percent, get=attrgetter("residual.relative_error")),
+    label("algorithm", "algorithm", get=attrgetter("residual.algorithm")),
+    label("protocol", "protocol", get=attrgetter("residual.protocol")),
+    flag("used", "used", get=attrgetter("residual.used")),
 )
 
 
 def _residuals(result: Calibration) -> Table:
     records = tuple(
-        _FittedPoint(one, residual) for one in result.series for residual in one.residuals
+        _FittedPoint(fit, residual) for fit in result.series for residual in fit.residuals
     )
     return Table(
         (label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records
@@ -133,13 +134,13 @@ _OWN: tuple[Column, ...] = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda of: of.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda of: of.series.ranks),
-    label("scope", "measured", get=lambda of: of.scope),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    label("scope", "measured"),
     number("rows", "rows", get=lambda of: len(of.rows)),
-    number("off", "price was off", percent, get=lambda of: of.off),
+    number("off", "price was off", percent),
     label("forced", "forced", drop=2, get=lambda of: " ".join(filter(None, of.forced))),
 )
 
@@ -200,13 +201,13 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
     if not result.series:
         return _own_blocks(result)
     left = gathered(
-        (left.reason, one.series.title) for one in result.series for left in one.left_out
+        (left.reason, fit.series.title) for fit in result.series for left in fit.left_out
     )
     skipped = {
         used: [
-            f"{one.rows}: {one.reason} (first at {one.where})"
-            for one in result.skipped
-            if one.used is used
+            f"{skip.rows}: {skip.reason} (first at {skip.where})"
+            for skip in result.skipped
+            if skip.used is used
         ]
         for used in (False, True)
     }
@@ -233,7 +234,7 @@ def _held(result: Calibration) -> str:
 def _fitted(result: Calibration) -> str:
     if not result.series:
         return _own(result)
-    worst = max(result.series, key=lambda one: one.mape)
+    worst = max(result.series, key=lambda row: row.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
     unseen = "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
     where = (
@@ -247,41 +248,43 @@ def _fitted(result: Calibration) -> str:
 
 def _protocols(result: Calibration) -> Table:
     shared: list[tuple[tuple[FittedProtocol, ...], list[str]]] = []
-    for one in result.series:
-        names = next((names for protocols, names in shared if protocols == one.protocols), None)
+    for fit in result.series:
+        names = next((names for protocols, names in shared if protocols == fit.protocols), None)
         if names is None:
-            shared.append((one.protocols, names := []))
-        if one.series.primitive.spoken not in names:
-            names.append(one.series.primitive.spoken)
+            shared.append((fit.protocols, names := []))
+        if fit.series.primitive.spoken not in names:
+            names.append(fit.series.primitive.spoken)
     records = tuple(
         _Shared(", ".join(names), fit) for protocols, names in shared for fit in protocols
     )
     table = Table(_PROTOCOLS, records, None, "protocols, the fastest of which holds at each size")
     return (
-        table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
+        table
+        if any(record.fit.eta_beta is not None for record in records)
+        else table.without("eta_beta")
     )
 
 
 def _fitted_document(result: Calibration) -> Document:
     series = [
         {
-            "collective": str(one.series.primitive),
-            "ranks": one.series.ranks,
-            "algorithm": ",".join(one.algorithms),
+            "collective": str(fit.series.primitive),
+            "ranks": fit.series.ranks,
+            "algorithm": ",".join(fit.algorithms),
         }
-        | {"protocols": [_protocol(protocol) for protocol in one.protocols]}
+        | {"protocols": [_protocol(protocol) for protocol in fit.protocols]}
         | {
-            "points": sum(residual.used for residual in one.residuals),
-            **fields(one, "mape worst cv_mape"),
+            "points": sum(residual.used for residual in fit.residuals),
+            **fields(fit, "mape worst cv_mape"),
         }
-        | {"skipped": plain(one.left_out), "nodes": one.series.nodes, "confidence": one.confidence}
+        | {"skipped": plain(fit.left_out), "nodes": fit.series.nodes, "confidence": fit.confidence}
         | {
             "candidates": [
-                {"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates
+                {"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in fit.candidates
             ]
         }
-        | {"residuals": plain(one.residuals)}
-        for one in result.series
+        | {"residuals": plain(fit.residuals)}
+        for fit in result.series
     ]
     tail = {"tier": result.tier, "notes": list(result.notes), "rows_skipped": plain(result.skipped)}
     own = {"rows": 0 if result.own is None else result.own.total, "next": _next_document(result)}
@@ -300,13 +303,13 @@ def _next_document(result: Calibration) -> Document | None:
     return fields(row, "primitive scope ranks bytes sigma sigma_after command")
 
 
-def _protocol(one: FittedProtocol) -> Document:
-    head = fields(one, "name launch_overhead_s alpha_s bandwidth_Bps")
+def _protocol(protocol: FittedProtocol) -> Document:
+    head = fields(protocol, "name launch_overhead_s alpha_s bandwidth_Bps")
     bounds = {
-        "ci95": {name: list(bounds) for name, bounds in one.ci95.items()},
-        "tied": list(one.tied),
+        "ci95": {name: list(bounds) for name, bounds in protocol.ci95.items()},
+        "tied": list(protocol.tied),
     }
-    return head | bounds | {"local_copy_Bps": one.copy_Bps, "eta_beta": one.eta_beta}
+    return head | bounds | {"local_copy_Bps": protocol.copy_Bps, "eta_beta": protocol.eta_beta}
 
 
 def _regime(regime: Regime) -> str:
@@ -319,54 +322,54 @@ _SERIES = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.series.ranks),
-    number("nodes", "nodes", drop=4, get=lambda one: one.series.nodes),
-    number("sizes", "sizes", drop=3, get=lambda one: len(one.points)),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    number("nodes", "nodes", drop=4, get=attrgetter("series.nodes")),
+    number("sizes", "sizes", drop=3, get=lambda row: len(row.points)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent),
     label(
         "regimes",
         "mean error by what bounds the price",
         drop=2,
-        get=lambda one: ", ".join(map(_regime, one.regimes)),
+        get=lambda row: ", ".join(map(_regime, row.regimes)),
     ),
 )
 _MOST_ROWS = 12
 
 
 class _JudgedPoint(NamedTuple):
-    one: ValidatedSeries
+    fit: ValidatedSeries
     point: ValidatedPoint
 
 
 _POINTS = (
-    label("collective", "collective", get=lambda of: of.one.series.primitive, hidden=True),
-    number("ranks", "ranks", get=lambda of: of.one.series.ranks, hidden=True),
-    number("nodes", "nodes", get=lambda of: of.one.series.nodes, hidden=True),
+    label("collective", "collective", get=attrgetter("fit.series.primitive"), hidden=True),
+    number("ranks", "ranks", get=attrgetter("fit.series.ranks"), hidden=True),
+    number("nodes", "nodes", get=attrgetter("fit.series.nodes"), hidden=True),
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.point.bytes)),
-    number("measured_s", "measured", format_time, get=lambda of: of.point.measured_s),
-    number("predicted_s", "predicted", format_time, get=lambda of: of.point.predicted_s),
-    number("relative_error", "error", signed_percent, get=lambda of: of.point.relative_error),
-    number("of_expected", "of expected", reached_percent, 1, get=lambda of: of.point.of_expected),
-    label("algorithm", "algorithm", drop=5, get=lambda of: of.point.algorithm),
-    label("protocol", "protocol", drop=6, get=lambda of: of.point.protocol),
+    number("measured_s", "measured", format_time, get=attrgetter("point.measured_s")),
+    number("predicted_s", "predicted", format_time, get=attrgetter("point.predicted_s")),
+    number("relative_error", "error", signed_percent, get=attrgetter("point.relative_error")),
+    number("of_expected", "of expected", reached_percent, 1, get=attrgetter("point.of_expected")),
+    label("algorithm", "algorithm", drop=5, get=attrgetter("point.algorithm")),
+    label("protocol", "protocol", drop=6, get=attrgetter("point.protocol")),
     number(
-        "busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps
+        "busbw_measured_Bps", "busbw", format_rate, 3, get=attrgetter("point.busbw_measured_Bps")
     ),
     number(
-        "busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps
+        "busbw_expected_Bps", "expected", format_rate, 4, get=attrgetter("point.busbw_expected_Bps")
     ),
-    label("bound", "bound by", drop=7, get=lambda of: of.point.bound),
-    label("nearest", "nearest", drop=8, get=lambda of: of.point.nearest, hidden=True),
+    label("bound", "bound by", drop=7, get=attrgetter("point.bound")),
+    label("nearest", "nearest", drop=8, get=attrgetter("point.nearest"), hidden=True),
     number(
         "nearest_error",
         "its error",
         signed_percent,
         9,
-        get=lambda of: of.point.nearest_error,
+        get=attrgetter("point.nearest_error"),
         hidden=True,
     ),
 )
@@ -374,7 +377,7 @@ _POINTS = (
 
 def _points(result: Validation, several: Sequence[ValidatedSeries], title: str = "") -> Table:
     columns = (*context(fabric=result.fabric), *_POINTS, *context(result.overrides))
-    records = tuple(_JudgedPoint(one, point) for one in several for point in one.points)
+    records = tuple(_JudgedPoint(fit, point) for fit in several for point in fit.points)
     table = Table(columns, records, None, title)
     return table if any(of.point.protocol for of in records) else table.without("protocol")
 
@@ -392,24 +395,27 @@ def _blocks(result: Validation) -> list[Block]:
                 _MOST_ROWS,
             )
         )
-    for one in result.series:
+    for fit in result.series:
         more = ", ".join(
-            filter(None, (f"{one.series.library} {one.series.version}".strip(), one.series.dtype))
+            filter(None, (f"{fit.series.library} {fit.series.version}".strip(), fit.series.dtype))
         )
-        name = f"{one.series.title} ({more})" if more else one.series.title
+        name = f"{fit.series.title} ({more})" if more else fit.series.title
         title = (
-            f"{name} on {where}: {percent(one.mape)} off on average, worst"
-            f" {signed_percent(one.worst)}"
+            f"{name} on {where}: {percent(fit.mape)} off on average, worst"
+            f" {signed_percent(fit.worst)}"
         )
-        out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
-        if len(one.regimes) > 1:
-            out += listed("mean error by what bounds the price", map(_regime, one.regimes), first=0)
-        out += listed("findings", one.findings, first=0)
+        out.append(_points(result, [fit], title)._replace(first=0 if several else _MOST_ROWS))
+        if len(fit.regimes) > 1:
+            out += listed("mean error by what bounds the price", map(_regime, fit.regimes), first=0)
+        out += listed("findings", fit.findings, first=0)
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
-        skipped = (one for one in result.skipped if one.used is used)
+        skipped = (skip for skip in result.skipped if skip.used is used)
         out += listed(
             heading,
-            (f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in skipped),
+            (
+                f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
+                for skip in skipped
+            ),
             first=0,
         )
     return [
@@ -419,7 +425,7 @@ def _blocks(result: Validation) -> list[Block]:
 
 
 def _answer(result: Validation) -> str:
-    worst = max(result.series, key=lambda one: abs(one.worst), default=None)
+    worst = max(result.series, key=lambda row: abs(row.worst), default=None)
     whose = f" ({worst.series.title})" if worst and len(result.series) > 1 else ""
     off = f" Worst: {signed_percent(worst.worst)}{whose}." if worst else ""
     return f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}.{off}"
@@ -428,16 +434,16 @@ def _answer(result: Validation) -> str:
 def _document(result: Validation) -> Document:
     series = [
         {
-            "collective": str(one.series.primitive),
-            "ranks": one.series.ranks,
-            **fields(one, "mape worst"),
+            "collective": str(fit.series.primitive),
+            "ranks": fit.series.ranks,
+            **fields(fit, "mape worst"),
         }
-        | {"points": [_checked(point) for point in one.points], "findings": list(one.findings)}
+        | {"points": [_checked(point) for point in fit.points], "findings": list(fit.findings)}
         | {
-            "regimes": [_bounds(regime) for regime in one.regimes],
-            **fields(one.series, "nodes library version dtype files"),
+            "regimes": [_bounds(regime) for regime in fit.regimes],
+            **fields(fit.series, "nodes library version dtype files"),
         }
-        for one in result.series
+        for fit in result.series
     ]
     head = {"fabric": result.fabric, **set_field(result.overrides), "series": series}
     model = {
@@ -451,10 +457,10 @@ def _checked(point: ValidatedPoint) -> Document:
     return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
 
 
-def _bounds(one: Regime) -> Document:
-    return one._asdict() | {
-        "from_bytes": whole_bytes(one.from_bytes),
-        "to_bytes": whole_bytes(one.to_bytes),
+def _bounds(regime: Regime) -> Document:
+    return regime._asdict() | {
+        "from_bytes": whole_bytes(regime.from_bytes),
+        "to_bytes": whole_bytes(regime.to_bytes),
     }
 
 

@@ -34,7 +34,7 @@ def _table(result: DirectSized) -> Table:
     plan, optics = result.plan, optics_of(result.bill)
     columns = (
         *_COLUMNS,
-        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
+        number("optics", "optics", drop=1, get=lambda row: optics.get(row.name, 0)),
     )
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
     return Table(
@@ -125,7 +125,7 @@ def _extent(plan: DirectPlan) -> str:
 
 def _document(result: DirectSized) -> Document:
     plan, optics, clos = result.plan, optics_of(result.bill), result.clos
-    levels = [asdict(one) | {"optics": optics.get(one.name, 0)} for one in plan.levels]
+    levels = [asdict(level) | {"optics": optics.get(level.name, 0)} for level in plan.levels]
     cost = result.clos_bill.cost if result.clos_bill else None
     other = clos and {
         "switches": clos.switches,
@@ -142,7 +142,10 @@ def _document(result: DirectSized) -> Document:
             " bisection diameter",
         )
         | {"levels": levels, "tier": plan.tier, "clos": other, "notes": list(plan.notes)}
-        | {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
+        | {
+            "failures": [asdict(failure) for failure in result.failures],
+            "bill": bill_document(result.bill),
+        }
     )
 
 

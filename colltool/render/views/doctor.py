@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -43,36 +44,36 @@ _SERIES = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.judged.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("judged.series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.judged.series.ranks),
-    number("nodes", "nodes", drop=4, get=lambda one: one.judged.series.nodes),
-    label("run", "run", get=lambda one: one.judged.series.run),
+    number("ranks", "ranks", get=attrgetter("judged.series.ranks")),
+    number("nodes", "nodes", drop=4, get=attrgetter("judged.series.nodes")),
+    label("run", "run", get=attrgetter("judged.series.run")),
     label("wire", "tier", drop=1),
     number(
-        "bytes", "largest", size_text, 3, get=lambda one: whole_bytes(one.judged.points[-1].bytes)
+        "bytes", "largest", size_text, 3, get=lambda row: whole_bytes(row.judged.points[-1].bytes)
     ),
     number(
         "busbw_measured_Bps",
         "busbw",
         format_rate,
         2,
-        get=lambda one: one.judged.points[-1].busbw_measured_Bps,
+        get=lambda row: row.judged.points[-1].busbw_measured_Bps,
     ),
     number(
         "busbw_expected_Bps",
         "expected",
         format_rate,
         5,
-        get=lambda one: one.judged.points[-1].busbw_expected_Bps,
+        get=lambda row: row.judged.points[-1].busbw_expected_Bps,
     ),
     number("large", "large messages", whole_percent),
     number("small", "small messages", whole_percent),
     label(
         "state",
         "is",
-        get=lambda one: "off" if one.low else "as expected" if _judged(one) else "not judged",
+        get=lambda row: "off" if row.low else "as expected" if _judged(row) else "not judged",
     ),
 )
 _FORETOLD = (
@@ -88,21 +89,23 @@ _CAUSES = (
 )
 
 
-def _judged(one: SeriesHealth) -> bool:
-    return one.large is not None or one.small is not None
+def _judged(health: SeriesHealth) -> bool:
+    return health.large is not None or health.small is not None
 
 
 def _table(result: Diagnosis) -> Table:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     idle = [
-        key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)
+        key
+        for key in ("large", "small")
+        if all(getattr(health, key) is None for health in result.series)
     ]
-    idle += [] if any(one.judged.series.run for one in result.series) else ["run"]
+    idle += [] if any(health.judged.series.run for health in result.series) else ["run"]
     title = f"{len(result.series)} series, share of what {where} should reach"
 
-    def causes(one: SeriesHealth) -> str:
+    def causes(health: SeriesHealth) -> str:
         about = (
-            finding for finding in result.findings if one.judged.series.title in finding.series
+            finding for finding in result.findings if health.judged.series.title in finding.series
         )
         return " ".join(dict.fromkeys(cause.name for finding in about for cause in finding.causes))
 
@@ -125,14 +128,14 @@ def _reached(finding: DiagnosisFinding) -> str:
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
     # the first finding that a cause explains, else the first
     return next(
-        (one for one in result.findings if one.causes),
+        (finding for finding in result.findings if finding.causes),
         result.findings[0] if result.findings else None,
     )
 
 
 def _bars(result: Diagnosis) -> str:
     return " or ".join(
-        dict.fromkeys(whole_percent(bar) for bar in sorted(one.bar for one in result.series))
+        dict.fromkeys(whole_percent(bar) for bar in sorted(health.bar for health in result.series))
     )
 
 
@@ -152,7 +155,7 @@ def diagnosed(result: Diagnosis) -> str:
         return f"Healthy: {healthy}"
     hosts = (
         f"{_fleet_said(result.fleet)} "
-        if result.fleet and any(one.bad for one in result.fleet.hosts)
+        if result.fleet and any(host.bad for host in result.fleet.hosts)
         else ""
     )
     what = f"{hosts}{sentence(_reached(main))} ({where})."
@@ -184,7 +187,7 @@ def diagnosed(result: Diagnosis) -> str:
 
 
 def _others(main: DiagnosisFinding) -> str:
-    names = ", ".join(one.name for one in main.causes[1:])
+    names = ", ".join(cause.name for cause in main.causes[1:])
     return f"Fit as well: {names}." if main.causes[0].error is not None else f"Else: {names}."
 
 
@@ -208,7 +211,9 @@ def _blocks(result: Diagnosis) -> list[Block]:
     ]
     if main is None:
         out += [
-            block for one in result.measure for block in _test("next, to measure these tiers", one)
+            block
+            for experiment in result.measure
+            for block in _test("next, to measure these tiers", experiment)
         ]
         out += series
     else:
@@ -216,18 +221,21 @@ def _blocks(result: Diagnosis) -> list[Block]:
         out += [*next_[:1], *(_causes(main) or series), *map(later, next_[1:])]
         out += [later(block) for test in then for block in test]
         out += map(later, [*(series if main.causes else []), *_details(main)])
-        for one in (one for one in result.findings if one is not main):
-            tests = (block for test in _experiments(one) for block in test)
-            out += map(later, [*_causes(one), *_details(one), *tests])
+        for finding in (finding for finding in result.findings if finding is not main):
+            tests = (block for test in _experiments(finding) for block in test)
+            out += map(later, [*_causes(finding), *_details(finding), *tests])
         out += [
-            later(block) for one in result.measure for block in _test("to measure these tiers", one)
+            later(block)
+            for experiment in result.measure
+            for block in _test("to measure these tiers", experiment)
         ]
     left_out = [
-        f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped
+        f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
+        for skip in result.skipped
     ]
     left_out += [
-        f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}"
-        for one in result.left_out
+        f"{excluded.reason}: {counted(excluded.kernels, 'kernel')}, first in {excluded.file}"
+        for excluded in result.left_out
     ]
     roomy = main is None or not main.causes
     out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
@@ -254,11 +262,11 @@ def _fleet_said(fleet: Fleet) -> str:
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
     worst = tuple(
-        sorted(fleet.hosts, key=lambda one: (not one.bad, -one.failed, one.of_fleet or 0.0))
+        sorted(fleet.hosts, key=lambda row: (not row.bad, -row.failed, row.of_fleet or 0.0))
     )
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
     yield Lines("the fleet", fleet.said or (f"{title}: all alike",))
-    yield Table(_HOSTS, worst, None, title, max(_MOST_HOSTS, sum(one.bad for one in worst)))
+    yield Table(_HOSTS, worst, None, title, max(_MOST_HOSTS, sum(host.bad for host in worst)))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
         yield later(
             Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
@@ -266,11 +274,11 @@ def _fleet(fleet: Fleet) -> Iterator[Block]:
 
 
 def _matrix(fleet: Fleet) -> Iterator[str]:
-    names = [one.host for one in fleet.hosts]
+    names = [host.host for host in fleet.hosts]
     width = max(len(name) for name in names)
     cells = {
-        frozenset((one.a, one.b)): "x" if one.failed else f"{100 * (one.of_fleet or 0.0):.0f}"
-        for one in fleet.pairs
+        frozenset((pair.a, pair.b)): "x" if pair.failed else f"{100 * (pair.of_fleet or 0.0):.0f}"
+        for pair in fleet.pairs
     }
     for at, name in enumerate(names):
         yield f"{name:{width}}" + "".join(
@@ -279,7 +287,7 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
 
 
 def _fleet_document(fleet: Fleet) -> Document:
-    hosts, pairs = ([one._asdict() for one in some] for some in (fleet.hosts, fleet.pairs))
+    hosts, pairs = ([record._asdict() for record in some] for some in (fleet.hosts, fleet.pairs))
     return {"runs": fleet.files, "said": list(fleet.said), "hosts": hosts, "pairs": pairs}
 
 
@@ -294,7 +302,7 @@ def _causes(finding: DiagnosisFinding) -> list[Block]:
 
 
 def _details(finding: DiagnosisFinding) -> list[Block]:
-    look = listed("look at", (f"{one.name}: {one.look}" for one in finding.causes))
+    look = listed("look at", (f"{cause.name}: {cause.look}" for cause in finding.causes))
     series = Lines(_reached(finding), finding.series if len(finding.series) > 1 else ())
     return [series, *listed("what the numbers say", finding.hints), *look]
 
@@ -302,36 +310,38 @@ def _details(finding: DiagnosisFinding) -> list[Block]:
 def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
     return [
-        _test(f"{'then' if at else 'next'}, {purpose}", one)
-        for at, one in enumerate(finding.experiments)
+        _test(f"{'then' if at else 'next'}, {purpose}", experiment)
+        for at, experiment in enumerate(finding.experiments)
     ]
 
 
-def _test(title: str, one: Experiment) -> list[Block]:
-    foretold = ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note)))
+def _test(title: str, experiment: Experiment) -> list[Block]:
+    foretold = ", ".join(filter(None, (f"at {size_text(experiment.bytes)}", experiment.note)))
     return [
-        Lines(title, (one.command,), verbatim=True),
-        Table(_FORETOLD, one.foretold, None, foretold),
+        Lines(title, (experiment.command,), verbatim=True),
+        Table(_FORETOLD, experiment.foretold, None, foretold),
     ]
 
 
-def _bound(one: UpperBound) -> str:
+def _bound(bound: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
     what = (
-        f"{counted(one.calls, 'call')} of {one.primitive.spoken}, {one.ranks} ranks, over"
-        f" {one.wire}"
+        f"{counted(bound.calls, 'call')} of {bound.primitive.spoken}, {bound.ranks} ranks, over"
+        f" {bound.wire}"
     )
-    if not one.missing:
+    if not bound.missing:
         return f"{what}: the calls of the ranks do not pair off"
-    seen = one.ranks - len(one.missing)
-    return f"{what}: {seen} of {one.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
+    seen = bound.ranks - len(bound.missing)
+    return f"{what}: {seen} of {bound.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
 
 
 def verdict(result: Diagnosis) -> str:
     if not result.series:
-        tiers = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
+        tiers = ", ".join(dict.fromkeys(bound.wire for bound in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
-    tiers = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low or result.ok))
+    tiers = ", ".join(
+        dict.fromkeys(health.wire for health in result.series if health.low or result.ok)
+    )
     if result.ok:
         if not any(map(_judged, result.series)):
             return "nothing can be said: too few sizes, none of which is large"
@@ -347,7 +357,7 @@ def verdict(result: Diagnosis) -> str:
         )
         return f"below {_bars(result)} over {tiers}, and {unknown}"
     cause, *others = first.causes
-    or_ = f", or {', '.join(one.name for one in others)}" if others else ""
+    or_ = f", or {', '.join(other.name for other in others)}" if others else ""
     more = len(result.findings) - 1
     return f"below {_bars(result)}: {cause.said}{or_}" + (
         f"; and {counted(more, 'finding')} more" if more else ""
@@ -370,18 +380,18 @@ def _document(result: Diagnosis) -> Document:
             "hardware": machine,
         }
         | {
-            "series": [_health(one) for one in result.series],
-            "findings": [_finding(one) for one in result.findings],
+            "series": [_health(health) for health in result.series],
+            "findings": [_finding(finding) for finding in result.findings],
         }
         | fields(result, "notes bounds")
-        | {"measure": [_experiment(one) for one in result.measure]}
+        | {"measure": [_experiment(experiment) for experiment in result.measure]}
         | fields(result, "left_out skipped")
         | {"fleet": result.fleet and _fleet_document(result.fleet), "verdict": verdict(result)}
     )
 
 
-def _health(one: SeriesHealth) -> Document:
-    series, last = one.judged.series, one.judged.points[-1]
+def _health(health: SeriesHealth) -> Document:
+    series, last = health.judged.series, health.judged.points[-1]
     run = {"run": series.run} if series.run else {}
     head = {"collective": str(series.primitive)} | fields(series, "ranks nodes") | run
     last_point = {"bytes": whole_bytes(last.bytes)} | fields(
@@ -389,27 +399,29 @@ def _health(one: SeriesHealth) -> Document:
     )
     return (
         head
-        | {"wire": one.wire}
+        | {"wire": health.wire}
         | last_point
-        | fields(one, "large small low bar")
+        | fields(health, "large small low bar")
         | fields(series, "dtype files")
     )
 
 
-def _finding(one: DiagnosisFinding) -> Document:
+def _finding(finding: DiagnosisFinding) -> Document:
     head = (
-        fields(one, "series size")
-        | {"of_expected": {"low": one.low, "high": one.high}}
-        | fields(one, "error causes")
+        fields(finding, "series size")
+        | {"of_expected": {"low": finding.low, "high": finding.high}}
+        | fields(finding, "error causes")
     )
     return head | {
-        "experiments": [_experiment(each) for each in one.experiments],
-        "hints": list(one.hints),
+        "experiments": [_experiment(each) for each in finding.experiments],
+        "hints": list(finding.hints),
     }
 
 
-def _experiment(one: Experiment) -> Document:
-    return fields(one, "command bytes foretold note") | {"bytes": whole_bytes(one.bytes)}
+def _experiment(experiment: Experiment) -> Document:
+    return fields(experiment, "command bytes foretold note") | {
+        "bytes": whole_bytes(experiment.bytes)
+    }
 
 
 VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, diagnosed)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
@@ -118,7 +119,7 @@ def _one_line(text: str) -> str:
 
 
 _FACTS = (
-    label("tier", "tier", get=lambda tier: tier.name),
+    label("tier", "tier", get=attrgetter("name")),
     label("topology", "topology", drop=4),
     number("endpoints", "endpoints"),
     number("domains", "domains", drop=3),
@@ -141,7 +142,7 @@ def _document(result: FabricShown) -> Document:
     facts = asdict(result.facts)
     for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
         told["sizing"] = tier.sizing and sizing_document(tier.sizing)
-    failures = [asdict(one) for one in result.failures]
+    failures = [asdict(failure) for failure in result.failures]
     head = {"fabric": given, **set_field(result.fabric.overrides), "facts": facts}
     head["library"] = library_document(result.fabric)
     return head | {"bill": bill_document(result.bill), "failures": failures}
@@ -155,8 +156,8 @@ _LIST = (
     label("name", "name"),
     number("ranks", "ranks"),
     label("numbers", "numbers", get=basis_of),
-    label("tiers", "tiers, innermost first", drop=1, get=lambda one: _extents(one)),
-    label("description", "description", drop=2, get=lambda one: _one_line(one.description or "")),
+    label("tiers", "tiers, innermost first", drop=1, get=lambda row: _extents(row)),
+    label("description", "description", drop=2, get=lambda row: _one_line(row.description or "")),
 )
 
 
@@ -165,19 +166,17 @@ def _list_table(result: FabricList) -> Table:
 
 
 def _list_document(result: FabricList) -> Document:
-    def row(one: Fabric) -> Document:
-        return fields(one, "name description ranks") | {
-            "numbers": basis_of(one),
-            "tiers": [tier.name for tier in one.tiers],
+    def row(fabric: Fabric) -> Document:
+        return fields(fabric, "name description ranks") | {
+            "numbers": basis_of(fabric),
+            "tiers": [tier.name for tier in fabric.tiers],
         }
 
-    return {"fabrics": [row(one) for one in result.fabrics]}
+    return {"fabrics": [row(fabric) for fabric in result.fabrics]}
 
 
 def _list_summary(result: FabricList) -> str:
-    return (
-        f"{counted(len(result.fabrics), 'fabric')}: {', '.join(one.name for one in result.fabrics)}"
-    )
+    return f"{counted(len(result.fabrics), 'fabric')}: {', '.join(fabric.name for fabric in result.fabrics)}"
 
 
 def _extents(fabric: Fabric) -> str:
@@ -296,12 +295,12 @@ def _level(level: LevelDiagram) -> Document:
 
 
 _DRAWN = (
-    label("tier", "tier", get=lambda row: row.tier.tier.name),
-    label("topology", "topology", get=lambda row: row.tier.tier.topology),
-    number("endpoints", "endpoints", get=lambda row: row.tier.facts.endpoints),
+    label("tier", "tier", get=attrgetter("tier.tier.name")),
+    label("topology", "topology", get=attrgetter("tier.tier.topology")),
+    number("endpoints", "endpoints", get=attrgetter("tier.facts.endpoints")),
     number("drawn", "drawn", get=lambda row: drawing().drawn_endpoints(row.tier)),
-    number("domains", "domains", get=lambda row: row.tier.facts.domains),
-    number("ports", "ports", get=lambda row: row.tier.ports),
+    number("domains", "domains", get=attrgetter("tier.facts.domains")),
+    number("ports", "ports", get=attrgetter("tier.ports")),
     label("level", "level", get=lambda row: row.level and row.level.name),
     number("group", "group", get=lambda row: row.level and row.level.pairs.group),
     number("groups", "groups", get=lambda row: row.level and row.level.groups),

@@ -59,17 +59,17 @@ class TierDiagram:
         """Levels of switches, bottom up; none in a tier of direct links."""
         kind, facts, plan = self.kind, self.facts, self.facts.sizing
         found = []
-        for index, one in enumerate(kind.classes if kind.joined_by == "switches" else ()):
+        for index, pairs in enumerate(kind.classes if kind.joined_by == "switches" else ()):
             stage = (
                 plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
             )
             whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
-            groups = ceil(facts.endpoints / one.group)
+            groups = ceil(facts.endpoints / pairs.group)
             level = LevelDiagram(
-                name=one.name if kind.named else "",
-                pairs=one,
+                name=pairs.name if kind.named else "",
+                pairs=pairs,
                 groups=groups,
-                last=facts.endpoints - (groups - 1) * one.group,
+                last=facts.endpoints - (groups - 1) * pairs.group,
                 uplinks=facts.levels[index].uplinks if kind.named else 1.0,
                 switches=stage.switches if stage else whole,
                 rails=plan.rails if plan else 1,
@@ -83,7 +83,7 @@ class TierDiagram:
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
     below = [None, *(tier.name for tier in fabric.tiers)]
     facts = fabric_facts(fabric).tiers
-    return tuple(TierDiagram(*one) for one in zip(fabric.tiers, facts, below, strict=False))
+    return tuple(TierDiagram(*parts) for parts in zip(fabric.tiers, facts, below, strict=False))
 
 
 def kind_text(diagram: TierDiagram) -> str:

@@ -47,7 +47,7 @@ def _table(result: FabricSized) -> Table:
     plan, optics = result.plan, optics_of(result.bill)
     columns = (
         *_COLUMNS,
-        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
+        number("optics", "optics", drop=1, get=lambda row: optics.get(row.name, 0)),
     )
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
     return Table(
@@ -111,17 +111,17 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
     rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
     yield (
-        f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of"
+        f"{rails}{', '.join(f'{level.per_rail} {level.name}' for level in plan.levels)} switches of"
         f" {plan.radix} ports"
     )
-    for one in plan.levels:
-        if one.up_ports:
-            ports = f"{one.down_ports} ports down and {one.up_ports} up"
-            yield f"{ports} on a {one.name} switch, {one.oversubscription:.4g}:1"
-    for below, one in zip(plan.levels, plan.levels[1:], strict=False):
-        cables = counted(one.parallel, "cable")
+    for level in plan.levels:
+        if level.up_ports:
+            ports = f"{level.down_ports} ports down and {level.up_ports} up"
+            yield f"{ports} on a {level.name} switch, {level.oversubscription:.4g}:1"
+    for below, level in zip(plan.levels, plan.levels[1:], strict=False):
+        cables = counted(level.parallel, "cable")
         yield (
-            f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables}"
+            f"{cables} between a {below.name} and each {level.name} that it reaches, {level.cables}"
             " in all"
         )
     yield f"{switches_text(plan.switches)} in all"
@@ -137,16 +137,16 @@ def uncounted(plan: ClosPlan) -> Iterator[str]:
 
 def sizing_document(plan: ClosPlan) -> Document:
     names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
-    return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
+    return fields(plan, names) | {"levels": [asdict(level) for level in plan.levels]}
 
 
 def _document(result: FabricSized) -> Document:
     plan, optics = asdict(result.plan), optics_of(result.bill)
     notes = list(plan.pop("notes"))
     del plan["split"]  # planes are a tier's, and there is none
-    levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
+    levels = [level | {"optics": optics.get(level["name"], 0)} for level in plan.pop("levels")]
     rest = {
-        "failures": [asdict(one) for one in result.failures],
+        "failures": [asdict(failure) for failure in result.failures],
         "bill": bill_document(result.bill),
     }
     return (
@@ -158,7 +158,7 @@ def _document(result: FabricSized) -> Document:
 
 
 def _summary(result: FabricSized) -> str:
-    levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
+    levels = ", ".join(f"{level.switches} {level.name}" for level in result.plan.levels)
     return (
         f"{counted(result.plan.ports, 'endpoint port')}: {switches_text(result.plan.switches)}"
         f" ({levels})"
@@ -167,7 +167,7 @@ def _summary(result: FabricSized) -> str:
 
 _FAILURES = (
     label("tier", "tier", drop=1),
-    label("part", "part", get=lambda one: "all switches" if one.part == "switches" else one.part),
+    label("part", "part", get=lambda row: "all switches" if row.part == "switches" else row.part),
     label("level", "level", drop=2),
     number("count", "of", "{:,}".format, drop=3),
     number("nics", "ports dark", "{:,}".format, drop=4),
@@ -178,7 +178,7 @@ _FAILURES = (
         "beyond",
         "of its traffic",
         drop=6,
-        get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all",
+        get=lambda row: f"beyond its {row.beyond}" if row.beyond else "all",
     ),
     number("cut_off", "cut off", "{:,}".format),
 )
@@ -187,7 +187,9 @@ _FAILURES = (
 def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[Block]:
     """The failure table; without ``ranks`` where the endpoints are not ranks."""
     table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
-    idle = ([] if any(one.tier for one in failures) else ["tier"]) + ([] if ranks else ["ranks"])
+    idle = ([] if any(failure.tier for failure in failures) else ["tier"]) + (
+        [] if ranks else ["ranks"]
+    )
     return [table.without(*idle)] if failures else []
 
 
@@ -199,7 +201,7 @@ class _BillLevel(NamedTuple):
 
 def _sum(several: list[float | None]) -> float | None:
     """None if there are none, or one is not known."""
-    known = [one for one in several if one is not None]
+    known = [amount for amount in several if amount is not None]
     return sum(known) if several and len(known) == len(several) else None
 
 
@@ -211,7 +213,7 @@ def _counts(part: str) -> Column:
         part,
         PLURAL[part],
         "{:,}".format,
-        get=lambda one: one.lines[part].count if part in one.lines else 0,
+        get=lambda row: row.lines[part].count if part in row.lines else 0,
     )
 
 
@@ -223,15 +225,15 @@ _BILL = (
         "cost",
         "cost",
         format_money,
-        get=lambda one: _sum([line.cost for line in one.lines.values() if line.price is not None]),
+        get=lambda row: _sum([line.cost for line in row.lines.values() if line.price is not None]),
     ),
     number(
         "power_W",
         "power",
         format_power,
         drop=2,
-        get=lambda one: _sum(
-            [line.power_W for line in one.lines.values() if line.power_W is not None]
+        get=lambda row: _sum(
+            [line.power_W for line in row.lines.values() if line.power_W is not None]
         ),
     ),
 )
@@ -243,7 +245,9 @@ def bill_blocks(bill: Bill) -> list[Block]:
     for line in bill.lines:
         rows.setdefault((line.tier, line.level), {})[line.part] = line
     levels = tuple(_BillLevel(tier, level, lines) for (tier, level), lines in rows.items())
-    shown = tuple(one for one in _BILL if any(one.value(level) is not None for level in levels))
+    shown = tuple(
+        column for column in _BILL if any(column.value(level) is not None for level in levels)
+    )
     currency = f", in {bill.cost.currency}" if bill.cost else ""
     out: list[Block] = (
         [Table(shown, levels, None, f"what it is made of{currency}")] if bill.lines else []
@@ -288,14 +292,14 @@ def _known(
     return total
 
 
-def alpha_text(one: DistanceClass) -> str:
+def alpha_text(pairs: DistanceClass) -> str:
     """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
     cable = (
-        f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable"
-        if one.cable_m
+        f", {format_time(cable_s(pairs.cable_m))} of it in {format_length(pairs.cable_m)} of cable"
+        if pairs.cable_m
         else ""
     )
-    return f"alpha {format_time(one.alpha_s)}{cable}"
+    return f"alpha {format_time(pairs.alpha_s)}{cable}"
 
 
 def in_network_text(spec: InNetwork) -> str:
@@ -338,30 +342,33 @@ def library_text(facts: LibraryFacts) -> str:
     return ", ".join(filter(None, (f"library {name}{version}", *told)))
 
 
-def reached_text(one: Efficiency) -> str:
+def reached_text(efficiency: Efficiency) -> str:
     """The measured efficiency of an algorithm:
     ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
-    if isinstance(one.share, float):
-        shares = whole_percent(one.share) if one.share < 1 else ""
+    if isinstance(efficiency.share, float):
+        shares = whole_percent(efficiency.share) if efficiency.share < 1 else ""
     else:
         shares = ", ".join(
-            f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share
+            f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}"
+            for each in efficiency.share
         )
     parts = [f"of its bandwidth {shares}" if shares else ""]
-    parts += [f"{format_time(one.startup)} to start" if one.startup else ""]
+    parts += [f"{format_time(efficiency.startup)} to start" if efficiency.startup else ""]
     parts += [
-        f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""
+        f"{format_time(efficiency.startup_per_rank)} a rank to start"
+        if efficiency.startup_per_rank
+        else ""
     ]
     parts += [
         (
-            f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed"
-            if one.rise_per_rank
+            f"{format_time(efficiency.rise_per_rank)} a rank at 1 GB to get up to speed"
+            if efficiency.rise_per_rank
             else ""
         )
     ]
-    primitives = ", ".join(primitive.spoken for primitive in one.primitives)
-    under = f" under {', '.join(one.protocols)}" if one.protocols else ""
-    return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
+    primitives = ", ".join(primitive.spoken for primitive in efficiency.primitives)
+    under = f" under {', '.join(efficiency.protocols)}" if efficiency.protocols else ""
+    return f"{', '.join(efficiency.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
 def planes_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
@@ -406,7 +413,7 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     if tier.rail_only:
         yield "rails only: to another rail by way of a neighbour inside the endpoint"
     for at in sorted(range(len(levels)), reverse=outermost_first):
-        one, level = levels[at]
+        pairs, level = levels[at]
         # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is
         # none
         s = ""
@@ -418,7 +425,7 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
             )
             none = level.oversubscription == level.uplinks == 1
             s = ", s 1" if none else f", s {level.oversubscription:g} of all endpoints below{hop}"
-        yield f"{one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
+        yield f"{pairs.name}: {pairs.group} endpoints, {alpha_text(pairs)}{s}"
     yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:
         yield f"in-network: {in_network_text(kind.in_network)}"
@@ -435,11 +442,11 @@ def switches_text(count: int) -> str:
     return f"{count} switch{'es' * (count != 1)}"
 
 
-def link_text(one: LinkKind) -> str:
+def link_text(kind: LinkKind) -> str:
     """Such as ``axis 1: to 7 others, 50 GB/s and 1 us a link``."""
     return (
-        f"{one.name}: to {counted(one.others, 'other')}, {format_rate(one.Bps)} and"
-        f" {format_time(one.alpha_s)} a link"
+        f"{kind.name}: to {counted(kind.others, 'other')}, {format_rate(kind.Bps)} and"
+        f" {format_time(kind.alpha_s)} a link"
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
@@ -43,27 +44,27 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 _MOST_CALLS = 10
 _SENT = (
-    label("dimension", "dimension", get=lambda one: one.call.dimension),
-    label("phase", "phase", drop=1, get=lambda one: one.call.phase),
+    label("dimension", "dimension", get=attrgetter("call.dimension")),
+    label("phase", "phase", drop=1, get=attrgetter("call.phase")),
     label(
         "primitive",
         "primitive",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.call.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("call.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.call.group.ranks),
-    number("stride", "stride", drop=2, get=lambda one: one.call.group.stride),
-    number("bytes", "bytes a call", format_bytes, get=lambda one: one.call.bytes),
-    number("calls", "calls a step", format_count, get=lambda one: one.call.calls),
-    label("per", "every", drop=5, get=lambda one: one.call.per.replace("_", "-")),
-    label("hides", "may hide under", drop=3, get=lambda one: one.call.hides),
-    label("stages", "stages", drop=4, get=lambda one: numbers_text(one.stages)),
-    label("source", "source", drop=6, get=lambda one: one.call.source, hidden=True),
+    number("ranks", "ranks", get=attrgetter("call.group.ranks")),
+    number("stride", "stride", drop=2, get=attrgetter("call.group.stride")),
+    number("bytes", "bytes a call", format_bytes, get=attrgetter("call.bytes")),
+    number("calls", "calls a step", format_count, get=attrgetter("call.calls")),
+    label("per", "every", drop=5, get=lambda row: row.call.per.replace("_", "-")),
+    label("hides", "may hide under", drop=3, get=attrgetter("call.hides")),
+    label("stages", "stages", drop=4, get=lambda row: numbers_text(row.stages)),
+    label("source", "source", drop=6, get=attrgetter("call.source"), hidden=True),
 )
 _PLAIN = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     label("dimension", "group"),
-    number("ranks", "ranks", get=lambda one: one.group.ranks),
+    number("ranks", "ranks", get=attrgetter("group.ranks")),
     number("bytes", "bytes a call", format_bytes),
     number("calls", "calls a step"),
     number("time_s", "known time", format_time),
@@ -195,18 +196,16 @@ def _model_text(job: Job) -> str:
 
 def _compute(result: JobShown) -> list[str]:
     found: dict[str, list[int]] = {}
-    for one in result.times:
-        parts = (
-            f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"
-        )
-        again = f", computed again {format_time(one.all.again_s)}" if one.all.again_s else ""
+    for entry in result.times:
+        parts = f"forward {format_time(entry.all.forward_s)}, backward {format_time(entry.all.backward_s)}"
+        again = f", computed again {format_time(entry.all.again_s)}" if entry.all.again_s else ""
         ends = [
             word
-            for word, there in (("embedding", one.stage.embedding), ("head", one.stage.head))
+            for word, there in (("embedding", entry.stage.embedding), ("head", entry.stage.head))
             if there
         ]
-        held = ", ".join((counted(one.stage.layers, "layer"), *ends))
-        found.setdefault(f"({held}): {parts}{again}", []).append(one.stage.number)
+        held = ", ".join((counted(entry.stage.layers, "layer"), *ends))
+        found.setdefault(f"({held}): {parts}{again}", []).append(entry.stage.number)
     return [
         f"stage{'s' * (len(stages) > 1)} {numbers_text(tuple(stages))} {text}"
         for text, stages in found.items()
@@ -220,13 +219,13 @@ def _document(result: JobShown) -> Document:
         | {"layout": plain(layout), "model": _model(result.job)}
         | {"micro_batches": result.setup.micro_batches, "model_flops": result.flops}
         | {
-            "collectives": [_sent(one) for one in result.sent],
-            "calls": [_plain(one) for one in result.plain],
+            "collectives": [_sent(call) for call in result.sent],
+            "calls": [_plain(call) for call in result.plain],
         }
         | {
             "compute": [
-                {"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict()
-                for one in result.times
+                {"stage": entry.stage.number, "layers": entry.stage.layers} | entry.all._asdict()
+                for entry in result.times
             ]
         }
         | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes}
@@ -246,8 +245,8 @@ def _model(job: Job) -> Document | None:
     }
 
 
-def _sent(one: SentBy) -> Document:
-    call = one.call
+def _sent(sender: SentBy) -> Document:
+    call = sender.call
     head = {
         "dimension": call.dimension,
         "primitive": str(call.primitive),
@@ -259,7 +258,7 @@ def _sent(one: SentBy) -> Document:
         | sizes
         | fields(call, "per phase hides")
         | {
-            "stages": list(one.stages),
+            "stages": list(sender.stages),
             "source": call.source,
         }
     )
@@ -269,9 +268,9 @@ def _group(group: RankGroup) -> Document:
     return fields(group, "ranks stride axes")
 
 
-def _plain(one: PlainCall) -> Document:
-    size = {"group": _group(one.group), "bytes": whole_bytes(one.bytes)}
-    return fields(one, "primitive dimension") | size | fields(one, "calls time_s")
+def _plain(call: PlainCall) -> Document:
+    size = {"group": _group(call.group), "bytes": whole_bytes(call.bytes)}
+    return fields(call, "primitive dimension") | size | fields(call, "calls time_s")
 
 
 def _with_dp(job: Job) -> ParallelConfig:
@@ -281,14 +280,14 @@ def _with_dp(job: Job) -> ParallelConfig:
 
 _LIST = (
     label("name", "name"),
-    label("model", "model", get=lambda one: one.model_name),
+    label("model", "model", get=attrgetter("model_name")),
     number(
         "parameters",
         "parameters",
         lambda value: f"{value / 1e9:.4g}e9",
-        get=lambda one: one.draft.model and one.draft.model.parameters,
+        get=lambda row: row.draft.model and row.draft.model.parameters,
     ),
-    label("layout", "layout", drop=1, get=lambda one: layout_text(_with_dp(one))),
+    label("layout", "layout", drop=1, get=lambda row: layout_text(_with_dp(row))),
     label("description", "description", drop=2),
 )
 
@@ -309,18 +308,18 @@ def _list_blocks(result: JobList) -> list[Block]:
 
 def _list_document(result: JobList) -> Document:
     rows = [
-        fields(one, "name description")
+        fields(job, "name description")
         | {
-            "model": _model(one),
-            "ranks": one.draft.layout.ranks or None,
+            "model": _model(job),
+            "ranks": job.draft.layout.ranks or None,
         }
-        for one in result.jobs
+        for job in result.jobs
     ]
     return {"jobs": rows} | {kind: preset_names(kind) for kind in PARTS}
 
 
 def _list_summary(result: JobList) -> str:
-    return f"{counted(len(result.jobs), 'job')}: {', '.join(one.name for one in result.jobs)}"
+    return f"{counted(len(result.jobs), 'job')}: {', '.join(job.name for job in result.jobs)}"
 
 
 class _Said(NamedTuple):
@@ -345,43 +344,46 @@ def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
 
     def table(result: Any) -> Table:
         told = []
-        for one in result.checks:
-            told += [_Said(one.file, "value", line) for line in values(one)]
+        for check in result.checks:
+            told += [_Said(check.file, "value", line) for line in values(check)]
             told += [
-                _Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings
+                _Said(check.file, "warning", odd.what, odd.where, odd.why) for odd in check.warnings
             ]
         return Table(_CHECKED, tuple(told))
 
     def blocks(result: Any) -> list[Block]:
         odd = {
-            one.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in one.warnings]
-            for one in result.checks
+            check.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in check.warnings]
+            for check in result.checks
         }
-        return [Lines(f"{one.file}: ok", (*values(one), *odd[one.file])) for one in result.checks]
+        return [
+            Lines(f"{check.file}: ok", (*values(check), *odd[check.file]))
+            for check in result.checks
+        ]
 
     def document(result: Any) -> Document:
         odd = [
-            {"file": one.file} | fields(each, "where what why")
-            for one in result.checks
-            for each in one.warnings
+            {"file": check.file} | fields(each, "where what why")
+            for check in result.checks
+            for each in check.warnings
         ]
-        return {"valid": [one.file for one in result.checks], "warnings": odd}
+        return {"valid": [check.file for check in result.checks], "warnings": odd}
 
     def summary(result: Any) -> str:
-        odd = sum(len(one.warnings) for one in result.checks)
+        odd = sum(len(check.warnings) for check in result.checks)
         warned = f", {counted(odd, 'warning')}" if odd else ""
         return (
             f"{counted(len(result.checks), noun)} ok{warned}:"
-            f" {', '.join(one.file for one in result.checks)}"
+            f" {', '.join(check.file for check in result.checks)}"
         )
 
     return View(f"{noun}-check", blocks, document, table, summary)
 
 
-def _of_job(one: CheckedJob) -> Iterator[str]:
-    draft = one.job.draft
-    yield _model_text(one.job)
-    yield f"{layout_text(_with_dp(one.job))}{'' if draft.layout.dp else ', dp from the ranks'}"
+def _of_job(check: CheckedJob) -> Iterator[str]:
+    draft = check.job.draft
+    yield _model_text(check.job)
+    yield f"{layout_text(_with_dp(check.job))}{'' if draft.layout.dp else ', dp from the ranks'}"
     if draft.model:
         batch = (
             f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a"
@@ -390,8 +392,8 @@ def _of_job(one: CheckedJob) -> Iterator[str]:
         yield f"{batch}, {draft.shard.mode}"
 
 
-def _of_fabric(one: CheckedFabric) -> Iterator[str]:
-    fabric = one.fabric
+def _of_fabric(check: CheckedFabric) -> Iterator[str]:
+    fabric = check.fabric
     overhead = ", no launch overhead"
     if fabric.launch_overhead:
         overhead = f", launch overhead {format_time(fabric.launch_overhead)}"
@@ -426,10 +428,10 @@ def _tier_in_values(tier: Tier) -> str:
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
     extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
-    alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
+    alpha = " to ".join(dict.fromkeys(format_time(alpha) for alpha in (alphas[0], alphas[-1])))
     kind = capabilities_of(tier)
-    cables = [one.cable_m for one in kind.classes]
-    lengths = " to ".join(dict.fromkeys(format_length(one) for one in (cables[0], cables[-1])))
+    cables = [level.cable_m for level in kind.classes]
+    lengths = " to ".join(dict.fromkeys(format_length(cable) for cable in (cables[0], cables[-1])))
     cable = f"cable {lengths}, " if any(cables) else ""
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -44,11 +45,11 @@ _MOST_CHANGES = 5
 _MOST_ANCHORED = 3  # each has two more values to type: the measured step and the slowdown
 
 
-def _group(one: PlannedCall) -> str:
+def _group(call: PlannedCall) -> str:
     """``8 x 2``: members per domain of each tier, innermost first; ``16, every 8``: stride 8."""
-    group = one.sent.call.group
-    inside = [str(count) for count in one.sent.cost.per_domain if count > 1] or [str(group.ranks)]
-    if str(one.sent.call.primitive) == "p2p":
+    group = call.sent.call.group
+    inside = [str(count) for count in call.sent.cost.per_domain if count > 1] or [str(group.ranks)]
+    if str(call.sent.call.primitive) == "p2p":
         inside = [str(group.ranks)]
     return " x ".join(inside) + (f", every {group.stride}" if group.stride > 1 else "")
 
@@ -56,56 +57,56 @@ def _group(one: PlannedCall) -> str:
 _NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
 
 
-def _nine_in_ten(one: PlannedCall) -> str:
-    return within_words(*one.interval.around(one.sent.each_s)) if one.interval else ""
+def _nine_in_ten(call: PlannedCall) -> str:
+    return within_words(*call.interval.around(call.sent.each_s)) if call.interval else ""
 
 
 _COLLECTIVES = (
-    label("dimension", "dimension", get=lambda one: one.sent.call.dimension),
-    label("phase", "phase", drop=4, get=lambda one: one.sent.call.phase),
+    label("dimension", "dimension", get=attrgetter("sent.call.dimension")),
+    label("phase", "phase", drop=4, get=attrgetter("sent.call.phase")),
     label(
         "primitive",
         "primitive",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.sent.call.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("sent.call.primitive"),
     ),
     label("group", "group", get=_group),
-    number("ranks", "ranks", get=lambda one: one.sent.call.group.ranks, hidden=True),
-    number("stride", "stride", get=lambda one: one.sent.call.group.stride, hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda one: "+".join(one.sent.cost.tiers)),
-    number("calls", "calls", format_count, get=lambda one: one.sent.call.calls),
-    number("bytes", "bytes a call", format_bytes, get=lambda one: one.sent.call.bytes),
-    label("algorithm", "algorithm", drop=2, get=lambda one: one.sent.cost.algorithm),
-    label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
-    number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
-    label("within", "nine in ten", drop=3, get=lambda one: _nine_in_ten(one)),
+    number("ranks", "ranks", get=attrgetter("sent.call.group.ranks"), hidden=True),
+    number("stride", "stride", get=attrgetter("sent.call.group.stride"), hidden=True),
+    label("tiers", "tiers", drop=3, get=lambda row: "+".join(row.sent.cost.tiers)),
+    number("calls", "calls", format_count, get=attrgetter("sent.call.calls")),
+    number("bytes", "bytes a call", format_bytes, get=attrgetter("sent.call.bytes")),
+    label("algorithm", "algorithm", drop=2, get=attrgetter("sent.cost.algorithm")),
+    label("protocol", "protocol", drop=5, get=attrgetter("sent.cost.protocol"), hidden=True),
+    number("each_s", "each", format_time, get=attrgetter("sent.each_s")),
+    label("within", "nine in ten", drop=3, get=lambda row: _nine_in_ten(row)),
     number(
         "accuracy",
         "+-",
         whole_percent,
-        get=lambda one: one.accuracy and one.accuracy.median,
+        get=lambda row: row.accuracy and row.accuracy.median,
         hidden=True,
     ),
-    number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
-    number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
-    number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
+    number("total_s", "total", format_time, get=attrgetter("sent.total_s")),
+    number("hidden_s", "hidden", format_time, drop=1, get=attrgetter("sent.hidden_s")),
+    number("exposed_s", "exposed", format_time, get=attrgetter("sent.exposed_s")),
     number("energy_J", "energy", format_energy, drop=8, hidden=True),
-    label("bound", "bound by", drop=6, get=lambda one: one.sent.cost.bound),
-    label("stages", "stages", drop=7, get=lambda one: numbers_text(one.stages), hidden=True),
+    label("bound", "bound by", drop=6, get=attrgetter("sent.cost.bound")),
+    label("stages", "stages", drop=7, get=lambda row: numbers_text(row.stages), hidden=True),
     flag("paces", "paces", hidden=True),
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("set", "with", get=lambda one: _typed(one.set, one.where)),
+    label("set", "with", get=lambda row: _typed(row.set, row.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits", "fits"),
 )
 _NEEDED = (
     label("what", "least"),
-    label("value", "is", get=lambda one: _worth(one.value, one.what)),
-    label("now", "now", get=lambda one: _worth(one.now, one.what)),
-    label("set", "with", get=lambda one: _typed(one.set, "fabric")),
+    label("value", "is", get=lambda row: _worth(row.value, row.what)),
+    label("now", "now", get=lambda row: _worth(row.now, row.what)),
+    label("set", "with", get=lambda row: _typed(row.set, "fabric")),
     number("step_s", "step", format_time),
 )
 _BUSIEST = (
@@ -116,19 +117,19 @@ _BUSIEST = (
 )
 _LINKS = (
     label("link", "busiest link"),
-    label("kind", "of the", drop=3, get=lambda one: f"{one.tier} {one.kind}"),
+    label("kind", "of the", drop=3, get=lambda row: f"{row.tier} {row.kind}"),
     number("bytes", "carries", format_bytes),
     number("rate_Bps", "at", format_rate, drop=2),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
     number("over_mean", "over the mean", format_factor, drop=1),
-    label("by", "for", get=lambda one: _senders(one)),
+    label("by", "for", get=lambda row: _senders(row)),
 )
 
 
-def _senders(one: JobLink) -> str:
+def _senders(link: JobLink) -> str:
     """``ep 61%, expert dp 38%``: shares of its traffic from half a percent on."""
-    shares = [(name, size / one.bytes) for name, size in one.by]
+    shares = [(name, size / link.bytes) for name, size in link.by]
     return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
 
 
@@ -157,7 +158,7 @@ def slow_tier(result: Plan) -> str | None:
     """
     by_tier: defaultdict[str, float] = defaultdict(float)
     unsure = 0.0
-    for sent in (one.sent for one in result.collectives if one.paces):
+    for sent in (collective.sent for collective in result.collectives if collective.paces):
         if tiers_spanned(sent.cost.per_domain) > len(sent.cost.busy):
             unsure += sent.exposed_s
         else:
@@ -178,7 +179,7 @@ def _sentences(result: Plan) -> Iterator[str]:
             f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of"
             f" {format_bytes(kept.capacity_bytes, 3)}"
         )
-        cure = next((one for one in result.changes if one.fits), None)
+        cure = next((change for change in result.changes if change.fits), None)
         searched = said(either(shell="plan --search", python="search_layouts()"))
         then = (
             f"{_typed(cure.set, cure.where)} ({format_time(cure.step_s)} a step)"
@@ -214,7 +215,7 @@ def _sentences(result: Plan) -> Iterator[str]:
 
 def _mostly(result: Plan) -> str:
     by: defaultdict[str, float] = defaultdict(float)
-    for sent in (one.sent for one in result.collectives if one.paces):
+    for sent in (collective.sent for collective in result.collectives if collective.paces):
         by[sent.call.dimension] += sent.exposed_s
     most = max(by, key=lambda name: by[name], default="")
     if not most or not by[most]:
@@ -237,13 +238,13 @@ def _blocks(result: Plan) -> list[Block]:
     )
     if result.anchor is not None:
         changes = changes._replace(first=_MOST_ANCHORED)
-    if all(one.fits is not False for one in result.changes):
+    if all(change.fits is not False for change in result.changes):
         changes = changes.without("fits")
     elif (
         result.memory is not None and result.memory.fits is False
     ):  # changes that do not make it fit come last
-        fit = sum(one.fits is True for one in result.changes)
-        ordered = tuple(sorted(result.changes, key=lambda one: not one.fits))
+        fit = sum(change.fits is True for change in result.changes)
+        ordered = tuple(sorted(result.changes, key=lambda row: not row.fits))
         changes = changes._replace(records=ordered, first=min(fit, _MOST_CHANGES) or None)
     share = number(
         "share",
@@ -268,7 +269,9 @@ def _blocks(result: Plan) -> list[Block]:
         tables.insert(0, Table(_LINKS, links.links, None, title))
     # the collectives of stages on the critical path, whose exposed times add up to those of the
     # parts
-    paced = _table(result)._replace(records=tuple(one for one in result.collectives if one.paces))
+    paced = _table(result)._replace(
+        records=tuple(collective for collective in result.collectives if collective.paces)
+    )
     facts: list[Block] = [Lines("the step", tuple(_facts(result))), paced]
     if others := len(result.collectives) - len(paced.records):
         facts[1] = paced._replace(title=f"{paced.title}, on the critical path")
@@ -344,7 +347,7 @@ def _document(result: Plan) -> Document:
         | {"steps": job.steps, "run_s": result.run_s, "compression": pressed}
         | fields(result, "energy_J grounds tokens_per_s mfu")
         | {"mfu_convention": MFU_CONVENTION, "parts": plain(result.parts)}
-        | {"collectives": [_planned(one) for one in result.collectives]}
+        | {"collectives": [_planned(collective) for collective in result.collectives]}
         | {
             "memory": plain(kept.parts) if kept else [],
             "memory_bytes": kept and kept.bytes,
@@ -352,30 +355,34 @@ def _document(result: Plan) -> Document:
         }
         | {"busiest": plain(result.wires)}
         | (
-            {"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)}
+            {
+                "busiest_links": [_link(link) for link in links.links],
+                "link_notes": list(links.notes),
+            }
             if links
             else {}
         )
-        | {"changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes]}
+        | {"changes": [change._asdict() | {"set": dict(change.set)} for change in result.changes]}
     )
 
 
 def _target(result: Plan) -> Document | None:
     if (found := result.targeted) is None:
         return None
-    needed = [one._asdict() | {"set": dict(one.set)} for one in found.needed]
+    needed = [need._asdict() | {"set": dict(need.set)} for need in found.needed]
     return found.target._asdict() | fields(found, "limit_s reached possible") | {"needed": needed}
 
 
-def _link(one: JobLink) -> Document:
-    return one._asdict() | {
-        "bytes": whole_bytes(one.bytes),
-        "by": {name: whole_bytes(size) for name, size in one.by},
+def _link(link: JobLink) -> Document:
+    return link._asdict() | {
+        "bytes": whole_bytes(link.bytes),
+        "by": {name: whole_bytes(size) for name, size in link.by},
     }
 
 
-def _planned(one: PlannedCall) -> Document:
-    call, cost = one.sent.call, one.sent.cost
+def _planned(planned: PlannedCall) -> Document:
+    call = planned.sent.call
+    cost = planned.sent.cost
     return (
         fields(call, "dimension primitive")
         | {
@@ -388,11 +395,11 @@ def _planned(one: PlannedCall) -> Document:
             "protocol": cost.protocol or None,
             "picked_by": cost.pick or None,
         }
-        | fields(one.sent, "each_s total_s hidden_s exposed_s")
-        | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
-        | {"accuracy": one.accuracy and one.accuracy._asdict()}
-        | interval_field(one.interval, _NOT_JUDGED)
-        | fields(one, "stages paces")
+        | fields(planned.sent, "each_s total_s hidden_s exposed_s")
+        | {"bound": cost.bound, "energy_J": planned.energy_J, "hides": call.hides}
+        | {"accuracy": planned.accuracy and planned.accuracy._asdict()}
+        | interval_field(planned.interval, _NOT_JUDGED)
+        | fields(planned, "stages paces")
     )
 
 
@@ -451,7 +458,7 @@ def _known_error(result: Plan) -> str:
         return ""
     if (found := result.error) is None:
         return "no published run beside it"
-    low, high = (format_time(one, 2) for one in found.spread(result.step_s))
+    low, high = (format_time(time, 2) for time in found.spread(result.step_s))
     return f"{low} to {high} in nine runs of ten like it"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from operator import attrgetter, itemgetter
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -51,50 +52,48 @@ class _PlanOn(NamedTuple):
 
 
 _PLANS = (
-    label("job", "job", get=lambda one: one.plan.job.name, hidden=True),
-    label("fabric", "fabric", get=lambda one: one.plan.fabric),
-    label("set", "with", get=lambda one: set_text(one.plan.fabric_overrides)),
-    label("device", "computes on", drop=6, get=lambda one: one.plan.device),
-    number("ranks", "ranks", get=lambda one: one.plan.ranks, hidden=True),
-    number("step_s", "step", format_time, get=lambda one: one.plan.step_s),
-    number("ratio", "ratio", format_factor, get=lambda one: one.ratio),
-    number(
-        "control_step_s", "free network", format_time, 3, get=lambda one: one.plan.control_step_s
-    ),
-    number("network_share", "network", percent, 1, get=lambda one: one.plan.network_share),
-    label("wire", "slowest tier", drop=2, get=lambda one: one.plan.wire),
+    label("job", "job", get=attrgetter("plan.job.name"), hidden=True),
+    label("fabric", "fabric", get=attrgetter("plan.fabric")),
+    label("set", "with", get=lambda row: set_text(row.plan.fabric_overrides)),
+    label("device", "computes on", drop=6, get=attrgetter("plan.device")),
+    number("ranks", "ranks", get=attrgetter("plan.ranks"), hidden=True),
+    number("step_s", "step", format_time, get=attrgetter("plan.step_s")),
+    number("ratio", "ratio", format_factor),
+    number("control_step_s", "free network", format_time, 3, get=attrgetter("plan.control_step_s")),
+    number("network_share", "network", percent, 1, get=attrgetter("plan.network_share")),
+    label("wire", "slowest tier", drop=2, get=attrgetter("plan.wire")),
     number(
         "cost",
         "network costs",
-        get=lambda one: one.cost and one.cost.total,
-        show=lambda cost: f"{cost:,.0f}",
+        get=lambda row: row.cost and row.cost.total,
+        show="{:,.0f}".format,
     ),
-    label("currency", "in", get=lambda one: one.cost and one.cost.currency),
+    label("currency", "in", get=lambda row: row.cost and row.cost.currency),
     number(
         "cost_per_rate",
         "cost x step",
-        lambda cost: f"{cost:.4g}",
+        "{:.4g}".format,
         5,
-        get=lambda one: one.cost_per_rate,
+        get=attrgetter("cost_per_rate"),
     ),
     number(
         "tokens_per_s",
         "tokens/s",
-        lambda rate: f"{rate:.4g}",
+        "{:.4g}".format,
         4,
-        get=lambda one: one.plan.tokens_per_s,
+        get=attrgetter("plan.tokens_per_s"),
     ),
 )
 
 
 def _table(result: Plans, title: str = "") -> Table:
     rows = (
-        _PlanOn(one, result.ratio(at), result.costs[at], result.cost_per_rate(at))
-        for at, one in enumerate(result.plans)
+        _PlanOn(plan, result.ratio(at), result.costs[at], result.cost_per_rate(at))
+        for at, plan in enumerate(result.plans)
     )
-    idle = [] if any(one.fabric_overrides for one in result.plans) else ["set"]
+    idle = [] if any(plan.fabric_overrides for plan in result.plans) else ["set"]
     idle += [] if any(result.costs) else ["cost", "currency", "cost_per_rate"]
-    idle += [] if any(one.device for one in result.plans) else ["device"]
+    idle += [] if any(plan.device for plan in result.plans) else ["device"]
     return Table(_PLANS, tuple(rows), None, title).without(*idle)
 
 
@@ -118,10 +117,10 @@ def _against(result: Plans) -> list[str]:
 
 
 def _unlike(result: Plans) -> Iterator[str]:
-    for at, one in enumerate(result.plans):
-        if one.device is not None and one.job.device_from == "default":
-            yield f"{result.titles[at]} names no device: it computes on {one.device}, the job's"
-    seats = [_per_domain(one) for one in result.plans]
+    for at, plan in enumerate(result.plans):
+        if plan.device is not None and plan.job.device_from == "default":
+            yield f"{result.titles[at]} names no device: it computes on {plan.device}, the job's"
+    seats = [_per_domain(plan) for plan in result.plans]
     for name in sorted(seats[0].keys() - {"norm"}):  # 4 bytes over all ranks
         if len({own.get(name) for own in seats}) > 1:
             where = ", ".join(
@@ -152,18 +151,24 @@ def _unlike(result: Plans) -> Iterator[str]:
 
 def _per_domain(plan: Plan) -> dict[str, str]:
     """``1 x 8`` by dimension: members per domain of each tier, innermost first."""
-    sent = (one.sent for one in plan.collectives if one.sent.call.primitive is not P2P)
+    sent = (
+        collective.sent
+        for collective in plan.collectives
+        if collective.sent.call.primitive is not P2P
+    )
     return {
-        one.call.dimension: " x ".join(map(str, one.cost.per_domain))
-        for one in sent
-        if one.cost.per_domain
+        price.call.dimension: " x ".join(map(str, price.cost.per_domain))
+        for price in sent
+        if price.cost.per_domain
     }
 
 
 def _sentence(result: Plans, at: int) -> str:
-    ratio, one, name = result.ratio(at), result.plans[at], result.titles[at]
-    if one.device != result.plans[0].device:
-        name += f" ({one.device or 'no device'}, not {result.plans[0].device or 'none'})"
+    ratio = result.ratio(at)
+    plan = result.plans[at]
+    name = result.titles[at]
+    if plan.device != result.plans[0].device:
+        name += f" ({plan.device or 'no device'}, not {result.plans[0].device or 'none'})"
     if abs(ratio - 1) < 1e-9:
         return f"{name}: no difference (nothing that the job sends takes another time)"
     if abs(ratio - 1) < 0.005:
@@ -175,7 +180,7 @@ def _sentence(result: Plans, at: int) -> str:
         else ""
     )
     before = {part.name: part.exposed_s for part in result.plans[0].parts}
-    now = {part.name: part.exposed_s for part in one.parts}
+    now = {part.name: part.exposed_s for part in plan.parts}
     moves = {part: now.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **now}}
     most = max(moves, key=lambda part: moves[part] if ratio > 1 else -moves[part])
     how = f"{percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{near}"
@@ -185,21 +190,21 @@ def _sentence(result: Plans, at: int) -> str:
     )
 
 
-def _job(one: Plan) -> str:
-    return f"{on_fabric(one.job.name, one.job.overrides)} on {one.ranks} ranks"
+def _job(plan: Plan) -> str:
+    return f"{on_fabric(plan.job.name, plan.job.overrides)} on {plan.ranks} ranks"
 
 
 def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
     took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
-    exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
+    exposed = [{part.name: part.exposed_s for part in plan.parts} for plan in result.plans]
     rows = tuple(
         (name, [own.get(name) for own in exposed])
         for name in {name: 0 for own in exposed for name in own}
     )
     columns = (
-        label("part", "part", get=lambda row: row[0]),
+        label("part", "part", get=itemgetter(0)),
         *(_on(result, at) for at in range(len(result.plans))),
     )
     return [
@@ -218,19 +223,19 @@ def _document(result: Plans) -> Document:
     first = result.plans[0]
     plans = [
         {
-            "fabric": one.fabric,
-            "set": dict(one.fabric_overrides),
-            **machine_field(one.fabric_overrides),
-            "device": one.device,
+            "fabric": plan.fabric,
+            "set": dict(plan.fabric_overrides),
+            **machine_field(plan.fabric_overrides),
+            "device": plan.device,
         }
-        | {"device_from": one.job.device_from or None, **fields(one, "step_s control_step_s")}
+        | {"device_from": plan.job.device_from or None, **fields(plan, "step_s control_step_s")}
         | {
             "ratio": result.ratio(at),
             "error": result.error(at),
-            **fields(one, "network_share wire tokens_per_s parts"),
+            **fields(plan, "network_share wire tokens_per_s parts"),
         }
         | {"cost": cost and asdict(cost), "cost_per_rate": result.cost_per_rate(at)}
-        for at, (one, cost) in enumerate(zip(result.plans, result.costs, strict=True))
+        for at, (plan, cost) in enumerate(zip(result.plans, result.costs, strict=True))
     ]
     head = {"job": first.job.name, "job_set": dict(first.job.overrides), "ranks": first.ranks}
     return head | {
@@ -241,9 +246,9 @@ def _document(result: Plans) -> Document:
 
 
 _MOVED = (
-    label("key", "number", get=lambda one: one.number.key),
-    label("low", "from", get=lambda one: quantity(one.number.key, one.number.low)),
-    label("high", "to", get=lambda one: quantity(one.number.key, one.number.high)),
+    label("key", "number", get=attrgetter("number.key")),
+    label("low", "from", get=lambda row: quantity(row.number.key, row.number.low)),
+    label("high", "to", get=lambda row: quantity(row.number.key, row.number.high)),
     number("low_s", "step then", format_time),
     number("high_s", "and then", format_time),
     number("span_s", "moves", format_time),
@@ -276,7 +281,7 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
         f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}, seed"
         f" {result.seed}; {whose}"
     )
-    moving = sum(one.span_s > 0 for one in result.moved)
+    moving = sum(move.span_s > 0 for move in result.moved)
     table = Table(
         _MOVED,
         result.moved,
@@ -293,8 +298,8 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
 
 def _spread_document(result: PlanSpread) -> Document:
     moved = [
-        fields(one.number, "key value low high") | fields(one, "low_s high_s span_s")
-        for one in result.moved
+        fields(move.number, "key value low high") | fields(move, "low_s high_s span_s")
+        for move in result.moved
     ]
     head = {
         "job": result.job.name,
@@ -318,7 +323,7 @@ def _choice(key: str) -> Column:
 
 
 _LAYOUTS = (
-    number("rank", "#", get=lambda row: row[0]),
+    number("rank", "#", get=itemgetter(0)),
     _choice("tp"),
     label("sp", "sp", written, get=lambda row: row[1].choice.sp, hidden=True),
     *map(_choice, ("cp", "ep", "etp", "pp", "virtual", "dp", "micro")),
@@ -379,7 +384,7 @@ def _search_blocks(result: LayoutSearch) -> list[Block]:
     idle = [
         key
         for key, none in nothing.items()
-        if all(getattr(one.choice, key) == none for one in result.layouts)
+        if all(getattr(layout.choice, key) == none for layout in result.layouts)
     ]
     facts = Lines("the search", tuple(_facts(result)), first=0)
     return [
@@ -497,15 +502,15 @@ def _search_document(result: LayoutSearch) -> Document:
         | {"mfu_convention": MFU_CONVENTION}
         | {
             "layouts": [
-                {"rank": place} | _layout(one) for place, one in enumerate(result.layouts, 1)
+                {"rank": place} | _layout(layout) for place, layout in enumerate(result.layouts, 1)
             ]
         }
     )
 
 
-def _layout(one: PricedLayout) -> Document:
-    figures = {key: value for key, value in one._asdict().items() if key != "choice"}
-    return one.choice._asdict() | figures | fields(one, "network_share tie")
+def _layout(layout: PricedLayout) -> Document:
+    figures = {key: value for key, value in layout._asdict().items() if key != "choice"}
+    return layout.choice._asdict() | figures | fields(layout, "network_share tie")
 
 
 VIEWS = {

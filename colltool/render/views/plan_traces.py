@@ -4,6 +4,7 @@ tier and call by call."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from colltool.base.formatting import counted, format_time, percent, size_text
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
@@ -13,10 +14,10 @@ from colltool.traces.planned import TracePlan
 
 _MOST_ROWS = 8
 _COLLECTIVES = (
-    label("primitive", "primitive", lambda one: one.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    label("stride", "stride", drop=4, get=lambda one: axes_text(one.axes)),
-    label("tiers", "tiers", drop=3, get=lambda one: "+".join(one.tiers)),
+    label("stride", "stride", drop=4, get=lambda row: axes_text(row.axes)),
+    label("tiers", "tiers", drop=3, get=lambda row: "+".join(row.tiers)),
     number("calls", "calls"),
     number("bytes", "bytes a call", size_text),
     label("algorithm", "algorithm", drop=2),
@@ -104,7 +105,7 @@ def _document(result: TracePlan) -> Document:
         )
         | {
             "slowest": graph_document(result.slowest),
-            "ranks": [graph_document(one) for one in result.ranks],
+            "ranks": [graph_document(graph) for graph in result.ranks],
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from colltool.base.errors import clipped
 from colltool.base.formatting import (
@@ -56,7 +57,7 @@ _LATE = (
     number("wait_s", "waits", format_time),
 )
 _WAITS = (
-    label("primitive", "primitive", lambda one: one.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
     number("calls", "calls"),
     number("wire_s", "on the wire", format_time),
@@ -74,10 +75,10 @@ REPLAYED = (
     number("recorded_s", "as recorded", format_time),
     number("priced_s", "with prices", format_time),
     number("priced", "priced nodes"),
-    number("kept", "others", get=lambda one: sum(calls for _, calls in one.kept)),
+    number("kept", "others", get=lambda row: sum(calls for _, calls in row.kept)),
 )
 _COMPARED = (
-    label("primitive", "primitive", lambda one: one.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     number("ranks", "ranks"),
     number("bytes", "size", size_text),
     number("then_s", "before", format_time),
@@ -86,20 +87,20 @@ _COMPARED = (
 )
 _TOTALS = (
     label("group", "group", clipped, 4),
-    number("ranks", "ranks", get=lambda one: one.group_size),
-    label("stride", "stride", drop=5, get=lambda one: axes_text(one.axes)),
-    label("tiers", "on", drop=6, get=lambda one: ", ".join(one.tiers)),
-    label("primitive", "primitive", lambda one: one.spoken),
+    number("ranks", "ranks", get=attrgetter("group_size")),
+    label("stride", "stride", drop=5, get=lambda row: axes_text(row.axes)),
+    label("tiers", "on", drop=6, get=lambda row: ", ".join(row.tiers)),
+    label("primitive", "primitive", attrgetter("spoken")),
     number("bytes", "size", size_text),
     label("dtype", "dtype", clipped, hidden=True),
-    label("coalesced", "", get=lambda one: "coalesced" if one.coalesced else "", hidden=True),
+    label("coalesced", "", get=lambda row: "coalesced" if row.coalesced else "", hidden=True),
     number("calls", "calls"),
     label("kernel", "kernel", drop=8),
     number("each_s", "measured", format_time),
-    label("bound", "", get=lambda one: "at most" if one.bound else "", hidden=True),
+    label("bound", "", get=lambda row: "at most" if row.bound else "", hidden=True),
     number("busbw_Bps", "busbw", format_rate, 3),
     number("expected_s", "expected", format_time, 1),
-    label("algorithm", "by", drop=7, get=lambda one: one.runs),
+    label("algorithm", "by", drop=7, get=attrgetter("runs")),
     number("of_expected", "of expected", reached_percent),
     number("share", "of the step", percent, 2),
     number("exposed", "exposed", whole_percent, 3),
@@ -153,55 +154,58 @@ def _speed(result: TraceComparison) -> str:
 
 def _blame(result: TraceComparison) -> Iterator[str]:
     slow, fine, unknown = (
-        [one for one in result.wires if one.verdict == verdict]
+        [wire for wire in result.wires if wire.verdict == verdict]
         for verdict in ("slow", "fine", "unknown")
     )
     if slow:
         lost = ", ".join(
-            f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow
+            f"{percent(wire.exposed)} of {_window(result)} is exposed on {wire.tier}"
+            for wire in slow
         )
         yield f"{_named(slow)} slow: {_reached_by(slow + fine)}; {lost}"
-        for one in slow:
-            if both := [other.tier for other in slow if other.tier in one.beside]:
+        for wire in slow:
+            if both := [other.tier for other in slow if other.tier in wire.beside]:
                 yield (
-                    f"whether {one.tier} is slow too cannot be told: its calls go over"
+                    f"whether {wire.tier} is slow too cannot be told: its calls go over"
                     f" {' and '.join(both)} as well"
                 )
     elif fine:
         cleared = (
-            f"{' and '.join(one.tier for one in fine)} {'is' if len(fine) == 1 else 'are'} not"
+            f"{' and '.join(wire.tier for wire in fine)} {'is' if len(fine) == 1 else 'are'} not"
         )
         yield f"{cleared if unknown else 'no tier is'} slow: {_reached_by(fine)}"
     elif not unknown:
         yield from (f"no tier can be named: {why}" for why, _ in _reasons(result).most_common(1))
-    for one in unknown:
-        who = "no tier can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot"
+    for wire in unknown:
+        who = "no tier can" if len(unknown) == len(result.wires) == 1 else f"{wire.tier} cannot"
         waiting = (
-            f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured"
-            f" on {one.tier}"
+            f"all but {format_time(wire.expected_s)} of the {format_time(wire.measured_s)} measured"
+            f" on {wire.tier}"
         )
-        yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting} may be waiting"
-        cures = [f"record {ranks_text(one.missing)} as well"] if one.missing else []
-        cures += [f"measure {one.tier} alone: {one.measure}"] if one.measure else []
+        yield f"{who} be blamed: times are upper bounds, for {wire.why}; {waiting} may be waiting"
+        cures = [f"record {ranks_text(wire.missing)} as well"] if wire.missing else []
+        cures += [f"measure {wire.tier} alone: {wire.measure}"] if wire.measure else []
         if cures:
             yield f"next: {', or '.join(cures)}"
-    yield from (one.note for one in slow + fine if one.note)
+    yield from (wire.note for wire in slow + fine if wire.note)
 
 
 def _named(slow: Sequence[LinkHealth]) -> str:
     """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``; tiers whose calls also cross another
     slow tier are not named."""
-    known = {one.tier for one in slow}
-    names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
+    known = {wire.tier for wire in slow}
+    names = [
+        " or ".join((wire.tier, *wire.beside)) for wire in slow if not known & set(wire.beside)
+    ]
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _reached_by(wires: Sequence[LinkHealth]) -> str:
     """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
     parts: list[str] = []
-    for one in wires:
-        where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
-        reached = f"{'' if one.clear else 'at least '}{reached_percent(one.of_expected)}"
+    for wire in wires:
+        where = f"inside {wire.tier}" if wire.innermost else f"that cross {wire.tier}"
+        reached = f"{'' if wire.clear else 'at least '}{reached_percent(wire.of_expected)}"
         parts.append(
             f"those {where} {reached}" if parts else f"calls {where} reach {reached} of expected"
         )
@@ -226,40 +230,40 @@ def _replayed(result: TraceComparison) -> str:
     """The slowest graph of a Chakra trace with prices in place of its collectives' times."""
     if not result.replayed:
         return ""
-    slowest = max(result.replayed, key=lambda one: one.priced_s)
+    slowest = max(result.replayed, key=lambda row: row.priced_s)
     kept = f"; {counted(slowest.unpriced, 'node')} without a price" if slowest.unpriced else ""
     which = graph_name(slowest)
     takes = f"takes {format_time(slowest.priced_s)}, {format_time(slowest.recorded_s)} as recorded"
     return f"With these prices the graph of {which} {takes}{kept}."
 
 
-def graph_name(one: Replayed) -> str:
-    return f"rank {one.rank}" if one.rank is not None else clipped(one.file)
+def graph_name(graph: Replayed) -> str:
+    return f"rank {graph.rank}" if graph.rank is not None else clipped(graph.file)
 
 
 def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
     """Why calls of graphs keep their recorded durations."""
     whys = Counter[str]()
-    for one in graphs:
-        whys.update(dict(one.kept))
+    for graph in graphs:
+        whys.update(dict(graph.kept))
     return listed(
         "left as recorded",
         (f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()),
     )
 
 
-def graph_document(one: Replayed) -> Document:
-    return one._asdict() | {"kept": dict(one.kept)}
+def graph_document(graph: Replayed) -> Document:
+    return graph._asdict() | {"kept": dict(graph.kept)}
 
 
 def _waited(result: TraceComparison) -> str:
     """Where waiting for a late rank outweighs the wire."""
     wire, wait = (
-        sum(getattr(one, key) for one in result.waits.collectives) for key in ("wire_s", "wait_s")
+        sum(getattr(wait, key) for wait in result.waits.collectives) for key in ("wire_s", "wait_s")
     )
     if not wait or wait < wire * _NOTABLE:
         return ""
-    late = max(result.waits.ranks, key=lambda one: one.last)
+    late = max(result.waits.ranks, key=lambda row: row.last)
     who = f"rank {late.rank}" if late.rank is not None else late.file
     often = (
         f"{who} comes last in {late.last} of {late.calls}"
@@ -279,7 +283,10 @@ def against(result: TraceComparison) -> str:
     other = result.against
     if other is None:
         return ""
-    now, then = (one.window_s / max(1, one.steps or len(one.files)) for one in (result, other))
+    now, then = (
+        comparison.window_s / max(1, comparison.steps or len(comparison.files))
+        for comparison in (result, other)
+    )
     exposed = result.exposed * now - other.exposed * then
     what = f"Against the other a step takes {format_time(now)}, before {format_time(then)}"
     word = "more" if exposed >= 0 else "less"
@@ -294,7 +301,7 @@ def against(result: TraceComparison) -> str:
 
 
 def _from_to(row: ComparedCalls) -> str:
-    then, now = (format_time(one) if one else "none" for one in (row.then_s, row.now_s))
+    then, now = (format_time(time) if time else "none" for time in (row.then_s, row.now_s))
     return f"{then} to {now} a step"
 
 
@@ -311,20 +318,20 @@ def _facts(result: TraceComparison) -> Iterator[str]:
     yield f"{spans}{f'; {ran}' if ran else ''}"
     if result.rank_map.given:
         yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
-    for one in result.wires:
-        if one.why and one.verdict != "unknown":
+    for wire in result.wires:
+        if wire.why and wire.verdict != "unknown":
             yield (
-                f"{one.calls - one.clear} of {one.calls} times on {one.tier} are upper bounds:"
-                f" {one.why}"
+                f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier} are upper bounds:"
+                f" {wire.why}"
             )
     hidden = [
-        f"rank {one.rank}: {percent(one.overlap)}"
-        for one in result.activity
-        if one.overlap is not None
+        f"rank {device.rank}: {percent(device.overlap)}"
+        for device in result.activity
+        if device.overlap is not None
     ]
     if result.overlap is not None:
         yield f"compute hides {percent(result.overlap)} of the communication time{_each(hidden)}"
-    yield from dict.fromkeys(one.doubt for one in result.activity if one.doubt)
+    yield from dict.fromkeys(device.doubt for device in result.activity if device.doubt)
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield _CARRIER
 
@@ -371,7 +378,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
                 _MOST_TOTALS,
             )
         )
-    out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
+    out += [Lines(f"findings: {finding.series}", finding.findings) for finding in result.findings]
     out += [*listed("without a price", reasons), *listed("left out", _left_out(result))]
     table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_TOTALS)
     return [Headline(traced(result)), table, *map(later, out)]
@@ -386,8 +393,8 @@ def _reasons(result: TraceComparison) -> Counter[str]:
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
-    for one in result.left_out:
-        yield f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {clipped(one.file)}"
+    for excluded in result.left_out:
+        yield f"{excluded.reason}: {counted(excluded.kernels, 'kernel')}, first in {clipped(excluded.file)}"
     for file in result.files:
         if file.broken:
             yield (
@@ -401,13 +408,13 @@ def _left_out(result: TraceComparison) -> Iterator[str]:
 def _trace_document(result: TraceComparison) -> Document:
     mapped = bool(result.rank_map.given)
     calls = []
-    for one in result.calls:
+    for call in result.calls:
         known = {
-            "algorithm": one.algorithm or None,
-            "protocol": one.protocol or None,
-            "places": one.places if mapped else None,
+            "algorithm": call.algorithm or None,
+            "protocol": call.protocol or None,
+            "places": call.places if mapped else None,
         }
-        calls.append(one._asdict() | known)
+        calls.append(call._asdict() | known)
     return (
         {"fabric": result.fabric, **set_field(result.overrides), "library": result.library or None}
         | {
@@ -419,21 +426,21 @@ def _trace_document(result: TraceComparison) -> Document:
         }
         | {"world": result.world, "device": result.device or None, "nccl": result.nccl or None}
         | fields(result, "steps window_s share exposed overlap of_expected")
-        | {"ranks": [one._asdict() | {"overlap": one.overlap} for one in result.activity]}
+        | {"ranks": [device._asdict() | {"overlap": device.overlap} for device in result.activity]}
         | {
             "waits": {
-                "ranks": [one._asdict() for one in result.waits.ranks],
-                "collectives": [one._asdict() for one in result.waits.collectives],
+                "ranks": [rank._asdict() for rank in result.waits.ranks],
+                "collectives": [wait._asdict() for wait in result.waits.collectives],
             }
         }
-        | {"unpriced": [one._asdict() for one in result.unpriced]}
+        | {"unpriced": [call._asdict() for call in result.unpriced]}
         | (
-            {"replayed": [graph_document(one) for one in result.replayed]}
+            {"replayed": [graph_document(graph) for graph in result.replayed]}
             if result.replayed
             else {}
         )
         | (
-            {"against": [one._asdict() for one in compared_totals(result)]}
+            {"against": [total._asdict() for total in compared_totals(result)]}
             if result.against
             else {}
         )
@@ -444,8 +451,8 @@ def _trace_document(result: TraceComparison) -> Document:
         }
         | {
             "totals": [
-                one._asdict() | fields(one, "busbw_Bps of_expected exposed")
-                for one in result.totals
+                total._asdict() | fields(total, "busbw_Bps of_expected exposed")
+                for total in result.totals
             ],
             "calls": calls,
         }
