@@ -1,8 +1,8 @@
-"""The content of a fabric drawing: its tiers, their levels of switches, and the texts beside
-them."""
+"""The content of a fabric drawing: its tiers, their levels of switches, and their texts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -57,47 +57,54 @@ class TierDiagram:
     @property
     def levels(self) -> tuple[LevelDiagram, ...]:
         """Levels of switches, bottom up; none in a tier of direct links."""
-        kind, facts, plan = self.kind, self.facts, self.facts.sizing
-        found = []
-        for index, pairs in enumerate(kind.classes if kind.joined_by == "switches" else ()):
-            stage = (
-                plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
-            )
-            whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
-            groups = ceil(facts.endpoints / pairs.group)
-            level = LevelDiagram(
-                name=pairs.name if kind.named else "",
-                pairs=pairs,
-                groups=groups,
-                last=facts.endpoints - (groups - 1) * pairs.group,
-                uplinks=facts.levels[index].uplinks if kind.named else 1.0,
-                switches=stage.switches if stage else whole,
-                rails=plan.rails if plan else 1,
-                reached=index < len(kind.reached),
-                trunk_Bps=kind.trunk_Bps if index else None,
-            )
-            found.append(level)
-        return tuple(found)
+        if self.kind.joined_by != "switches":
+            return ()
+        return tuple(self._level(index) for index in range(len(self.kind.classes)))
+
+    def _level(self, index: int) -> LevelDiagram:
+        kind = self.kind
+        facts = self.facts
+        pairs = kind.classes[index]
+        groups = ceil(facts.endpoints / pairs.group)
+        # a tier of one level has all switches there, one of several only if it was sized
+        switches = facts.switches if index == 0 and len(kind.reached) == 1 else None
+        plan = facts.sizing
+        if plan and kind.levels and index < len(plan.levels):
+            switches = plan.levels[index].switches
+        return LevelDiagram(
+            name=pairs.name if kind.named else "",
+            pairs=pairs,
+            groups=groups,
+            last=facts.endpoints - (groups - 1) * pairs.group,
+            uplinks=facts.levels[index].uplinks if kind.named else 1.0,
+            switches=switches,
+            rails=plan.rails if plan else 1,
+            reached=index < len(kind.reached),
+            trunk_Bps=kind.trunk_Bps if index else None,
+        )
 
 
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
-    below = [None, *(tier.name for tier in fabric.tiers)]
-    facts = fabric_facts(fabric).tiers
-    return tuple(TierDiagram(*parts) for parts in zip(fabric.tiers, facts, below, strict=False))
+    """The tiers, innermost first."""
+    found = []
+    below = None
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        found.append(TierDiagram(tier, facts, below))
+        below = tier.name
+    return tuple(found)
 
 
 def kind_text(diagram: TierDiagram) -> str:
     """Such as ``Clos of 32 nvlink domains``."""
-    of = (
-        f"{diagram.kind.extent.replace('x', ' x ')}"
-        f" {endpoint_text(diagram, diagram.facts.endpoints)}"
-    )
-    return f"{spoken_topology(diagram.tier)} of {of}"
+    extent = diagram.kind.extent.replace("x", " x ")
+    endpoints = endpoint_text(diagram, diagram.facts.endpoints)
+    return f"{spoken_topology(diagram.tier)} of {extent} {endpoints}"
 
 
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
     """Such as ``rank`` or ``nvlink domains``."""
-    return ("rank" if diagram.below is None else f"{diagram.below} domain") + "s" * (count != 1)
+    name = "rank" if diagram.below is None else f"{diagram.below} domain"
+    return name if count == 1 else f"{name}s"
 
 
 def place_text(diagram: TierDiagram) -> str:
@@ -106,22 +113,28 @@ def place_text(diagram: TierDiagram) -> str:
     inside = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
         return f"{inside} in all" if inside else ""
-    return f"{facts.domains} of these" + (f", {inside} in each" if inside else "")
+    text = f"{facts.domains} of these"
+    return f"{text}, {inside} in each" if inside else text
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
-    tier, kind = diagram.tier, diagram.kind
+    """The numbers of a tier, each with its name."""
+    tier = diagram.tier
+    kind = diagram.kind
     thing = "port" if kind.has_ports else "link"
     facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
-    facts += [] if kind.named else [("latency", alpha_text(kind.classes[0]))]
+    if not kind.named:
+        facts.append(("latency", alpha_text(kind.classes[0])))
     facts += [("split over", line) for line in planes_lines(kind)]
-    facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
-    facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
-    facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
-    names = list(
-        dict.fromkeys(row.name for row in (tier.library.protocols if tier.library else ()))
-    )
-    return facts + ([("protocols", ", ".join(names))] if names else [])
+    facts.append(("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}"))
+    if kind.in_network is not None:
+        facts.append(("in-network", in_network_text(kind.in_network)))
+    if tier.energy is not None:
+        facts.append(("energy", format_bit_energy(tier.energy)))
+    if tier.library and tier.library.protocols:
+        names = dict.fromkeys(row.name for row in tier.library.protocols)
+        facts.append(("protocols", ", ".join(names)))
+    return facts
 
 
 def ports_text(diagram: TierDiagram) -> str:
@@ -134,51 +147,71 @@ def ports_text(diagram: TierDiagram) -> str:
 def most_text(diagram: TierDiagram) -> str:
     """Such as ``full: max_size is 8``; empty without a limit."""
     most = diagram.tier.max_size
-    full = "full: " if diagram.facts.endpoints == most else ""
-    return "" if most is None else f"{full}max_size is {most}"
+    if most is None:
+        return ""
+    text = f"max_size is {most}"
+    return f"full: {text}" if diagram.facts.endpoints == most else text
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
-    per = level.pairs.group
+    """How many groups a level joins, its switches and its latency."""
     if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
         # where its trunk leaves an endpoint: no pair meets there
         return [f"{level.groups} of them"]
-    if level.groups > 1:
-        groups = f"{level.groups} groups of {per}" + (
-            f", the last of {level.last}" if level.last < per else ""
-        )
-    else:
-        beyond = diagram.kind.levels and per > level.last
-        groups = f"joins all {level.last}" + (f", up to {per}" if beyond else "")
-    if not level.reached:
-        groups = f"for up to {per}, not reached"
-    texts = [groups]
+    texts = [_groups_text(diagram, level)]
     if level.switches is not None and level.name:
-        each = level.switches // level.rails
-        planes = " and planes" if diagram.kind.planes else ""
-        rails = f", {each} on each of {level.rails} rails{planes}" if level.rails > 1 else ""
-        texts.append(f"{switches_text(level.switches)}{rails}")
-    return [*texts, alpha_text(level.pairs)] if diagram.kind.named else texts
+        text = switches_text(level.switches)
+        if level.rails > 1:
+            text += f", {level.switches // level.rails} on each of {level.rails} rails"
+            if diagram.kind.planes:
+                text += " and planes"
+        texts.append(text)
+    if diagram.kind.named:
+        texts.append(alpha_text(level.pairs))
+    return texts
+
+
+def _groups_text(diagram: TierDiagram, level: LevelDiagram) -> str:
+    size = level.pairs.group
+    if not level.reached:
+        return f"for up to {size}, not reached"
+    if level.groups > 1:
+        text = f"{level.groups} groups of {size}"
+        return f"{text}, the last of {level.last}" if level.last < size else text
+    text = f"joins all {level.last}"
+    return f"{text}, up to {size}" if diagram.kind.levels and size > level.last else text
 
 
 def uplink_texts(level: LevelDiagram) -> list[str]:
     """The oversubscription below a level, total and, where it differs, of this hop alone."""
     if level.trunk_Bps is not None:
         return [f"{format_rate(level.trunk_Bps)} each, shared by all that is inside"]
-    total, hop = level.pairs.oversubscription, level.uplinks
-    said = f"uplinks {total:.4g}:1" + (" oversubscribed" if total > 1 else "")
-    return [said] if total == hop else [said, f"{hop:.4g}:1 at this hop"]
+    total = level.pairs.oversubscription
+    texts = [f"uplinks {total:.4g}:1 oversubscribed" if total > 1 else f"uplinks {total:.4g}:1"]
+    if level.uplinks != total:
+        texts.append(f"{level.uplinks:.4g}:1 at this hop")
+    return texts
 
 
 def alternative_text(fabric: Fabric) -> str:
-    parts = [
-        f"{counted(fabric.ranks, 'rank')} in {counted(len(fabric.tiers), 'tier')}, innermost first."
-    ]
+    """The drawing in words, for those who do not see it."""
+    tiers = counted(len(fabric.tiers), "tier")
+    sentences = [f"{counted(fabric.ranks, 'rank')} in {tiers}, innermost first."]
     for diagram in diagrams(fabric):
-        told = [kind_text(diagram), place_text(diagram), most_text(diagram), ports_text(diagram)]
-        told += [f"{name} {text}" for name, text in fact_texts(diagram)]
-        for index, level in enumerate(diagram.levels if diagram.kind.named else ()):
-            beside = level_texts(diagram, level) + (uplink_texts(level) if index else [])
-            told.append(f"level {level.name}: {', '.join(beside)}")
-        parts.append(f"{diagram.tier.name}: {'; '.join(filter(None, told))}.")
-    return " ".join(parts)
+        sentences.append(f"{diagram.tier.name}: {'; '.join(filter(None, _tier_texts(diagram)))}.")
+    return " ".join(sentences)
+
+
+def _tier_texts(diagram: TierDiagram) -> Iterator[str]:
+    yield kind_text(diagram)
+    yield place_text(diagram)
+    yield most_text(diagram)
+    yield ports_text(diagram)
+    for name, text in fact_texts(diagram):
+        yield f"{name} {text}"
+    if diagram.kind.named:
+        for index, level in enumerate(diagram.levels):
+            texts = level_texts(diagram, level)
+            if index:
+                texts += uplink_texts(level)
+            yield f"level {level.name}: {', '.join(texts)}"
