@@ -51,9 +51,7 @@ FLOORS = {
 # (who, what) may look up, from inside a function. A result's to_columns(), summary() and
 # _repr_html_() are what the command line prints: they open the renderers' door when they are
 # called, and nothing is loaded before.
-LOOKS_UP = {
-    ("colltool.fabric.results", "colltool.render.drawing"),
-}
+LOOKS_UP = {}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.commands",),
@@ -69,7 +67,7 @@ ROOMS = {
         "colltool.machines.own",
     ),
     "pydantic_core": ("colltool.definitions",),
-    "matplotlib": ("colltool.render.plot",),
+    "matplotlib": ("colltool.extras.pictures.plot",),
     "jinja2": ("colltool.render.page",),
     "markdown_it": ("colltool.render.site",),
     "markupsafe": ("colltool.render.page",),

@@ -168,9 +168,10 @@ class Out(NamedTuple):
         from colltool.render.dispatch import rendered
 
         if self.plot is not None:
-            from colltool.render.plot import picture
+            from colltool.base.pictures import plot
 
-            write_bytes(self.plot, picture(result, self.plot.suffix, self.plot_what), "plot")
+            drawn = plot().picture(result, self.plot.suffix, self.plot_what)
+            write_bytes(self.plot, drawn, "plot")
         chosen = chosen_format(self.form, self.path)
         names = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         screen = screen_of(to_file=self.path is not None) if chosen == "table" else None
@@ -242,7 +243,7 @@ def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
     suffix, a folder that is none."""
     if path is not None:
-        from colltool.render import plot
+        from colltool.extras.pictures import plot
 
         plot.check_plot(path)
 

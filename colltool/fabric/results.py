@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from colltool.base.pictures import drawing
 from colltool.base.result import Result
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
@@ -50,9 +51,7 @@ class FabricDrawn(Result):
     @cached_property
     def svg(self) -> str:
         """One ``<svg>`` element."""
-        from colltool.render.drawing import fabric_svg
-
-        return fabric_svg(self.fabric, self.fabric.name)
+        return drawing().fabric_svg(self.fabric, self.fabric.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 
 from colltool import __version__
+from colltool.base.pictures import drawing
 from colltool.fabric.model import Fabric
 from colltool.guides import TOPICS, about, read_guide
-from colltool.render.drawing import fabric_svg
 
 DRAWINGS = "drawings"
 _GUIDE = re.compile(r"<code>colltool guide ([a-z]+)</code>")
@@ -26,10 +26,10 @@ def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
     for topic in TOPICS:
         yield f"{topic}.html", _page(topic, _title(topic), _body(read_guide(topic)))
     yield f"{DRAWINGS}.html", _page(DRAWINGS, "Drawings", _drawings(fabrics))
-    for one in fabrics:
+    for fabric in fabrics:
         yield (
-            f"{DRAWINGS}/{one.name}.svg",
-            f'<?xml version="1.0" encoding="UTF-8"?>\n{fabric_svg(one)}\n',
+            f"{DRAWINGS}/{fabric.name}.svg",
+            f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing().fabric_svg(fabric)}\n',
         )
 
 
@@ -53,8 +53,8 @@ def _body(markdown: str) -> str:
 def _index() -> str:
     """What colltool is for, how far off it is, and what each guide answers."""
     listed = "".join(
-        f'<li><a href="{one}.html">{escape(_title(one))}</a>: {_inline(about(one))}</li>'
-        for one in TOPICS
+        f'<li><a href="{topic}.html">{escape(_title(topic))}</a>: {_inline(about(topic))}</li>'
+        for topic in TOPICS
     )
     accuracy = _SUMMARY.search(read_guide("accuracy"))
     assert accuracy is not None  # a test keeps that table
@@ -77,10 +77,10 @@ def _inline(text: str) -> str:
 
 def _drawings(fabrics: Sequence[Fabric]) -> str:
     figures = (
-        f'<figure id="{one.name}"><figcaption><b>{one.name}</b>:'
-        f' {escape(one.description)}</figcaption><img src="{DRAWINGS}/{one.name}.svg"'
-        f' alt="{one.name} as colltool draws it" loading="lazy"></figure>'
-        for one in fabrics
+        f'<figure id="{fabric.name}"><figcaption><b>{fabric.name}</b>:'
+        f' {escape(fabric.description)}</figcaption><img src="{DRAWINGS}/{fabric.name}.svg"'
+        f' alt="{fabric.name} as colltool draws it" loading="lazy"></figure>'
+        for fabric in fabrics
     )
     return (
         "<h1>Drawings</h1><p>The shipped fabrics, as <code>colltool fabric draw</code> draws"
@@ -89,7 +89,11 @@ def _drawings(fabrics: Sequence[Fabric]) -> str:
 
 
 def _page(name: str, title: str, body: str) -> str:
-    links = [("index", "colltool"), *((one, _title(one)) for one in TOPICS), (DRAWINGS, "Drawings")]
+    links = [
+        ("index", "colltool"),
+        *((topic, _title(topic)) for topic in TOPICS),
+        (DRAWINGS, "Drawings"),
+    ]
     mark = {True: ' aria-current="page"', False: ""}
     menu = "".join(
         f'<a href="{to}.html"{mark[to == name]}>{escape(text)}</a>' for to, text in links

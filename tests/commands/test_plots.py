@@ -44,7 +44,7 @@ def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(Path("ar.log"), time_on(), ("ar",))
 
 
-ELSEWHERE = {"calibrate", "validate"}  # tests/render/test_plot.py
+ELSEWHERE = {"calibrate", "validate"}  # tests/extras/pictures/test_plot.py
 
 
 def test_every_command_with_a_picture_is_here(run: Run) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.properties import bill_of, cost_of, fabric_facts
-from colltool.render.drawing.diagram import diagrams
+from colltool.render.views.fabric_diagram import diagrams
 from tests.commands.conftest import run
 
 PRICES = {

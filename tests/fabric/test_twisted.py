@@ -20,10 +20,10 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.extras.interop.astra_sim import astra_sim
+from colltool.extras.pictures.drawing.lattice import axis_text
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.nccl_choice import check_switched
-from colltool.render.drawing.tiers import axis_text
 
 ON = "tpu-v4-twisted"
 

@@ -17,13 +17,12 @@ from colltool import __version__
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import printable
 from colltool.base.extras import needs_extra
+from colltool.base.pictures import SharedOutlines, drawing, plot
 from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
-from colltool.render.drawing import fabric_svg
 from colltool.render.markup import bare
-from colltool.render.plot import Letters, need_matplotlib, page_svg
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.report import report_title
@@ -43,7 +42,7 @@ _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 def check_page() -> None:
     """Raise a ColltoolError, before any long work, if jinja2 or matplotlib is missing."""
-    need_matplotlib("a page", EXTRA, "output")
+    plot().need_matplotlib("a page", EXTRA, "output")
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
@@ -65,13 +64,13 @@ def report_page(report: Report) -> str:
         keep_trailing_newline=True,
     )
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
-    letters = Letters()
+    letters = plot().shared_letters()
     parts = [
         {"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))}
         for part in report.sections
     ]
     fabric, decision = report.fabrics[0], _decision(report, letters)
-    names = dict.fromkeys(one.name for one in report.fabrics)
+    names = dict.fromkeys(fabric.name for fabric in report.fabrics)
     return environment.get_template("page.html.jinja").render(
         title=report_title(report),
         names=names,
@@ -86,7 +85,7 @@ def report_page(report: Report) -> str:
     )
 
 
-def _decision(report: Report, letters: Letters) -> dict[str, Any]:
+def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
     chart, (first, *others) = chart_of(report), list(answers(report)) or [""]
     return {
         "answer": first,
@@ -114,41 +113,41 @@ def _markup(text: str) -> Any:
     return Markup(text)  # made by this program, which escaped every name in it
 
 
-def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, Any]]:
+def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[str, Any]]:
     # "plotted" is the view for the --plot option of the exhibit's command, None if it has no
     # picture or several commands
-    for at, one in enumerate(section.exhibits, 1):
+    for at, exhibit in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
-        if isinstance(one.result, Diagnosis) and one.result.ok:  # nothing to look into
+        if isinstance(exhibit.result, Diagnosis) and exhibit.result.ok:  # nothing to look into
             yield {
                 "key": key,
-                "title": one.title,
-                "healthy": diagnosed(one.result),
-                "commands": one.commands,
+                "title": exhibit.title,
+                "healthy": diagnosed(exhibit.result),
+                "commands": exhibit.commands,
                 "plotted": None,
             }
             continue
         parts: list[Block] = []
         dropped: dict[str, None] = {}
-        for part in _on_page(one.result):
+        for part in _on_page(exhibit.result):
             if isinstance(part, Table):
                 if not part.records:
                     continue
                 part, gone = fitting(part, WIDTH)
                 dropped |= dict.fromkeys(gone)
             parts.append(part)
-        picture = _picture(one, key, letters)
+        picture = _picture(exhibit, key, letters)
         sides = _SIDES.search(picture)
         yield {
             "key": key,
-            "title": one.title,
+            "title": exhibit.title,
             "healthy": "",
             "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
             "tables": _markup(bare(parts)),
             "dropped": list(dropped),
-            "commands": one.commands,
-            "plotted": one.view if picture and len(one.commands) == 1 else None,
+            "commands": exhibit.commands,
+            "plotted": exhibit.view if picture and len(exhibit.commands) == 1 else None,
         }
 
 
@@ -161,9 +160,9 @@ def _on_page(result: Any) -> list[Block]:
     return [part for part in parts if part not in pictured]
 
 
-def _picture(one: ReportEntry, key: str, letters: Letters) -> str:
-    if one.view is None:
+def _picture(exhibit: ReportEntry, key: str, letters: SharedOutlines) -> str:
+    if exhibit.view is None:
         return ""
-    if isinstance(one.result, FabricShown):
-        return fabric_svg(one.result.fabric, prefix=key, page=True)
-    return page_svg(one.result, one.view, prefix=key, extra=EXTRA, letters=letters)
+    if isinstance(exhibit.result, FabricShown):
+        return drawing().fabric_svg(exhibit.result.fabric, prefix=key, page=True)
+    return plot().page_svg(exhibit.result, exhibit.view, prefix=key, extra=EXTRA, letters=letters)

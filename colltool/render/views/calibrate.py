@@ -3,8 +3,9 @@ against predicted ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from math import exp
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
@@ -24,6 +25,7 @@ from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.spread import law
+from colltool.logs.series import Series, Skipped
 from colltool.render.blocks import (
     Block,
     Column,
@@ -51,25 +53,27 @@ from colltool.render.dispatch import (
 from colltool.render.estimates import model_field
 
 _FITTED: tuple[Column, ...] = (
-    label("collective", "collective", get=lambda one: one.series.primitive.spoken),
-    number("ranks", "ranks", get=lambda one: one.series.ranks),
-    label("algorithm", "algorithm", get=lambda one: " + ".join(one.algorithms)),
-    number("points", "sizes", get=lambda one: sum(residual.used for residual in one.residuals)),
-    number("left_out", "off curve", get=lambda one: len(one.left_out)),
+    label("collective", "collective", get=attrgetter("series.primitive.spoken")),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    label("algorithm", "algorithm", get=lambda fit: " + ".join(fit.algorithms)),
+    number("points", "sizes", get=lambda fit: sum(residual.used for residual in fit.residuals)),
+    number("left_out", "off curve", get=lambda fit: len(fit.left_out)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent, 3),
     number("cv_mape", "on unseen sizes", percent),
 )
 
 
-class _Shared(NamedTuple):
+class _SharedProtocol(NamedTuple):
+    """A protocol, and the collectives that it was fitted to."""
+
     collectives: str
-    fit: FittedProtocol
+    protocol: FittedProtocol
 
 
 def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Column:
-    def bounds(one: _Shared) -> Any:
-        return "not told" if field in one.fit.tied else one.fit.ci95.get(field)
+    def bounds(row: _SharedProtocol) -> Any:
+        return "not told" if field in row.protocol.tied else row.protocol.ci95.get(field)
 
     def show(found: Any) -> str:
         return found if isinstance(found, str) else f"{text(found[0], 3)} .. {text(found[1], 3)}"
@@ -78,69 +82,68 @@ def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Co
 
 
 _PROTOCOLS: tuple[Column, ...] = (
-    label("collective", "collective", get=lambda one: one.collectives),
-    label("protocol", "protocol", get=lambda one: one.fit.name),
+    label("collective", "collective", get=attrgetter("collectives")),
+    label("protocol", "protocol", get=attrgetter("protocol.name")),
     number(
         "launch_overhead_s",
         "launch overhead",
         format_time,
-        get=lambda one: one.fit.launch_overhead_s,
+        get=attrgetter("protocol.launch_overhead_s"),
     ),
     _interval("launch_overhead_s", "overhead 95%", format_time, 4),
-    number("alpha_s", "alpha", format_time, get=lambda one: one.fit.alpha_s),
+    number("alpha_s", "alpha", format_time, get=attrgetter("protocol.alpha_s")),
     _interval("alpha_s", "alpha 95%", format_time, 5),
-    number("bandwidth_Bps", "bandwidth", format_rate, get=lambda one: one.fit.bandwidth_Bps),
+    number("bandwidth_Bps", "bandwidth", format_rate, get=attrgetter("protocol.bandwidth_Bps")),
     _interval("bandwidth_Bps", "bandwidth 95%", format_rate, 3),
     number(
         "eta_beta",
         "eta_b",
         lambda share: format_count(share, 3),
         1,
-        get=lambda one: one.fit.eta_beta,
+        get=attrgetter("protocol.eta_beta"),
     ),
-    number("local_copy_Bps", "local copy", format_rate, 2, get=lambda one: one.fit.copy_Bps),
+    number("local_copy_Bps", "local copy", format_rate, 2, get=attrgetter("protocol.copy_Bps")),
 )
 
 
 class _FittedPoint(NamedTuple):
-    one: FittedSeries
+    fit: FittedSeries
     residual: Residual
 
 
 _RESIDUALS = (
-    label("collective", "collective", get=lambda of: of.one.series.primitive),
-    number("ranks", "ranks", get=lambda of: of.one.series.ranks),
-    number("bytes", "size", size_text, get=lambda of: whole_bytes(of.residual.bytes)),
-    number("measured_s", "measured", format_time, get=lambda of: of.residual.measured_s),
-    number("fitted_s", "fitted", format_time, get=lambda of: of.residual.fitted_s),
-    number("relative_error", "error", signed_percent, get=lambda of: of.residual.relative_error),
-    label("algorithm", "algorithm", get=lambda of: of.residual.algorithm),
-    label("protocol", "protocol", get=lambda of: of.residual.protocol),
-    flag("used", "used", get=lambda of: of.residual.used),
+    label("collective", "collective", get=attrgetter("fit.series.primitive")),
+    number("ranks", "ranks", get=attrgetter("fit.series.ranks")),
+    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.residual.bytes)),
+    number("measured_s", "measured", format_time, get=attrgetter("residual.measured_s")),
+    number("fitted_s", "fitted", format_time, get=attrgetter("residual.fitted_s")),
+    number("relative_error", "error", signed_percent, get=attrgetter("residual.relative_error")),
+    label("algorithm", "algorithm", get=attrgetter("residual.algorithm")),
+    label("protocol", "protocol", get=attrgetter("residual.protocol")),
+    flag("used", "used", get=attrgetter("residual.used")),
 )
 
 
 def _residuals(result: Calibration) -> Table:
-    records = tuple(
-        _FittedPoint(one, residual) for one in result.series for residual in one.residuals
-    )
-    return Table(
-        (label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records
-    )
+    records = []
+    for fit in result.series:
+        records += [_FittedPoint(fit, residual) for residual in fit.residuals]
+    fabric = label("fabric", "fabric", get=lambda _: result.fabric.name)
+    return Table((fabric, *_RESIDUALS), tuple(records))
 
 
 _OWN: tuple[Column, ...] = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda of: of.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda of: of.series.ranks),
-    label("scope", "measured", get=lambda of: of.scope),
-    number("rows", "rows", get=lambda of: len(of.rows)),
-    number("off", "price was off", percent, get=lambda of: of.off),
-    label("forced", "forced", drop=2, get=lambda of: " ".join(filter(None, of.forced))),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    label("scope", "measured"),
+    number("rows", "rows", get=lambda record: len(record.rows)),
+    number("off", "price was off", percent),
+    label("forced", "forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
 )
 
 
@@ -148,14 +151,18 @@ def _own_blocks(result: Calibration) -> list[Block]:
     own = result.own
     assert own is not None
     table = Table(_OWN, own.series, None, "rows by series")
-    table = table if any(any(series.forced) for series in own.series) else table.without("forced")
-    skipped = [f"{left.rows}: {left.reason} (first at {left.where})" for left in result.skipped]
+    if not any(any(series.forced) for series in own.series):
+        table = table.without("forced")
     return [
         Headline(_own(result)),
         *_next_lines(result),
         table,
-        *map(later, listed("rows skipped", skipped)),
+        *map(later, listed("rows skipped", map(_skipped, result.skipped))),
     ]
+
+
+def _skipped(skip: Skipped) -> str:
+    return f"{skip.rows}: {skip.reason} (first at {skip.where})"
 
 
 def _own(result: Calibration) -> str:
@@ -163,62 +170,54 @@ def _own(result: Calibration) -> str:
     assert own is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
     off = sum(abs(row.r) for row in own.file.rows) / own.total
-    keep = said(
-        either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
-    )
-    kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
+    rows = counted(own.total, "row")
+    kept = _written(result, "add -o NAME.machine.yaml to keep them", "machine_text is the file")
     return (
-        f"{where}: {counted(own.total, 'row')} of this machine, {percent(off)} off the price"
-        f" without them on average. {kept}"
+        f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
+        f" {kept}"
     )
+
+
+def _written(result: Calibration, shell: str, python: str) -> str:
+    """Where the result was written, or how to keep it."""
+    if result.path:
+        return f"Written to {result.path}."
+    return f"Nothing written: {said(either(shell=shell, python=python))}."
 
 
 def _next_lines(result: Calibration) -> list[Block]:
     row = result.next
     if row is None:
-        return [
-            Lines("next: no further row would narrow these prices by more than a hundredth", ())
-        ]
-    narrows = (
-        f"next, what narrows its prices most: {row.primitive.spoken} of {size_text(row.bytes)} on"
-        f" {row.ranks} ranks"
-    )
-    return [
-        Lines(
-            f"{narrows}, half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}",
-            (row.command,),
-        )
-    ]
+        text = "next: no further row would narrow these prices by more than a hundredth"
+        return [Lines(text, ())]
+    what = f"{row.primitive.spoken} of {size_text(row.bytes)} on {row.ranks} ranks"
+    width = f"half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}"
+    return [Lines(f"next, what narrows its prices most: {what}, {width}", (row.command,))]
 
 
 def _half_width(sigma: float) -> str:
-    """Of the interval of nine in ten measurements, on average over sizes and collectives."""
+    """Half-width of the interval of nine in ten measurements, on average over sizes and
+    collectives."""
     return whole_percent(exp(law()["kappa"] * sigma) - 1)
 
 
 def _fitted_blocks(result: Calibration) -> list[Block]:
     if not result.series:
         return _own_blocks(result)
-    left = gathered(
-        (left.reason, one.series.title) for one in result.series for left in one.left_out
-    )
-    skipped = {
-        used: [
-            f"{one.rows}: {one.reason} (first at {one.where})"
-            for one in result.skipped
-            if one.used is used
-        ]
-        for used in (False, True)
-    }
+    left_out = []
+    for fit in result.series:
+        left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
+    off_curve = []
+    for reason, titles in gathered(left_out).items():
+        off_curve.append(f"{', '.join(titles)}: {reason}")
+    unused = [skip for skip in result.skipped if not skip.used]
+    used = [skip for skip in result.skipped if skip.used]
     detail = [
         Table(_FITTED, result.series, None, "series"),
         *listed("notes", result.notes),
-        *listed(
-            "off the curve, not in the fit",
-            (f"{', '.join(titles)}: {reason}" for reason, titles in left.items()),
-        ),
-        *listed("rows skipped", skipped[False]),
-        *listed("rows used with a reservation", skipped[True]),
+        *listed("off the curve, not in the fit", off_curve),
+        *listed("rows skipped", map(_skipped, unused)),
+        *listed("rows used with a reservation", map(_skipped, used)),
     ]
     held = [] if result.own is None else [Lines(_held(result), ()), *_next_lines(result)]
     return [Headline(_fitted(result)), *held, _protocols(result), *map(later, detail)]
@@ -233,64 +232,72 @@ def _held(result: Calibration) -> str:
 def _fitted(result: Calibration) -> str:
     if not result.series:
         return _own(result)
-    worst = max(result.series, key=lambda one: one.mape)
-    whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
-    unseen = "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
-    where = (
-        f"{on_fabric(result.fabric.name, result.overrides)}: {result.tier} fitted to"
-        f" {len(result.series)} series"
-    )
-    keep = said(either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file"))
-    kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
-    return f"{where}: mean error {percent(worst.mape)}{whose}{unseen}. {kept}"
+    where = on_fabric(result.fabric.name, result.overrides)
+    worst = max(result.series, key=attrgetter("mape"))
+    error = f"mean error {percent(worst.mape)}"
+    if len(result.series) > 1:
+        error += f" at most ({worst.series.title})"
+    if worst.cv_mape is not None:
+        error += f", {percent(worst.cv_mape)} on unseen sizes"
+    kept = _written(result, "add -o OUT.yaml to keep this fabric", "its text is the file")
+    return f"{where}: {result.tier} fitted to {len(result.series)} series: {error}. {kept}"
 
 
 def _protocols(result: Calibration) -> Table:
-    shared: list[tuple[tuple[FittedProtocol, ...], list[str]]] = []
-    for one in result.series:
-        names = next((names for protocols, names in shared if protocols == one.protocols), None)
-        if names is None:
-            shared.append((one.protocols, names := []))
-        if one.series.primitive.spoken not in names:
-            names.append(one.series.primitive.spoken)
-    records = tuple(
-        _Shared(", ".join(names), fit) for protocols, names in shared for fit in protocols
-    )
-    table = Table(_PROTOCOLS, records, None, "protocols, the fastest of which holds at each size")
-    return (
-        table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
-    )
+    """The fitted protocols; those that several collectives share stand in one row."""
+    groups: list[list[FittedSeries]] = []
+    for fit in result.series:
+        for group in groups:
+            if group[0].protocols == fit.protocols:
+                group.append(fit)
+                break
+        else:
+            groups.append([fit])
+    records = []
+    for group in groups:
+        names = ", ".join(dict.fromkeys(fit.series.primitive.spoken for fit in group))
+        records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
+    title = "protocols, the fastest of which holds at each size"
+    table = Table(_PROTOCOLS, tuple(records), None, title)
+    if all(record.protocol.eta_beta is None for record in records):
+        return table.without("eta_beta")
+    return table
 
 
 def _fitted_document(result: Calibration) -> Document:
-    series = [
-        {
-            "collective": str(one.series.primitive),
-            "ranks": one.series.ranks,
-            "algorithm": ",".join(one.algorithms),
-        }
-        | {"protocols": [_protocol(protocol) for protocol in one.protocols]}
-        | {
-            "points": sum(residual.used for residual in one.residuals),
-            **fields(one, "mape worst cv_mape"),
-        }
-        | {"skipped": plain(one.left_out), "nodes": one.series.nodes, "confidence": one.confidence}
-        | {
-            "candidates": [
-                {"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates
-            ]
-        }
-        | {"residuals": plain(one.residuals)}
-        for one in result.series
-    ]
-    tail = {"tier": result.tier, "notes": list(result.notes), "rows_skipped": plain(result.skipped)}
-    own = {"rows": 0 if result.own is None else result.own.total, "next": _next_document(result)}
-    written = (
-        {"fabric": result.path or None}
-        if result.series
-        else {"fabric": None, "machine_file": result.path or None}
-    )
-    return {"series": series} | written | set_field(tuple(result.overrides)) | tail | own
+    document: Document = {"series": list(map(_fitted_series, result.series))}
+    document["fabric"] = (result.path or None) if result.series else None
+    if not result.series:
+        document["machine_file"] = result.path or None
+    return {
+        **document,
+        **set_field(tuple(result.overrides)),
+        "tier": result.tier,
+        "notes": list(result.notes),
+        "rows_skipped": plain(result.skipped),
+        "rows": 0 if result.own is None else result.own.total,
+        "next": _next_document(result),
+    }
+
+
+def _fitted_series(fit: FittedSeries) -> Document:
+    candidates = []
+    for candidate in fit.candidates:
+        algorithm = ",".join(candidate.algorithms)
+        candidates.append({"algorithm": algorithm, "cv_mape": candidate.cv_mape})
+    return {
+        "collective": str(fit.series.primitive),
+        "ranks": fit.series.ranks,
+        "algorithm": ",".join(fit.algorithms),
+        "protocols": list(map(_protocol, fit.protocols)),
+        "points": sum(residual.used for residual in fit.residuals),
+        **fields(fit, "mape worst cv_mape"),
+        "skipped": plain(fit.left_out),
+        "nodes": fit.series.nodes,
+        "confidence": fit.confidence,
+        "candidates": candidates,
+        "residuals": plain(fit.residuals),
+    }
 
 
 def _next_document(result: Calibration) -> Document | None:
@@ -300,161 +307,162 @@ def _next_document(result: Calibration) -> Document | None:
     return fields(row, "primitive scope ranks bytes sigma sigma_after command")
 
 
-def _protocol(one: FittedProtocol) -> Document:
-    head = fields(one, "name launch_overhead_s alpha_s bandwidth_Bps")
-    bounds = {
-        "ci95": {name: list(bounds) for name, bounds in one.ci95.items()},
-        "tied": list(one.tied),
+def _protocol(protocol: FittedProtocol) -> Document:
+    return {
+        **fields(protocol, "name launch_overhead_s alpha_s bandwidth_Bps"),
+        "ci95": {name: list(bounds) for name, bounds in protocol.ci95.items()},
+        "tied": list(protocol.tied),
+        "local_copy_Bps": protocol.copy_Bps,
+        "eta_beta": protocol.eta_beta,
     }
-    return head | bounds | {"local_copy_Bps": one.copy_Bps, "eta_beta": one.eta_beta}
 
 
 def _regime(regime: Regime) -> str:
-    return (
-        f"{regime.bound} ({range_text(regime.from_bytes, regime.to_bytes)}) {percent(regime.mape)}"
-    )
+    sizes = range_text(regime.from_bytes, regime.to_bytes)
+    return f"{regime.bound} ({sizes}) {percent(regime.mape)}"
 
 
 _SERIES = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.series.ranks),
-    number("nodes", "nodes", drop=4, get=lambda one: one.series.nodes),
-    number("sizes", "sizes", drop=3, get=lambda one: len(one.points)),
+    number("ranks", "ranks", get=attrgetter("series.ranks")),
+    number("nodes", "nodes", drop=4, get=attrgetter("series.nodes")),
+    number("sizes", "sizes", drop=3, get=lambda fit: len(fit.points)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent),
     label(
         "regimes",
         "mean error by what bounds the price",
         drop=2,
-        get=lambda one: ", ".join(map(_regime, one.regimes)),
+        get=lambda fit: ", ".join(map(_regime, fit.regimes)),
     ),
 )
 _MOST_ROWS = 12
 
 
 class _JudgedPoint(NamedTuple):
-    one: ValidatedSeries
+    fit: ValidatedSeries
     point: ValidatedPoint
 
 
 _POINTS = (
-    label("collective", "collective", get=lambda of: of.one.series.primitive, hidden=True),
-    number("ranks", "ranks", get=lambda of: of.one.series.ranks, hidden=True),
-    number("nodes", "nodes", get=lambda of: of.one.series.nodes, hidden=True),
-    number("bytes", "size", size_text, get=lambda of: whole_bytes(of.point.bytes)),
-    number("measured_s", "measured", format_time, get=lambda of: of.point.measured_s),
-    number("predicted_s", "predicted", format_time, get=lambda of: of.point.predicted_s),
-    number("relative_error", "error", signed_percent, get=lambda of: of.point.relative_error),
-    number("of_expected", "of expected", reached_percent, 1, get=lambda of: of.point.of_expected),
-    label("algorithm", "algorithm", drop=5, get=lambda of: of.point.algorithm),
-    label("protocol", "protocol", drop=6, get=lambda of: of.point.protocol),
+    label("collective", "collective", get=attrgetter("fit.series.primitive"), hidden=True),
+    number("ranks", "ranks", get=attrgetter("fit.series.ranks"), hidden=True),
+    number("nodes", "nodes", get=attrgetter("fit.series.nodes"), hidden=True),
+    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.bytes)),
+    number("measured_s", "measured", format_time, get=attrgetter("point.measured_s")),
+    number("predicted_s", "predicted", format_time, get=attrgetter("point.predicted_s")),
+    number("relative_error", "error", signed_percent, get=attrgetter("point.relative_error")),
+    number("of_expected", "of expected", reached_percent, 1, get=attrgetter("point.of_expected")),
+    label("algorithm", "algorithm", drop=5, get=attrgetter("point.algorithm")),
+    label("protocol", "protocol", drop=6, get=attrgetter("point.protocol")),
     number(
-        "busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps
+        "busbw_measured_Bps", "busbw", format_rate, 3, get=attrgetter("point.busbw_measured_Bps")
     ),
     number(
-        "busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps
+        "busbw_expected_Bps", "expected", format_rate, 4, get=attrgetter("point.busbw_expected_Bps")
     ),
-    label("bound", "bound by", drop=7, get=lambda of: of.point.bound),
-    label("nearest", "nearest", drop=8, get=lambda of: of.point.nearest, hidden=True),
+    label("bound", "bound by", drop=7, get=attrgetter("point.bound")),
+    label("nearest", "nearest", drop=8, get=attrgetter("point.nearest"), hidden=True),
     number(
         "nearest_error",
         "its error",
         signed_percent,
         9,
-        get=lambda of: of.point.nearest_error,
+        get=attrgetter("point.nearest_error"),
         hidden=True,
     ),
 )
 
 
-def _points(result: Validation, several: Sequence[ValidatedSeries], title: str = "") -> Table:
+def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = "") -> Table:
     columns = (*context(fabric=result.fabric), *_POINTS, *context(result.overrides))
-    records = tuple(_JudgedPoint(one, point) for one in several for point in one.points)
-    table = Table(columns, records, None, title)
-    return table if any(of.point.protocol for of in records) else table.without("protocol")
+    records = []
+    for fit in fits:
+        records += [_JudgedPoint(fit, point) for point in fit.points]
+    table = Table(columns, tuple(records), None, title)
+    if any(record.point.protocol for record in records):
+        return table
+    return table.without("protocol")
 
 
 def _blocks(result: Validation) -> list[Block]:
-    where, several = on_fabric(result.fabric, result.overrides), len(result.series) > 1
+    where = on_fabric(result.fabric, result.overrides)
+    several = len(result.series) > 1
     out: list[Block] = [Headline(_answer(result))]
     if several:
-        out.append(
-            Table(
-                _SERIES,
-                result.series,
-                None,
-                f"measured against {where}: {len(result.series)} series",
-                _MOST_ROWS,
-            )
-        )
-    for one in result.series:
-        more = ", ".join(
-            filter(None, (f"{one.series.library} {one.series.version}".strip(), one.series.dtype))
-        )
-        name = f"{one.series.title} ({more})" if more else one.series.title
-        title = (
-            f"{name} on {where}: {percent(one.mape)} off on average, worst"
-            f" {signed_percent(one.worst)}"
-        )
-        out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
-        if len(one.regimes) > 1:
-            out += listed("mean error by what bounds the price", map(_regime, one.regimes), first=0)
-        out += listed("findings", one.findings, first=0)
+        title = f"measured against {where}: {len(result.series)} series"
+        out.append(Table(_SERIES, result.series, None, title, _MOST_ROWS))
+    for fit in result.series:
+        title = f"{_series_name(fit.series)} on {where}: {percent(fit.mape)} off on average"
+        table = _points(result, [fit], f"{title}, worst {signed_percent(fit.worst)}")
+        out.append(table._replace(first=0 if several else _MOST_ROWS))
+        if len(fit.regimes) > 1:
+            out += listed("mean error by what bounds the price", map(_regime, fit.regimes), first=0)
+        out += listed("findings", fit.findings, first=0)
     for used, heading in ((False, "left out"), (True, "used with a reservation")):
-        skipped = (one for one in result.skipped if one.used is used)
-        out += listed(
-            heading,
-            (f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in skipped),
-            first=0,
-        )
-    return [
-        *out,
-        *([Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else []),
-    ]
+        lines = []
+        for skip in result.skipped:
+            if skip.used is used:
+                rows = counted(skip.rows, "row")
+                lines.append(f"{skip.reason}: {rows}, first at {skip.where}")
+        out += listed(heading, lines, first=0)
+    if result.readings != USUAL:
+        out.append(Lines(f"readings: {result.readings.spoken()}", ()))
+    return out
+
+
+def _series_name(series: Series) -> str:
+    """The title of a series, with its library, version and data type where known."""
+    library = f"{series.library} {series.version}".strip()
+    more = ", ".join(filter(None, (library, series.dtype)))
+    return f"{series.title} ({more})" if more else series.title
 
 
 def _answer(result: Validation) -> str:
-    worst = max(result.series, key=lambda one: abs(one.worst), default=None)
-    whose = f" ({worst.series.title})" if worst and len(result.series) > 1 else ""
-    off = f" Worst: {signed_percent(worst.worst)}{whose}." if worst else ""
-    return f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}.{off}"
+    text = f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}."
+    if not result.series:
+        return text
+    worst = max(result.series, key=lambda fit: abs(fit.worst))
+    text += f" Worst: {signed_percent(worst.worst)}"
+    return f"{text} ({worst.series.title})." if len(result.series) > 1 else f"{text}."
 
 
 def _document(result: Validation) -> Document:
-    series = [
-        {
-            "collective": str(one.series.primitive),
-            "ranks": one.series.ranks,
-            **fields(one, "mape worst"),
+    series = []
+    for fit in result.series:
+        row = {
+            "collective": str(fit.series.primitive),
+            "ranks": fit.series.ranks,
+            **fields(fit, "mape worst"),
+            "points": list(map(_checked, fit.points)),
+            "findings": list(fit.findings),
+            "regimes": list(map(_bounds, fit.regimes)),
+            **fields(fit.series, "nodes library version dtype files"),
         }
-        | {"points": [_checked(point) for point in one.points], "findings": list(one.findings)}
-        | {
-            "regimes": [_bounds(regime) for regime in one.regimes],
-            **fields(one.series, "nodes library version dtype files"),
-        }
-        for one in result.series
-    ]
-    head = {"fabric": result.fabric, **set_field(result.overrides), "series": series}
-    model = {
+        series.append(row)
+    return {
+        "fabric": result.fabric,
+        **set_field(result.overrides),
+        "series": series,
         "mode": "ideal" if result.readings.ideal else "realistic",
         **model_field(result.readings),
+        **fields(result, "mape verdict max_mape holds skipped"),
     }
-    return head | model | fields(result, "mape verdict max_mape holds skipped")
 
 
 def _checked(point: ValidatedPoint) -> Document:
     return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
 
 
-def _bounds(one: Regime) -> Document:
-    return one._asdict() | {
-        "from_bytes": whole_bytes(one.from_bytes),
-        "to_bytes": whole_bytes(one.to_bytes),
+def _bounds(regime: Regime) -> Document:
+    return regime._asdict() | {
+        "from_bytes": whole_bytes(regime.from_bytes),
+        "to_bytes": whole_bytes(regime.to_bytes),
     }
 
 

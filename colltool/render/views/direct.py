@@ -8,13 +8,14 @@ from dataclasses import asdict
 
 from colltool.base.formatting import counted, format_money, shape_text, whole_percent
 from colltool.fabric.direct_sized import DirectSized
-from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import Document, View, fields, listed
+from colltool.fabric.properties import Cost
+from colltool.render.blocks import Block, Table, label, number
+from colltool.render.dispatch import Document, View, fields
 from colltool.render.views.fabric_parts import (
-    bill_blocks,
-    bill_document,
-    failure_blocks,
-    optics_of,
+    failures_and_bill,
+    levels_table,
+    levels_with_optics,
+    sized_blocks,
     switches_text,
 )
 from colltool.sizing.size_direct import DirectPlan
@@ -31,31 +32,12 @@ _COLUMNS = (
 
 
 def _table(result: DirectSized) -> Table:
-    plan, optics = result.plan, optics_of(result.bill)
-    columns = (
-        *_COLUMNS,
-        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
-    )
-    rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
-    return Table(
-        columns,
-        plan.levels,
-        None,
-        f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports",
-    )
+    return levels_table(_COLUMNS, result.plan, result.bill)
 
 
 def _blocks(result: DirectSized) -> list[Block]:
-    plan = result.plan
-    cables = counted(plan.cables + plan.ports, "cable")
-    return [
-        Headline(f"{switches_text(plan.switches)} and {cables} join {_summary(result)}."),
-        _table(result),
-        Lines("in all", tuple(_totals(result))),
-        *(bill_blocks(result.bill) if result.bill.cost else []),
-        *map(later, failure_blocks(result.failures, ranks=False)),
-        *listed("notes", (*plan.notes, *result.bill.notes)),
-    ]
+    cables = result.plan.cables + result.plan.ports
+    return sized_blocks(result, cables, _summary(result), _table(result), _totals(result))
 
 
 def _totals(result: DirectSized) -> Iterator[str]:
@@ -76,26 +58,32 @@ def _totals(result: DirectSized) -> Iterator[str]:
     yield f"at most {plan.diameter} links from endpoint to endpoint, their own included"
     if plan.spare_ports:
         yield f"room for {counted(plan.spare_ports, 'more port')}"
-    if (clos := result.clos) is not None:
-        cost = result.clos_bill.cost if result.clos_bill else None
-        money = (
-            f", parts {format_money(cost.parts, cost.currency)}"
-            if cost and cost.parts is not None
-            else ""
-        )
-        bare = (
-            f"{switches_text(clos.switches)} and {clos.cables} cables between them in"
-            f" {counted(len(clos.levels), 'level')}"
-        )
-        yield f"a Clos at {clos.oversubscription:.4g}:1 takes {bare}{money}"
-    else:
-        yield f"a Clos of three levels of {plan.radix}-port switches does not join so many"
+    yield _clos_text(result)
     if plan.tier:
         yield f"in a fabric file, beside rates and alpha: {_keys(plan.tier)}"
 
 
+def _clos_text(result: DirectSized) -> str:
+    """What a Clos for as many endpoints would take."""
+    clos = result.clos
+    if clos is None:
+        return f"a Clos of three levels of {result.plan.radix}-port switches does not join so many"
+    text = (
+        f"a Clos at {clos.oversubscription:.4g}:1 takes {switches_text(clos.switches)} and"
+        f" {clos.cables} cables between them in {counted(len(clos.levels), 'level')}"
+    )
+    cost = _clos_cost(result)
+    if cost is None or cost.parts is None:
+        return text
+    return f"{text}, parts {format_money(cost.parts, cost.currency)}"
+
+
+def _clos_cost(result: DirectSized) -> Cost | None:
+    return result.clos_bill.cost if result.clos_bill else None
+
+
 def _keys(tier: dict[str, object]) -> str:
-    """As YAML within a line:
+    """YAML within a line:
     ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2}, {links: 1}]``."""
     return ", ".join(f"{key}: {_value(value)}" for key, value in tier.items())
 
@@ -103,47 +91,47 @@ def _keys(tier: dict[str, object]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
-    return f"{{{_keys(value)}}}" if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return f"{{{_keys(value)}}}"
+    return str(value)
 
 
 def _extent(plan: DirectPlan) -> str:
     ends = counted(plan.hosts, "endpoint")
     if plan.topology == "hyperx":
         return f"HyperX of {shape_text(plan.shape)} switches with {ends} each"
-    switches, groups = plan.shape
+    switches, count = plan.shape
+    groups = counted(count, "group")
     if not plan.spines:
-        return (
-            f"dragonfly of {counted(groups, 'group')} of {switches_text(switches)}, {ends} at each"
-            " switch"
-        )
+        return f"dragonfly of {groups} of {switches_text(switches)}, {ends} at each switch"
     leaves = "1 leaf" if switches == 1 else f"{switches} leaves"
-    return (
-        f"dragonfly+ of {counted(groups, 'group')} of {leaves} and {counted(plan.spines, 'spine')},"
-        f" {ends} at each leaf"
-    )
+    spines = counted(plan.spines, "spine")
+    return f"dragonfly+ of {groups} of {leaves} and {spines}, {ends} at each leaf"
 
 
 def _document(result: DirectSized) -> Document:
-    plan, optics, clos = result.plan, optics_of(result.bill), result.clos
-    levels = [asdict(one) | {"optics": optics.get(one.name, 0)} for one in plan.levels]
-    cost = result.clos_bill.cost if result.clos_bill else None
-    other = clos and {
-        "switches": clos.switches,
-        "cables": clos.cables,
-        "levels": len(clos.levels),
-        "cost": cost and asdict(cost),
-    }
-    return (
-        fields(plan, "topology")
-        | fields(result, "endpoints ports_per_endpoint")
-        | fields(
+    plan = result.plan
+    clos = result.clos
+    cost = _clos_cost(result)
+    return {
+        **fields(plan, "topology"),
+        **fields(result, "endpoints ports_per_endpoint"),
+        **fields(
             plan,
             "rails radix ports spare_ports hosts shape spines switches cables oversubscription"
             " bisection diameter",
-        )
-        | {"levels": levels, "tier": plan.tier, "clos": other, "notes": list(plan.notes)}
-        | {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
-    )
+        ),
+        "levels": levels_with_optics(result),
+        "tier": plan.tier,
+        "clos": clos
+        and {
+            **fields(clos, "switches cables"),
+            "levels": len(clos.levels),
+            "cost": cost and asdict(cost),
+        },
+        "notes": list(plan.notes),
+        **failures_and_bill(result),
+    }
 
 
 def _summary(result: DirectSized) -> str:

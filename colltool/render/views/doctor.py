@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -22,6 +23,7 @@ from colltool.diagnosis.results import (
     Experiment,
     Fleet,
     SeriesHealth,
+    ValidatedPoint,
 )
 from colltool.logs.traced_calls import UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
@@ -39,41 +41,51 @@ from colltool.render.dispatch import (
 _BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
 
+
+def _last(health: SeriesHealth) -> ValidatedPoint:
+    """The largest size of a series."""
+    return health.judged.points[-1]
+
+
+def _state(health: SeriesHealth) -> str:
+    if health.low:
+        return "off"
+    return "as expected" if _judged(health) else "not judged"
+
+
+def _judged(health: SeriesHealth) -> bool:
+    return health.large is not None or health.small is not None
+
+
 _SERIES = (
     label(
         "collective",
         "collective",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.judged.series.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("judged.series.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.judged.series.ranks),
-    number("nodes", "nodes", drop=4, get=lambda one: one.judged.series.nodes),
-    label("run", "run", get=lambda one: one.judged.series.run),
+    number("ranks", "ranks", get=attrgetter("judged.series.ranks")),
+    number("nodes", "nodes", drop=4, get=attrgetter("judged.series.nodes")),
+    label("run", "run", get=attrgetter("judged.series.run")),
     label("wire", "tier", drop=1),
-    number(
-        "bytes", "largest", size_text, 3, get=lambda one: whole_bytes(one.judged.points[-1].bytes)
-    ),
+    number("bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).bytes)),
     number(
         "busbw_measured_Bps",
         "busbw",
         format_rate,
         2,
-        get=lambda one: one.judged.points[-1].busbw_measured_Bps,
+        get=lambda health: _last(health).busbw_measured_Bps,
     ),
     number(
         "busbw_expected_Bps",
         "expected",
         format_rate,
         5,
-        get=lambda one: one.judged.points[-1].busbw_expected_Bps,
+        get=lambda health: _last(health).busbw_expected_Bps,
     ),
     number("large", "large messages", whole_percent),
     number("small", "small messages", whole_percent),
-    label(
-        "state",
-        "is",
-        get=lambda one: "off" if one.low else "as expected" if _judged(one) else "not judged",
-    ),
+    label("state", "is", get=_state),
 )
 _FORETOLD = (
     label("cause", "if the cause is"),
@@ -88,30 +100,35 @@ _CAUSES = (
 )
 
 
-def _judged(one: SeriesHealth) -> bool:
-    return one.large is not None or one.small is not None
+def _where(result: Diagnosis) -> str:
+    return on_fabric(result.assumed.fabric, result.assumed.overrides)
 
 
 def _table(result: Diagnosis) -> Table:
-    where = on_fabric(result.assumed.fabric, result.assumed.overrides)
-    idle = [
-        key for key in ("large", "small") if all(getattr(one, key) is None for one in result.series)
-    ]
-    idle += [] if any(one.judged.series.run for one in result.series) else ["run"]
-    title = f"{len(result.series)} series, share of what {where} should reach"
-
-    def causes(one: SeriesHealth) -> str:
-        about = (
-            finding for finding in result.findings if one.judged.series.title in finding.series
-        )
-        return " ".join(dict.fromkeys(cause.name for finding in about for cause in finding.causes))
-
+    causes: dict[str, dict[str, None]] = {}
+    for finding in result.findings:
+        for title in finding.series:
+            names = causes.setdefault(title, {})
+            names.update((cause.name, None) for cause in finding.causes)
     told = (
-        label("causes", "causes", get=causes, hidden=True),
+        label(
+            "causes",
+            "causes",
+            get=lambda health: " ".join(causes.get(health.judged.series.title, ())),
+            hidden=True,
+        ),
         label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *told)
-    return Table(columns, result.series, None, title, _MOST_SERIES).without(*idle)
+    title = f"{len(result.series)} series, share of what {_where(result)} should reach"
+    table = Table(columns, result.series, None, title, _MOST_SERIES)
+    # without columns in which no series has a value
+    for key in ("large", "small"):
+        if all(getattr(health, key) is None for health in result.series):
+            table = table.without(key)
+    if not any(health.judged.series.run for health in result.series):
+        table = table.without("run")
+    return table
 
 
 def _reached(finding: DiagnosisFinding) -> str:
@@ -123,68 +140,58 @@ def _reached(finding: DiagnosisFinding) -> str:
 
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
-    # the first finding that a cause explains, else the first
-    return next(
-        (one for one in result.findings if one.causes),
-        result.findings[0] if result.findings else None,
-    )
+    """The first finding that a cause explains, else the first."""
+    explained = [finding for finding in result.findings if finding.causes]
+    return next(iter([*explained, *result.findings]), None)
 
 
 def _bars(result: Diagnosis) -> str:
-    return " or ".join(
-        dict.fromkeys(whole_percent(bar) for bar in sorted(one.bar for one in result.series))
-    )
+    bars = sorted(health.bar for health in result.series)
+    return " or ".join(dict.fromkeys(map(whole_percent, bars)))
 
 
 def diagnosed(result: Diagnosis) -> str:
-    where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     main = _main(result)
     if main is None:
-        if result.fleet and not result.ok:
-            return f"{_fleet_said(result.fleet)} The others reach what {where} should."
-        if not any(map(_judged, result.series)):
-            return f"Not judged against {where}: {verdict(result)}."
-        healthy = (
-            f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
-        )
-        if result.assumed.network or result.assumed.guessed:
-            return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
-        return f"Healthy: {healthy}"
-    hosts = (
-        f"{_fleet_said(result.fleet)} "
-        if result.fleet and any(one.bad for one in result.fleet.hosts)
-        else ""
-    )
-    what = f"{hosts}{sentence(_reached(main))} ({where})."
+        return _healthy(result)
+    what = f"{sentence(_reached(main))} ({_where(result)})."
+    if result.fleet and any(host.bad for host in result.fleet.hosts):
+        what = f"{_fleet_said(result.fleet)} {what}"
+    also = ""
     more = len(result.findings) - 1
-    also = (
-        f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}."
-        if more
-        else ""
-    )
+    if more:
+        also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}."
     if not main.causes:
         return (
             f"{what} No cause that can be priced explains it: calibrate a healthy machine and give"
             f" that with -f.{also}"
         )
-    first, *others = main.causes
-    or_ = f" {_others(main)}" if others else ""
+    first = main.causes[0]
+    if len(main.causes) > 1:
+        also = f" {_others(main)}{also}"
     if main.low is None:
-        return (
-            f"{sentence(first.name)}: {first.said}; there are no times to hold it"
-            f" against.{or_}{also}"
-        )
-    fitted = first.error is not None and main.error is not None
-    fit = (
-        f" (times {percent(first.error or 0.0)} off under it, {percent(main.error or 0.0)} without)"
-        if fitted
-        else ""
-    )
-    return f"{what} Most likely {first.name}: {first.said}{fit}.{or_}{also}"
+        return f"{sentence(first.name)}: {first.said}; there are no times to hold it against.{also}"
+    fit = ""
+    if first.error is not None and main.error is not None:
+        fit = f" (times {percent(first.error)} off under it, {percent(main.error)} without)"
+    return f"{what} Most likely {first.name}: {first.said}{fit}.{also}"
+
+
+def _healthy(result: Diagnosis) -> str:
+    """The answer where nothing was found."""
+    where = _where(result)
+    if result.fleet and not result.ok:
+        return f"{_fleet_said(result.fleet)} The others reach what {where} should."
+    if not any(map(_judged, result.series)):
+        return f"Not judged against {where}: {verdict(result)}."
+    healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
+    if result.assumed.network or result.assumed.guessed:
+        return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
+    return f"Healthy: {healthy}"
 
 
 def _others(main: DiagnosisFinding) -> str:
-    names = ", ".join(one.name for one in main.causes[1:])
+    names = ", ".join(cause.name for cause in main.causes[1:])
     return f"Fit as well: {names}." if main.causes[0].error is not None else f"Else: {names}."
 
 
@@ -202,38 +209,44 @@ def _matches(assumed: AssumedFabric) -> str:
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [
-        Headline(diagnosed(result)),
-        *(_fleet(result.fleet) if result.fleet else ()),
-    ]
+    out: list[Block] = [Headline(diagnosed(result))]
+    if result.fleet:
+        out += _fleet(result.fleet)
     if main is None:
-        out += [
-            block for one in result.measure for block in _test("next, to measure these tiers", one)
-        ]
+        for experiment in result.measure:
+            out += _test("next, to measure these tiers", experiment)
         out += series
     else:
-        next_, *then = _experiments(main) or [[]]
-        out += [*next_[:1], *(_causes(main) or series), *map(later, next_[1:])]
-        out += [later(block) for test in then for block in test]
-        out += map(later, [*(series if main.causes else []), *_details(main)])
-        for one in (one for one in result.findings if one is not main):
-            tests = (block for test in _experiments(one) for block in test)
-            out += map(later, [*_causes(one), *_details(one), *tests])
-        out += [
-            later(block) for one in result.measure for block in _test("to measure these tiers", one)
-        ]
-    left_out = [
-        f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in result.skipped
-    ]
-    left_out += [
-        f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {one.file}"
-        for one in result.left_out
-    ]
+        out += _finding_blocks(main, series)
+        for finding in result.findings:
+            if finding is not main:
+                out += map(later, [*_causes(finding), *_details(finding)])
+                out += map(later, _experiments(finding))
+        for experiment in result.measure:
+            out += map(later, _test("to measure these tiers", experiment))
+    left_out = []
+    for skip in result.skipped:
+        left_out.append(f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}")
+    for kernels in result.left_out:
+        count = counted(kernels.kernels, "kernel")
+        left_out.append(f"{kernels.reason}: {count}, first in {kernels.file}")
+    # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
     out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
     return [*out, *listed("left out, or used with a reservation", left_out, first=0)]
+
+
+def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Block]:
+    """The main finding: the next command to run, then the causes, or the series without any."""
+    experiments = _experiments(main)
+    yield from experiments[:1]
+    yield from _causes(main) or series
+    yield from map(later, experiments[1:])
+    if main.causes:
+        yield from map(later, series)
+    yield from map(later, _details(main))
 
 
 _HOSTS = (
@@ -253,85 +266,87 @@ def _fleet_said(fleet: Fleet) -> str:
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
-    worst = tuple(
-        sorted(fleet.hosts, key=lambda one: (not one.bad, -one.failed, one.of_fleet or 0.0))
-    )
+    worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
     yield Lines("the fleet", fleet.said or (f"{title}: all alike",))
-    yield Table(_HOSTS, worst, None, title, max(_MOST_HOSTS, sum(one.bad for one in worst)))
+    bad = sum(host.bad for host in worst)
+    yield Table(_HOSTS, tuple(worst), None, title, max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
-        yield later(
-            Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
-        )
+        matrix = Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
+        yield later(matrix)
 
 
 def _matrix(fleet: Fleet) -> Iterator[str]:
-    names = [one.host for one in fleet.hosts]
-    width = max(len(name) for name in names)
-    cells = {
-        frozenset((one.a, one.b)): "x" if one.failed else f"{100 * (one.of_fleet or 0.0):.0f}"
-        for one in fleet.pairs
-    }
+    """A line per host: its name, then a cell for each host before it."""
+    names = [host.host for host in fleet.hosts]
+    width = max(map(len, names))
+    cells = {}
+    for pair in fleet.pairs:
+        text = "x" if pair.failed else f"{100 * (pair.of_fleet or 0.0):.0f}"
+        cells[frozenset((pair.a, pair.b))] = text
     for at, name in enumerate(names):
-        yield f"{name:{width}}" + "".join(
-            f"{cells.get(frozenset((name, other)), '.'):>4}" for other in names[:at]
-        )
+        line = f"{name:{width}}"
+        for other in names[:at]:
+            line += f"{cells.get(frozenset((name, other)), '.'):>4}"
+        yield line
 
 
 def _fleet_document(fleet: Fleet) -> Document:
-    hosts, pairs = ([one._asdict() for one in some] for some in (fleet.hosts, fleet.pairs))
-    return {"runs": fleet.files, "said": list(fleet.said), "hosts": hosts, "pairs": pairs}
+    return {"runs": fleet.files, **fields(fleet, "said hosts pairs")}
 
 
 def _causes(finding: DiagnosisFinding) -> list[Block]:
-    without = (
-        f"; without any the times are {percent(finding.error)} off"
-        if finding.error is not None
-        else ""
-    )
-    title = f"causes, best first{without}"
-    return [Table(_CAUSES, finding.causes, None, title)] if finding.causes else []
+    if not finding.causes:
+        return []
+    title = "causes, best first"
+    if finding.error is not None:
+        title += f"; without any the times are {percent(finding.error)} off"
+    return [Table(_CAUSES, finding.causes, None, title)]
 
 
 def _details(finding: DiagnosisFinding) -> list[Block]:
-    look = listed("look at", (f"{one.name}: {one.look}" for one in finding.causes))
+    look = listed("look at", (f"{cause.name}: {cause.look}" for cause in finding.causes))
     series = Lines(_reached(finding), finding.series if len(finding.series) > 1 else ())
     return [series, *listed("what the numbers say", finding.hints), *look]
 
 
-def _experiments(finding: DiagnosisFinding) -> list[list[Block]]:
+def _experiments(finding: DiagnosisFinding) -> list[Block]:
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
+    out: list[Block] = []
+    for experiment in finding.experiments:
+        out += _test(f"{'then' if out else 'next'}, {purpose}", experiment)
+    return out
+
+
+def _test(title: str, experiment: Experiment) -> list[Block]:
+    """The command of an experiment, and what each cause would give."""
+    foretold = f"at {size_text(experiment.bytes)}"
+    if experiment.note:
+        foretold += f", {experiment.note}"
     return [
-        _test(f"{'then' if at else 'next'}, {purpose}", one)
-        for at, one in enumerate(finding.experiments)
+        Lines(title, (experiment.command,), verbatim=True),
+        Table(_FORETOLD, experiment.foretold, None, foretold),
     ]
 
 
-def _test(title: str, one: Experiment) -> list[Block]:
-    foretold = ", ".join(filter(None, (f"at {size_text(one.bytes)}", one.note)))
-    return [
-        Lines(title, (one.command,), verbatim=True),
-        Table(_FORETOLD, one.foretold, None, foretold),
-    ]
-
-
-def _bound(one: UpperBound) -> str:
+def _bound(bound: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
     what = (
-        f"{counted(one.calls, 'call')} of {one.primitive.spoken}, {one.ranks} ranks, over"
-        f" {one.wire}"
+        f"{counted(bound.calls, 'call')} of {bound.primitive.spoken}, {bound.ranks} ranks, over"
+        f" {bound.wire}"
     )
-    if not one.missing:
+    if not bound.missing:
         return f"{what}: the calls of the ranks do not pair off"
-    seen = one.ranks - len(one.missing)
-    return f"{what}: {seen} of {one.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
+    seen = bound.ranks - len(bound.missing)
+    return f"{what}: {seen} of {bound.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
 
 
 def verdict(result: Diagnosis) -> str:
     if not result.series:
-        tiers = ", ".join(dict.fromkeys(one.wire for one in result.bounds))
+        tiers = ", ".join(dict.fromkeys(bound.wire for bound in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
-    tiers = ", ".join(dict.fromkeys(one.wire for one in result.series if one.low or result.ok))
+    wires = [health.wire for health in result.series if health.low or result.ok]
+    tiers = ", ".join(dict.fromkeys(wires))
     if result.ok:
         if not any(map(_judged, result.series)):
             return "nothing can be said: too few sizes, none of which is large"
@@ -339,77 +354,71 @@ def verdict(result: Diagnosis) -> str:
             f"as expected: nothing is below {_bars(result)}; what there is to gain is in the fabric"
             f" itself ({tiers})"
         )
-    first = next((finding for finding in result.findings if finding.causes), None)
-    if first is None:
-        unknown = (
-            "no cause that can be priced explains it: calibrate a healthy machine, and give that"
-            " with -f"
+    main = _main(result)
+    if main is None or not main.causes:
+        return (
+            f"below {_bars(result)} over {tiers}, and no cause that can be priced explains it:"
+            " calibrate a healthy machine, and give that with -f"
         )
-        return f"below {_bars(result)} over {tiers}, and {unknown}"
-    cause, *others = first.causes
-    or_ = f", or {', '.join(one.name for one in others)}" if others else ""
+    cause, *others = main.causes
+    text = f"below {_bars(result)}: {cause.said}"
+    if others:
+        text += f", or {', '.join(other.name for other in others)}"
     more = len(result.findings) - 1
-    return f"below {_bars(result)}: {cause.said}{or_}" + (
-        f"; and {counted(more, 'finding')} more" if more else ""
-    )
+    return f"{text}; and {counted(more, 'finding')} more" if more else text
 
 
 def _document(result: Diagnosis) -> Document:
     assumed = result.assumed
-    machine: Document = {
-        "devices": list(assumed.devices),
-        "hosts": list(assumed.hosts),
-        "assumed": list(assumed.said),
-    }
-    machine |= {"network": assumed.network or None, "guessed": assumed.guessed}
-    return (
-        {
-            "fabric": assumed.fabric,
-            **set_field(assumed.overrides),
-            **fields(result, "expect ok"),
-            "hardware": machine,
-        }
-        | {
-            "series": [_health(one) for one in result.series],
-            "findings": [_finding(one) for one in result.findings],
-        }
-        | fields(result, "notes bounds")
-        | {"measure": [_experiment(one) for one in result.measure]}
-        | fields(result, "left_out skipped")
-        | {"fleet": result.fleet and _fleet_document(result.fleet), "verdict": verdict(result)}
-    )
-
-
-def _health(one: SeriesHealth) -> Document:
-    series, last = one.judged.series, one.judged.points[-1]
-    run = {"run": series.run} if series.run else {}
-    head = {"collective": str(series.primitive)} | fields(series, "ranks nodes") | run
-    last_point = {"bytes": whole_bytes(last.bytes)} | fields(
-        last, "busbw_measured_Bps busbw_expected_Bps"
-    )
-    return (
-        head
-        | {"wire": one.wire}
-        | last_point
-        | fields(one, "large small low bar")
-        | fields(series, "dtype files")
-    )
-
-
-def _finding(one: DiagnosisFinding) -> Document:
-    head = (
-        fields(one, "series size")
-        | {"of_expected": {"low": one.low, "high": one.high}}
-        | fields(one, "error causes")
-    )
-    return head | {
-        "experiments": [_experiment(each) for each in one.experiments],
-        "hints": list(one.hints),
+    return {
+        "fabric": assumed.fabric,
+        **set_field(assumed.overrides),
+        **fields(result, "expect ok"),
+        "hardware": {
+            **fields(assumed, "devices hosts"),
+            "assumed": list(assumed.said),
+            "network": assumed.network or None,
+            "guessed": assumed.guessed,
+        },
+        "series": list(map(_health, result.series)),
+        "findings": list(map(_finding, result.findings)),
+        **fields(result, "notes bounds"),
+        "measure": list(map(_experiment, result.measure)),
+        **fields(result, "left_out skipped"),
+        "fleet": result.fleet and _fleet_document(result.fleet),
+        "verdict": verdict(result),
     }
 
 
-def _experiment(one: Experiment) -> Document:
-    return fields(one, "command bytes foretold note") | {"bytes": whole_bytes(one.bytes)}
+def _health(health: SeriesHealth) -> Document:
+    series = health.judged.series
+    last = _last(health)
+    head = {"collective": str(series.primitive), **fields(series, "ranks nodes")}
+    if series.run:
+        head["run"] = series.run
+    return {
+        **head,
+        "wire": health.wire,
+        "bytes": whole_bytes(last.bytes),
+        **fields(last, "busbw_measured_Bps busbw_expected_Bps"),
+        **fields(health, "large small low bar"),
+        **fields(series, "dtype files"),
+    }
+
+
+def _finding(finding: DiagnosisFinding) -> Document:
+    return {
+        **fields(finding, "series size"),
+        "of_expected": {"low": finding.low, "high": finding.high},
+        **fields(finding, "error causes"),
+        "experiments": list(map(_experiment, finding.experiments)),
+        "hints": list(finding.hints),
+    }
+
+
+def _experiment(experiment: Experiment) -> Document:
+    found = fields(experiment, "command bytes foretold note")
+    return {**found, "bytes": whole_bytes(experiment.bytes)}
 
 
 VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, diagnosed)}

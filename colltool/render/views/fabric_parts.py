@@ -3,8 +3,10 @@ failures, numbers of tiers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import pairwise
+from math import ceil
 from typing import NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
@@ -20,16 +22,18 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
+from colltool.fabric.direct_sized import DirectSized
 from colltool.fabric.failures import Failure
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
-from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
+from colltool.fabric.properties import Bill, BillLine, Cost, LevelFacts, TierFacts
 from colltool.fabric.results import FabricSized
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
 from colltool.sizing.size_clos import ClosPlan
+from colltool.sizing.size_direct import DirectPlan
 
 _COLUMNS = (
     label("name", "level"),
@@ -45,18 +49,16 @@ _COLUMNS = (
 
 
 def _table(result: FabricSized) -> Table:
-    plan, optics = result.plan, optics_of(result.bill)
-    columns = (
-        *_COLUMNS,
-        number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)),
-    )
+    return levels_table(_COLUMNS, result.plan, result.bill)
+
+
+def levels_table(columns: tuple[Column, ...], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
+    """The levels of a plan, with the optics on the cables of each."""
+    optics = optics_of(bill)
+    more = number("optics", "optics", drop=1, get=lambda level: optics.get(level.name, 0))
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
-    return Table(
-        columns,
-        plan.levels,
-        None,
-        f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports",
-    )
+    title = f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports"
+    return Table((*columns, more), plan.levels, None, title)
 
 
 def optics_of(bill: Bill) -> dict[str, int]:
@@ -66,11 +68,24 @@ def optics_of(bill: Bill) -> dict[str, int]:
 
 def _blocks(result: FabricSized) -> list[Block]:
     plan = result.plan
-    cables = counted(plan.cables + plan.levels[0].cables, "cable")
+    cables = plan.cables + plan.levels[0].cables
+    return sized_blocks(result, cables, _summary(result), _table(result), _totals(plan))
+
+
+def sized_blocks(
+    result: FabricSized | DirectSized,
+    cables: int,
+    summary: str,
+    table: Table,
+    totals: Iterable[str],
+) -> list[Block]:
+    """The blocks of a sized network of any topology."""
+    plan = result.plan
+    what = f"{switches_text(plan.switches)} and {counted(cables, 'cable')}"
     return [
-        Headline(f"{switches_text(plan.switches)} and {cables} join {_summary(result)}."),
-        _table(result),
-        Lines("in all", tuple(_totals(plan))),
+        Headline(f"{what} join {summary}."),
+        table,
+        Lines("in all", tuple(totals)),
         *(bill_blocks(result.bill) if result.bill.cost else []),
         *map(later, failure_blocks(result.failures, ranks=False)),
         *listed("notes", (*plan.notes, *result.bill.notes)),
@@ -102,27 +117,26 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
 
 
 def _rails_text(plan: ClosPlan) -> str:
-    rails, planes = plan.rails // plan.split, f"{plan.split} planes"
+    rails = plan.rails // plan.split
     if plan.split == 1:
         return f"{rails} rails"
+    planes = f"{plan.split} planes"
     return planes if rails == 1 else f"{rails} rails of {planes}"
 
 
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
     rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
-    yield (
-        f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of"
-        f" {plan.radix} ports"
-    )
-    for one in plan.levels:
-        if one.up_ports:
-            ports = f"{one.down_ports} ports down and {one.up_ports} up"
-            yield f"{ports} on a {one.name} switch, {one.oversubscription:.4g}:1"
-    for below, one in zip(plan.levels, plan.levels[1:], strict=False):
-        cables = counted(one.parallel, "cable")
+    levels = ", ".join(f"{level.per_rail} {level.name}" for level in plan.levels)
+    yield f"{rails}{levels} switches of {plan.radix} ports"
+    for level in plan.levels:
+        if level.up_ports:
+            ports = f"{level.down_ports} ports down and {level.up_ports} up"
+            yield f"{ports} on a {level.name} switch, {level.oversubscription:.4g}:1"
+    for below, level in pairwise(plan.levels):
+        cables = counted(level.parallel, "cable")
         yield (
-            f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables}"
+            f"{cables} between a {below.name} and each {level.name} that it reaches, {level.cables}"
             " in all"
         )
     yield f"{switches_text(plan.switches)} in all"
@@ -130,45 +144,55 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
 
 def uncounted(plan: ClosPlan) -> Iterator[str]:
     """What rails that end in leaves lead to: it is part of no rail, and a plan is of rails."""
-    top, several = plan.levels[-1], plan.rails > plan.split
-    if several and (uplinks := top.switches * top.up_ports):
-        spines = switches_text(-(-uplinks // plan.radix))
+    top = plan.levels[-1]
+    uplinks = top.switches * top.up_ports
+    if uplinks and plan.rails > plan.split:
+        spines = switches_text(ceil(uplinks / plan.radix))
         yield f"not counted, here and below: what joins the rails, {spines} for {uplinks} uplinks"
 
 
 def sizing_document(plan: ClosPlan) -> Document:
     names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
-    return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
+    return fields(plan, names) | {"levels": [asdict(level) for level in plan.levels]}
 
 
 def _document(result: FabricSized) -> Document:
-    plan, optics = asdict(result.plan), optics_of(result.bill)
+    plan = asdict(result.plan)
     notes = list(plan.pop("notes"))
-    del plan["split"]  # planes are a tier's, and there is none
-    levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
-    rest = {
-        "failures": [asdict(one) for one in result.failures],
+    del plan["levels"]
+    # planes are part of a tier, and there is none
+    del plan["split"]
+    return {
+        **fields(result, "endpoints ports_per_endpoint"),
+        **plan,
+        "levels": levels_with_optics(result),
+        "notes": notes,
+        **failures_and_bill(result),
+    }
+
+
+def levels_with_optics(result: FabricSized | DirectSized) -> list[Document]:
+    optics = optics_of(result.bill)
+    return [asdict(level) | {"optics": optics.get(level.name, 0)} for level in result.plan.levels]
+
+
+def failures_and_bill(result: FabricSized | DirectSized) -> Document:
+    return {
+        "failures": list(map(asdict, result.failures)),
         "bill": bill_document(result.bill),
     }
-    return (
-        fields(result, "endpoints ports_per_endpoint")
-        | plan
-        | {"levels": levels, "notes": notes}
-        | rest
-    )
 
 
 def _summary(result: FabricSized) -> str:
-    levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
-    return (
-        f"{counted(result.plan.ports, 'endpoint port')}: {switches_text(result.plan.switches)}"
-        f" ({levels})"
-    )
+    plan = result.plan
+    levels = ", ".join(f"{level.switches} {level.name}" for level in plan.levels)
+    ports = counted(plan.ports, "endpoint port")
+    return f"{ports}: {switches_text(plan.switches)} ({levels})"
 
 
 _FAILURES = (
     label("tier", "tier", drop=1),
-    label("part", "part", get=lambda one: "all switches" if one.part == "switches" else one.part),
+    label("part", "part", get=lambda row: "all switches" if row.part == "switches" else row.part),
     label("level", "level", drop=2),
     number("count", "of", "{:,}".format, drop=3),
     number("nics", "ports dark", "{:,}".format, drop=4),
@@ -179,7 +203,7 @@ _FAILURES = (
         "beyond",
         "of its traffic",
         drop=6,
-        get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all",
+        get=lambda row: f"beyond its {row.beyond}" if row.beyond else "all",
     ),
     number("cut_off", "cut off", "{:,}".format),
 )
@@ -187,21 +211,36 @@ _FAILURES = (
 
 def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[Block]:
     """The failure table; without ``ranks`` where the endpoints are not ranks."""
+    if not failures:
+        return []
     table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
-    idle = ([] if any(one.tier for one in failures) else ["tier"]) + ([] if ranks else ["ranks"])
-    return [table.without(*idle)] if failures else []
+    if not ranks:
+        table = table.without("ranks")
+    if not any(failure.tier for failure in failures):
+        table = table.without("tier")
+    return [table]
 
 
 class _BillLevel(NamedTuple):
+    """The parts of a level, by their kind."""
+
     tier: str
     level: str
     lines: dict[str, BillLine]
 
+    @property
+    def cost(self) -> float | None:
+        """The sum over parts with a price; None if there are none, or one has no count."""
+        return _sum([line.cost for line in self.lines.values() if line.price is not None])
 
-def _sum(several: list[float | None]) -> float | None:
-    """None if there are none, or one is not known."""
-    known = [one for one in several if one is not None]
-    return sum(known) if several and len(known) == len(several) else None
+    @property
+    def power_W(self) -> float | None:
+        return _sum([line.power_W for line in self.lines.values() if line.power_W is not None])
+
+
+def _sum(amounts: list[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if amounts and len(known) == len(amounts) else None
 
 
 PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
@@ -212,7 +251,7 @@ def _counts(part: str) -> Column:
         part,
         PLURAL[part],
         "{:,}".format,
-        get=lambda one: one.lines[part].count if part in one.lines else 0,
+        get=lambda row: row.lines[part].count if part in row.lines else 0,
     )
 
 
@@ -220,21 +259,8 @@ _BILL = (
     label("tier", "tier", drop=1),
     label("level", "level"),
     *map(_counts, PLURAL),
-    number(
-        "cost",
-        "cost",
-        format_money,
-        get=lambda one: _sum([line.cost for line in one.lines.values() if line.price is not None]),
-    ),
-    number(
-        "power_W",
-        "power",
-        format_power,
-        drop=2,
-        get=lambda one: _sum(
-            [line.power_W for line in one.lines.values() if line.power_W is not None]
-        ),
-    ),
+    number("cost", "cost", format_money),
+    number("power_W", "power", format_power, drop=2),
 )
 
 
@@ -243,155 +269,168 @@ def bill_blocks(bill: Bill) -> list[Block]:
     rows: dict[tuple[str, str], dict[str, BillLine]] = {}
     for line in bill.lines:
         rows.setdefault((line.tier, line.level), {})[line.part] = line
-    levels = tuple(_BillLevel(tier, level, lines) for (tier, level), lines in rows.items())
-    shown = tuple(one for one in _BILL if any(one.value(level) is not None for level in levels))
-    currency = f", in {bill.cost.currency}" if bill.cost else ""
-    out: list[Block] = (
-        [Table(shown, levels, None, f"what it is made of{currency}")] if bill.lines else []
-    )
-    return [*out, Lines("what it costs", tuple(_sums(bill, bill.cost)))] if bill.cost else out
+    levels = tuple(_BillLevel(*place, lines) for place, lines in rows.items())
+    # only columns in which a level has a value
+    shown = []
+    for column in _BILL:
+        if any(column.value(level) is not None for level in levels):
+            shown.append(column)
+    title = "what it is made of"
+    if bill.cost:
+        title += f", in {bill.cost.currency}"
+    out: list[Block] = [Table(tuple(shown), levels, None, title)] if bill.lines else []
+    if bill.cost:
+        out.append(Lines("what it costs", tuple(_sums(bill, bill.cost))))
+    return out
 
 
 def bill_document(bill: Bill) -> Document:
     return {
-        "parts": [asdict(line) for line in bill.lines],
+        "parts": list(map(asdict, bill.lines)),
         "cost": bill.cost and asdict(bill.cost),
         "notes": list(bill.notes),
     }
 
 
 def _sums(bill: Bill, cost: Cost) -> Iterator[str]:
-    parts = None if cost.parts is None else format_money(cost.parts, cost.currency)
-    yield f"parts {_known(parts, bill, 'price', lambda line: line.cost)}"
-    energy = (
-        ""
-        if cost.energy_per_year is None
-        else f", {format_money(cost.energy_per_year, cost.currency)} a year"
-    )
-    power = None if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
-    yield f"power {_known(power, bill, 'watts', lambda line: line.power_W)}"
+    parts = "-: no price given"
+    if cost.parts is not None:
+        parts = format_money(cost.parts, cost.currency) + _left_out(bill, "price", "cost")
+    yield f"parts {parts}"
+    power = "-: no watts given"
+    if cost.power_W is not None:
+        power = format_power(cost.power_W)
+        if cost.energy_per_year is not None:
+            power += f", {format_money(cost.energy_per_year, cost.currency)} a year"
+        power += _left_out(bill, "watts", "power_W")
+    yield f"power {power}"
     if cost.total is not None and cost.total != cost.parts:
         yield f"{format_money(cost.total, cost.currency)} over {cost.years:g} years"
 
 
-def _known(
-    total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]
-) -> str:
-    """A sum with what it leaves out: ``100 kW, without NICs, cables: no watts given``."""
-    if total is None:
-        return f"-: no {what} given"
-    missing = [line for line in bill.lines if of_line(line) is None]
-    for reason, counted_ in ((f"no {what} given", True), ("not counted", False)):
-        parts = dict.fromkeys(
-            PLURAL[line.part] for line in missing if (line.count is not None) is counted_
-        )
-        total += f", without {', '.join(parts)}: {reason}" if parts else ""
-    return total
+def _left_out(bill: Bill, what: str, field: str) -> str:
+    """What a sum leaves out: ``, without NICs, cables: no watts given``."""
+    unpriced: dict[str, None] = {}
+    uncounted: dict[str, None] = {}
+    for line in bill.lines:
+        if getattr(line, field) is None:
+            parts = uncounted if line.count is None else unpriced
+            parts[PLURAL[line.part]] = None
+    text = ""
+    if unpriced:
+        text = f", without {', '.join(unpriced)}: no {what} given"
+    if uncounted:
+        text += f", without {', '.join(uncounted)}: not counted"
+    return text
 
 
-def alpha_text(one: DistanceClass) -> str:
+def alpha_text(pairs: DistanceClass) -> str:
     """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
-    cable = (
-        f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable"
-        if one.cable_m
-        else ""
-    )
-    return f"alpha {format_time(one.alpha_s)}{cable}"
+    text = f"alpha {format_time(pairs.alpha_s)}"
+    if not pairs.cable_m:
+        return text
+    cable = format_length(pairs.cable_m)
+    return f"{text}, {format_time(cable_s(pairs.cable_m))} of it in {cable} of cable"
 
 
 def in_network_text(spec: InNetwork) -> str:
     """Such as
     ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61; sum of bf16; 64 groups``.
     """
-    can = [
-        name.replace("_", "-")
-        for name in ("reduce", "multicast", "all_to_all")
-        if getattr(spec, name)
-    ]
-    levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
-    eta = "".join(
-        f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items()
-    )
-    more = [f"only under {', '.join(spec.protocols)}"] if spec.protocols else []
-    if (limits := spec.limits) is not None:
-        more.append(
-            " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
-        )
-        more.append(f"aligned to {format_bytes(limits.alignment)}" if limits.alignment else "")
-        more.append(f"{counted(limits.groups, 'group')} at a time" if limits.groups else "")
-    alpha = f"alpha_switch {format_time(spec.alpha_switch)}"
-    return "; ".join((f"{', '.join(can) or 'nothing'}, {alpha}{levels}{eta}", *filter(None, more)))
+    names = [name for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    can = ", ".join(names).replace("_", "-") or "nothing"
+    text = f"{can}, alpha_switch {format_time(spec.alpha_switch)}"
+    if spec.levels:
+        text += f", {counted(spec.levels, 'switch level')}"
+    for primitive, value in spec.own_eta.items():
+        text += f", {primitive.spoken} eta_beta {value:g}"
+    if spec.protocols:
+        text += f"; only under {', '.join(spec.protocols)}"
+    limits = spec.limits
+    if limits is None:
+        return text
+    kinds = [", ".join(names) for names in (limits.operations, limits.types) if names]
+    if kinds:
+        text += f"; {' of '.join(kinds)}"
+    if limits.alignment:
+        text += f"; aligned to {format_bytes(limits.alignment)}"
+    if limits.groups:
+        text += f"; {counted(limits.groups, 'group')} at a time"
+    return text
 
 
 def library_text(facts: LibraryFacts) -> str:
     """Such as ``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
-    told = [
-        f"{facts.gpu} GPUs" if facts.gpu else "",
-        f"{facts.cpu} hosts" if facts.cpu else "",
-        "" if facts.collnet is None else f"CollNet {'on' if facts.collnet else 'off'}",
-        "" if facts.nvls is None else f"NVLS {'on' if facts.nvls else 'off'}",
-        "" if facts.gpudirect is None else f"GPUDirect {'on' if facts.gpudirect else 'off'}",
-        "" if facts.p2p is None else f"P2P over PCIe {'on' if facts.p2p else 'off'}",
-        "channels given" if facts.channels else "",
-    ]
-    name = LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else "any"
-    version = f" {facts.version}" if facts.version else ""
-    return ", ".join(filter(None, (f"library {name}{version}", *told)))
+    text = f"library {LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else 'any'}"
+    if facts.version:
+        text += f" {facts.version}"
+    if facts.gpu:
+        text += f", {facts.gpu} GPUs"
+    if facts.cpu:
+        text += f", {facts.cpu} hosts"
+    switched = (
+        ("CollNet", facts.collnet),
+        ("NVLS", facts.nvls),
+        ("GPUDirect", facts.gpudirect),
+        ("P2P over PCIe", facts.p2p),
+    )
+    for name, is_on in switched:
+        if is_on is not None:
+            text += f", {name} {'on' if is_on else 'off'}"
+    if facts.channels:
+        text += ", channels given"
+    return text
 
 
-def reached_text(one: Efficiency) -> str:
+def reached_text(efficiency: Efficiency) -> str:
     """The measured efficiency of an algorithm:
     ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
-    if isinstance(one.share, float):
-        shares = whole_percent(one.share) if one.share < 1 else ""
+    if isinstance(efficiency.share, float):
+        shares = whole_percent(efficiency.share) if efficiency.share < 1 else ""
     else:
+        points = efficiency.share
         shares = ", ".join(
-            f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share
+            f"{whole_percent(point.share)} on {counted(point.nodes, 'node')}" for point in points
         )
-    parts = [f"of its bandwidth {shares}" if shares else ""]
-    parts += [f"{format_time(one.startup)} to start" if one.startup else ""]
-    parts += [
-        f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""
-    ]
-    parts += [
-        (
-            f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed"
-            if one.rise_per_rank
-            else ""
-        )
-    ]
-    primitives = ", ".join(primitive.spoken for primitive in one.primitives)
-    under = f" under {', '.join(one.protocols)}" if one.protocols else ""
-    return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
+    parts = [f"of its bandwidth {shares}"] if shares else []
+    for seconds, what in (
+        (efficiency.startup, "to start"),
+        (efficiency.startup_per_rank, "a rank to start"),
+        (efficiency.rise_per_rank, "a rank at 1 GB to get up to speed"),
+    ):
+        if seconds:
+            parts.append(f"{format_time(seconds)} {what}")
+    scope = ", ".join(primitive.spoken for primitive in efficiency.primitives)
+    if efficiency.protocols:
+        scope += f" under {', '.join(efficiency.protocols)}"
+    return f"{', '.join(efficiency.algorithms)} ({scope}): {'; '.join(parts)}"
 
 
 def planes_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """Such as
     ``8 planes of 12.5 GB/s, 1 failed, packets sprayed over all: 87.5 GB/s a message``."""
-    if (planes := kind.planes) is not None:
+    planes = kind.planes
+    if planes is None:
+        return
+    each = format_rate(kind.tier.bandwidth * kind.tier.ports / planes.count)
+    text = f"{planes.count} planes of {each}"
+    if planes.failed:
+        text += f", {planes.failed} failed"
+    if planes.spread == "spray":
+        text += ", packets sprayed over all"
+    else:
         flows = "one flow" if planes.flows == 1 else f"{planes.flows} flows"
-        how = (
-            "packets sprayed over all"
-            if planes.spread == "spray"
-            else f"{flows} a message, hashed to one each (ECMP)"
-        )
-        failed = f", {planes.failed} failed" if planes.failed else ""
-        each, message = (
-            kind.tier.bandwidth * kind.tier.ports / planes.count,
-            kind.rate_Bps * kind.message_share,
-        )
-        yield (
-            f"{planes.count} planes of {format_rate(each)}{failed}, {how}: {format_rate(message)} a"
-            " message"
-        )
+        text += f", {flows} a message, hashed to one each (ECMP)"
+    yield f"{text}: {format_rate(kind.rate_Bps * kind.message_share)} a message"
 
 
 def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """Such as
     ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
-    if (whole := kind.trunk_Bps) is not None:
-        ranks, most = kind.tier.ranks_inside, kind.tier.bandwidth * kind.tier.ports
-        each = format_rate(min(most, whole / ranks))
+    whole = kind.trunk_Bps
+    if whole is not None:
+        ranks = kind.tier.ranks_inside
+        each = format_rate(min(kind.tier.bandwidth * kind.tier.ports, whole / ranks))
         yield (
             f"trunk: {format_rate(whole)} out of an endpoint, {each} for each of its {ranks} ranks"
             " at once"
@@ -407,40 +446,43 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     if tier.rail_only:
         yield "rails only: to another rail by way of a neighbour inside the endpoint"
     for at in sorted(range(len(levels)), reverse=outermost_first):
-        one, level = levels[at]
-        # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is
-        # none
-        s = ""
-        if at:
-            hop = (
-                f", {{uplinks: {level.uplinks:.4g}}} of the switches below"
-                if level.oversubscription != level.uplinks
-                else ""
-            )
-            none = level.oversubscription == level.uplinks == 1
-            s = ", s 1" if none else f", s {level.oversubscription:g} of all endpoints below{hop}"
-        yield f"{one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
+        pairs, level = levels[at]
+        text = f"{pairs.name}: {pairs.group} endpoints, {alpha_text(pairs)}"
+        yield text + _oversubscription(level) if at else text
     yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:
         yield f"in-network: {in_network_text(kind.in_network)}"
 
 
+def _oversubscription(level: LevelFacts) -> str:
+    """Such as ``, s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``, s 1`` is
+    none."""
+    if level.oversubscription == level.uplinks == 1:
+        return ", s 1"
+    text = f", s {level.oversubscription:g} of all endpoints below"
+    if level.oversubscription == level.uplinks:
+        return text
+    return f"{text}, {{uplinks: {level.uplinks:.4g}}} of the switches below"
+
+
+_PROPER_NAMES = {"clos": "Clos", "hyperx": "HyperX"}
+
+
 def spoken_topology(tier: Tier) -> str:
-    """As it is written in a sentence."""
-    return {"clos": "Clos", "hyperx": "HyperX"}.get(
-        tier.topology, capabilities_of(tier).spoken.replace("_", " ")
-    )
+    """The name of its topology, as it is written in a sentence."""
+    spoken = capabilities_of(tier).spoken.replace("_", " ")
+    return _PROPER_NAMES.get(tier.topology, spoken)
 
 
 def switches_text(count: int) -> str:
-    return f"{count} switch{'es' * (count != 1)}"
+    return "1 switch" if count == 1 else f"{count} switches"
 
 
-def link_text(one: LinkKind) -> str:
+def link_text(kind: LinkKind) -> str:
     """Such as ``axis 1: to 7 others, 50 GB/s and 1 us a link``."""
     return (
-        f"{one.name}: to {counted(one.others, 'other')}, {format_rate(one.Bps)} and"
-        f" {format_time(one.alpha_s)} a link"
+        f"{kind.name}: to {counted(kind.others, 'other')}, {format_rate(kind.Bps)} and"
+        f" {format_time(kind.alpha_s)} a link"
     )
 
 
@@ -448,14 +490,22 @@ def prices_text(prices: Prices) -> str:
     """Such as ``prices in USD: switch 30,000 (1.7 kW), cable 200, power 0.1/kWh, 4 years``."""
     parts = []
     for part in PARTS:
-        if (each := prices.of(part)) is not None:
-            price = "-" if each.price is None else format_money(each.price)
-            draws = f" ({format_power(each.draws)})" if each.draws is not None else ""
-            parts.append(f"{part} {price}{draws}")
-    parts += [f"power {prices.power:g}/kWh"] if prices.power is not None else []
-    parts += [f"{prices.years:g} years"] if prices.years is not None else []
-    parts += [f"copper to {', '.join(prices.copper)}"] if prices.copper else []
-    parts += [f"only {', '.join(prices.tiers)}"] if prices.tiers else []
+        costs = prices.of(part)
+        if costs is None:
+            continue
+        text = part
+        text += " -" if costs.price is None else f" {format_money(costs.price)}"
+        if costs.draws is not None:
+            text += f" ({format_power(costs.draws)})"
+        parts.append(text)
+    if prices.power is not None:
+        parts.append(f"power {prices.power:g}/kWh")
+    if prices.years is not None:
+        parts.append(f"{prices.years:g} years")
+    if prices.copper:
+        parts.append(f"copper to {', '.join(prices.copper)}")
+    if prices.tiers:
+        parts.append(f"only {', '.join(prices.tiers)}")
     return f"prices in {prices.currency}: {', '.join(parts) or 'none'}"
 
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
@@ -20,7 +21,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.lint import CheckedFabric
-from colltool.fabric.model import Tier
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
@@ -32,7 +33,12 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
 from colltool.training.model import active_parameters
 from colltool.training.operations import hardware_flops
-from colltool.training.parallel_config import ParallelConfig, RankGroup, ends_as_layers
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    RankGroup,
+    ends_as_layers,
+)
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
@@ -44,27 +50,27 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 _MOST_CALLS = 10
 _SENT = (
-    label("dimension", "dimension", get=lambda one: one.call.dimension),
-    label("phase", "phase", drop=1, get=lambda one: one.call.phase),
+    label("dimension", "dimension", get=attrgetter("call.dimension")),
+    label("phase", "phase", drop=1, get=attrgetter("call.phase")),
     label(
         "primitive",
         "primitive",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.call.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("call.primitive"),
     ),
-    number("ranks", "ranks", get=lambda one: one.call.group.ranks),
-    number("stride", "stride", drop=2, get=lambda one: one.call.group.stride),
-    number("bytes", "bytes a call", format_bytes, get=lambda one: one.call.bytes),
-    number("calls", "calls a step", format_count, get=lambda one: one.call.calls),
-    label("per", "every", drop=5, get=lambda one: one.call.per.replace("_", "-")),
-    label("hides", "may hide under", drop=3, get=lambda one: one.call.hides),
-    label("stages", "stages", drop=4, get=lambda one: numbers_text(one.stages)),
-    label("source", "source", drop=6, get=lambda one: one.call.source, hidden=True),
+    number("ranks", "ranks", get=attrgetter("call.group.ranks")),
+    number("stride", "stride", drop=2, get=attrgetter("call.group.stride")),
+    number("bytes", "bytes a call", format_bytes, get=attrgetter("call.bytes")),
+    number("calls", "calls a step", format_count, get=attrgetter("call.calls")),
+    label("per", "every", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
+    label("hides", "may hide under", drop=3, get=attrgetter("call.hides")),
+    label("stages", "stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
+    label("source", "source", drop=6, get=attrgetter("call.source"), hidden=True),
 )
 _PLAIN = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     label("dimension", "group"),
-    number("ranks", "ranks", get=lambda one: one.group.ranks),
+    number("ranks", "ranks", get=attrgetter("group.ranks")),
     number("bytes", "bytes a call", format_bytes),
     number("calls", "calls a step"),
     number("time_s", "known time", format_time),
@@ -72,59 +78,58 @@ _PLAIN = (
 
 
 def _table(result: JobShown) -> Table:
-    return Table(
-        (*context(job=result.job.name), *_SENT), result.sent, None, "what a rank sends in a step"
-    )
+    columns = (*context(job=result.job.name), *_SENT)
+    return Table(columns, result.sent, None, "what a rank sends in a step")
 
 
 def _blocks(result: JobShown) -> list[Block]:
     out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
-    out += [Table(_PLAIN, result.plain, None, "plain calls")] if result.plain else []
+    if result.plain:
+        out.append(Table(_PLAIN, result.plain, None, "plain calls"))
     out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
     if result.times:
-        out.append(
-            Lines("compute of a micro-batch, nothing sent", tuple(_compute(result)), first=0)
-        )
-    if (kept := result.memory) is not None:
-        worst = tuple(
-            f"{part.part} {format_bytes(part.bytes, 3)}"
-            for part in kept.parts
-            if part.stage == kept.worst_stage
-        )
-        out.append(
-            Lines(f"memory of a rank on stage {kept.worst_stage}, the worst", worst, first=0)
-        )
+        compute = tuple(_compute(result))
+        out.append(Lines("compute of a micro-batch, nothing sent", compute, first=0))
+    memory = result.memory
+    if memory is not None:
+        worst = []
+        for part in memory.parts:
+            if part.stage == memory.worst_stage:
+                worst.append(f"{part.part} {format_bytes(part.bytes, 3)}")
+        title = f"memory of a rank on stage {memory.worst_stage}, the worst"
+        out.append(Lines(title, tuple(worst), first=0))
     return out
 
 
 def _answer(result: JobShown) -> str:
     name = on_fabric(result.job.name, result.job.overrides)
-    text, kept = (
-        f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}.",
-        result.memory,
-    )
-    if kept is None:
+    text = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}."
+    memory = result.memory
+    if memory is None:
         return text
-    room = "" if kept.capacity_bytes is None else f" of {format_bytes(kept.capacity_bytes, 3)}"
-    needs = (
-        f"{format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}, most of it"
-        f" {kept.binds}"
-    )
-    if kept.fits is not False:
-        return f"{text} {'It fits: ' if kept.fits else 'It needs '}{needs}."
+    needs = format_bytes(memory.bytes, 3)
+    if memory.capacity_bytes is not None:
+        needs += f" of {format_bytes(memory.capacity_bytes, 3)}"
+    needs += f" on the worst stage, {memory.worst_stage}, most of it {memory.binds}"
+    if memory.fits is None:
+        return f"{text} It needs {needs}."
+    if memory.fits:
+        return f"{text} It fits: {needs}."
+    return f"{text} It does not fit: {needs}; {_cure(result)}."
+
+
+def _cure(result: JobShown) -> str:
+    """What to change so that the job fits the memory."""
     if result.cure is None:
-        cure = (
+        return (
             "no other sharding, recomputation or layout of these ranks makes it fit: take more"
             " ranks"
         )
-    else:
-        pairs = [f"{key}={value}" for key, value in result.cure[0]]
-        shell = " ".join(f"--job-set {pair}" for pair in pairs)
-        cure = (
-            f"{said(either(shell=shell, python=f'overrides={pairs!r}'))} fits, with"
-            f" {format_bytes(result.cure[1], 3)}"
-        )
-    return f"{text} It does not fit: {needs}; {cure}."
+    values, size = result.cure
+    pairs = list(map("=".join, values))
+    shell = " ".join(f"--job-set {pair}" for pair in pairs)
+    typed = said(either(shell=shell, python=f"overrides={pairs!r}"))
+    return f"{typed} fits, with {format_bytes(size, 3)}"
 
 
 def _facts(result: JobShown) -> Iterator[str]:
@@ -132,52 +137,53 @@ def _facts(result: JobShown) -> Iterator[str]:
     yield f"{setup.layout.ranks} ranks: {layout_text(setup)}"
     if setup.model is not None:
         yield _model_text(result.job)
-        tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
-        of = f"micro-batches: {setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
-        yield (
-            f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens}; {of}"
-        )
-        beside = [f"{setup.optimizer} optimizer"] * (setup.optimizer != "adam") + [
-            f"LoRA of rank {setup.lora}"
-        ] * (setup.lora > 0)
-        beside += [
-            f"{whole_percent(share)} of {what} on the host"
-            for what, share in setup.offload._asdict().items()
-            if share
-        ]
-        yield ", ".join(
-            [
-                f"schedule {setup.schedule}",
-                setup.shard.mode,
-                f"recompute {setup.recompute}",
-                *beside,
-            ]
-        )
+        yield _batch_text(setup)
+        yield _strategy_text(setup)
     if setup.device is not None and setup.stack is not None:
         yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:
-        again = hardware_flops(setup) / result.flops - 1
-        more = f", {whole_percent(again)} more computed again" if again else ""
-        yield (
-            f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of"
-            f" attention){more}"
+        text = (
+            f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of attention)"
         )
+        again = hardware_flops(setup) / result.flops - 1
+        yield f"{text}, {whole_percent(again)} more computed again" if again else text
+
+
+def _batch_text(setup: ParallelConfig) -> str:
+    sequences = counted(setup.global_batch, "sequence")
+    tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
+    micro = f"{setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
+    return f"{sequences} of {setup.sequence} a step, {tokens}; micro-batches: {micro}"
+
+
+def _strategy_text(setup: ParallelConfig) -> str:
+    text = f"schedule {setup.schedule}, {setup.shard.mode}, recompute {setup.recompute}"
+    if setup.optimizer != "adam":
+        text += f", {setup.optimizer} optimizer"
+    if setup.lora > 0:
+        text += f", LoRA of rank {setup.lora}"
+    for what, share in setup.offload._asdict().items():
+        if share:
+            text += f", {whole_percent(share)} of {what} on the host"
+    return text
 
 
 def layout_text(setup: ParallelConfig) -> str:
     """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
     layout = setup.layout
-    names = {"tp": f"tp {layout.tp}{' (sp)' if layout.sp else ''}"}
-    parts = [
-        names.get(name, f"{name} {size}")
-        for name in ("tp", "cp", "pp", "dp")
-        if (size := getattr(layout, name)) > 1
-    ]
-    extra = [
-        f"{name} {size}" for name in ("ep", "etp", "virtual") if (size := getattr(layout, name)) > 1
-    ]
-    extra += ["the embedding and the head in the place of a layer each"] * ends_as_layers(setup)
-    return ", ".join((" x ".join(parts) or "one rank", *extra))
+    parts = []
+    for name in ("tp", "cp", "pp", "dp"):
+        size = getattr(layout, name)
+        if size > 1:
+            parts.append(f"{name} {size} (sp)" if name == "tp" and layout.sp else f"{name} {size}")
+    text = " x ".join(parts) or "one rank"
+    for name in ("ep", "etp", "virtual"):
+        size = getattr(layout, name)
+        if size > 1:
+            text += f", {name} {size}"
+    if ends_as_layers(setup):
+        text += ", the embedding and the head in the place of a layer each"
+    return text
 
 
 def _model_text(job: Job) -> str:
@@ -187,52 +193,62 @@ def _model_text(job: Job) -> str:
         return "no model"
     text = f"{model.name}: {model.layers} layers, {model.parameters / 1e9:.4g}e9 parameters"
     active = active_parameters(model)
-    text += f", {active / 1e9:.4g}e9 of them active" if active != model.parameters else ""
+    if active != model.parameters:
+        text += f", {active / 1e9:.4g}e9 of them active"
     shape = model.shape
     if shape is not None and shape.window:
         text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
     return text
 
 
-def _compute(result: JobShown) -> list[str]:
+def _compute(result: JobShown) -> Iterator[str]:
+    """A line for all stages that compute alike."""
     found: dict[str, list[int]] = {}
-    for one in result.times:
-        parts = (
-            f"forward {format_time(one.all.forward_s)}, backward {format_time(one.all.backward_s)}"
-        )
-        again = f", computed again {format_time(one.all.again_s)}" if one.all.again_s else ""
-        ends = [
-            word
-            for word, there in (("embedding", one.stage.embedding), ("head", one.stage.head))
-            if there
-        ]
-        held = ", ".join((counted(one.stage.layers, "layer"), *ends))
-        found.setdefault(f"({held}): {parts}{again}", []).append(one.stage.number)
-    return [
-        f"stage{'s' * (len(stages) > 1)} {numbers_text(tuple(stages))} {text}"
-        for text, stages in found.items()
-    ]
+    for entry in result.times:
+        times = entry.all
+        text = f"({_stage_text(entry.stage)}): forward {format_time(times.forward_s)}"
+        text += f", backward {format_time(times.backward_s)}"
+        if times.again_s:
+            text += f", computed again {format_time(times.again_s)}"
+        found.setdefault(text, []).append(entry.stage.number)
+    for text, stages in found.items():
+        noun = "stages" if len(stages) > 1 else "stage"
+        yield f"{noun} {numbers_text(tuple(stages))} {text}"
+
+
+def _stage_text(stage: PipelineStage) -> str:
+    text = counted(stage.layers, "layer")
+    if stage.embedding:
+        text += ", embedding"
+    if stage.head:
+        text += ", head"
+    return text
 
 
 def _document(result: JobShown) -> Document:
-    layout, kept = result.setup.layout, result.memory
-    return (
-        {"job": result.job.name, **set_field(result.job.overrides), "ranks": layout.ranks}
-        | {"layout": plain(layout), "model": _model(result.job)}
-        | {"micro_batches": result.setup.micro_batches, "model_flops": result.flops}
-        | {
-            "collectives": [_sent(one) for one in result.sent],
-            "calls": [_plain(one) for one in result.plain],
-        }
-        | {
-            "compute": [
-                {"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict()
-                for one in result.times
-            ]
-        }
-        | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes}
-        | {name: kept and getattr(kept, name) for name in ("worst_stage", "capacity_bytes", "fits")}
-    )
+    layout = result.setup.layout
+    memory = result.memory
+    compute = []
+    for entry in result.times:
+        stage = {"stage": entry.stage.number, "layers": entry.stage.layers}
+        compute.append(stage | entry.all._asdict())
+    return {
+        "job": result.job.name,
+        **set_field(result.job.overrides),
+        "ranks": layout.ranks,
+        "layout": plain(layout),
+        "model": _model(result.job),
+        "micro_batches": result.setup.micro_batches,
+        "model_flops": result.flops,
+        "collectives": list(map(_sent, result.sent)),
+        "calls": list(map(_plain, result.plain)),
+        "compute": compute,
+        "memory": plain(memory.parts) if memory else [],
+        "memory_bytes": memory and memory.bytes,
+        "worst_stage": memory and memory.worst_stage,
+        "capacity_bytes": memory and memory.capacity_bytes,
+        "fits": memory and memory.fits,
+    }
 
 
 def _model(job: Job) -> Document | None:
@@ -247,32 +263,30 @@ def _model(job: Job) -> Document | None:
     }
 
 
-def _sent(one: SentBy) -> Document:
-    call = one.call
-    head = {
-        "dimension": call.dimension,
-        "primitive": str(call.primitive),
+def _sent(sender: SentBy) -> Document:
+    call = sender.call
+    return {
+        **fields(call, "dimension primitive"),
         "group": _group(call.group),
+        "bytes": whole_bytes(call.bytes),
+        "calls": whole_bytes(call.calls),
+        **fields(call, "per phase hides"),
+        "stages": list(sender.stages),
+        "source": call.source,
     }
-    sizes = {"bytes": whole_bytes(call.bytes), "calls": whole_bytes(call.calls)}
-    return (
-        head
-        | sizes
-        | fields(call, "per phase hides")
-        | {
-            "stages": list(one.stages),
-            "source": call.source,
-        }
-    )
 
 
 def _group(group: RankGroup) -> Document:
     return fields(group, "ranks stride axes")
 
 
-def _plain(one: PlainCall) -> Document:
-    size = {"group": _group(one.group), "bytes": whole_bytes(one.bytes)}
-    return fields(one, "primitive dimension") | size | fields(one, "calls time_s")
+def _plain(call: PlainCall) -> Document:
+    return {
+        **fields(call, "primitive dimension"),
+        "group": _group(call.group),
+        "bytes": whole_bytes(call.bytes),
+        **fields(call, "calls time_s"),
+    }
 
 
 def _with_dp(job: Job) -> ParallelConfig:
@@ -282,14 +296,14 @@ def _with_dp(job: Job) -> ParallelConfig:
 
 _LIST = (
     label("name", "name"),
-    label("model", "model", get=lambda one: one.model_name),
+    label("model", "model", get=attrgetter("model_name")),
     number(
         "parameters",
         "parameters",
-        lambda value: f"{value / 1e9:.4g}e9",
-        get=lambda one: one.draft.model and one.draft.model.parameters,
+        lambda parameters: f"{parameters / 1e9:.4g}e9",
+        get=lambda job: job.draft.model and job.draft.model.parameters,
     ),
-    label("layout", "layout", drop=1, get=lambda one: layout_text(_with_dp(one))),
+    label("layout", "layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
     label("description", "description", drop=2),
 )
 
@@ -299,32 +313,27 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
-    return [
-        _list_table(result),
-        Lines(
-            "a job file may also name",
-            tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS),
-        ),
-    ]
+    presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)
+    return [_list_table(result), Lines("a job file may also name", presets)]
 
 
 def _list_document(result: JobList) -> Document:
-    rows = [
-        fields(one, "name description")
-        | {
-            "model": _model(one),
-            "ranks": one.draft.layout.ranks or None,
-        }
-        for one in result.jobs
-    ]
-    return {"jobs": rows} | {kind: preset_names(kind) for kind in PARTS}
+    rows = []
+    for job in result.jobs:
+        row = fields(job, "name description")
+        row["model"] = _model(job)
+        row["ranks"] = job.draft.layout.ranks or None
+        rows.append(row)
+    return {"jobs": rows, **{kind: preset_names(kind) for kind in PARTS}}
 
 
 def _list_summary(result: JobList) -> str:
-    return f"{counted(len(result.jobs), 'job')}: {', '.join(one.name for one in result.jobs)}"
+    return f"{counted(len(result.jobs), 'job')}: {', '.join(job.name for job in result.jobs)}"
 
 
-class _Said(NamedTuple):
+class _CheckedLine(NamedTuple):
+    """What a check found in a file: a value, or a warning with its place and reason."""
+
     file: str
     kind: str
     what: str
@@ -345,72 +354,63 @@ def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
     """The view of checked files: ``noun`` is what they are, ``values`` what was read from one."""
 
     def table(result: Any) -> Table:
-        told = []
-        for one in result.checks:
-            told += [_Said(one.file, "value", line) for line in values(one)]
-            told += [
-                _Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings
-            ]
-        return Table(_CHECKED, tuple(told))
+        rows = []
+        for check in result.checks:
+            rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
+            for warning in check.warnings:
+                place = (warning.what, warning.where, warning.why)
+                rows.append(_CheckedLine(check.file, "warning", *place))
+        return Table(_CHECKED, tuple(rows))
 
     def blocks(result: Any) -> list[Block]:
-        odd = {
-            one.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in one.warnings]
-            for one in result.checks
-        }
-        return [Lines(f"{one.file}: ok", (*values(one), *odd[one.file])) for one in result.checks]
+        out: list[Block] = []
+        for check in result.checks:
+            lines = list(values(check))
+            for warning in check.warnings:
+                lines.append(f"warning: {warning.where}: {warning.what} ({warning.why})")
+            out.append(Lines(f"{check.file}: ok", tuple(lines)))
+        return out
 
     def document(result: Any) -> Document:
-        odd = [
-            {"file": one.file} | fields(each, "where what why")
-            for one in result.checks
-            for each in one.warnings
-        ]
-        return {"valid": [one.file for one in result.checks], "warnings": odd}
+        warnings = []
+        for check in result.checks:
+            for warning in check.warnings:
+                warnings.append({"file": check.file, **fields(warning, "where what why")})
+        return {"valid": [check.file for check in result.checks], "warnings": warnings}
 
     def summary(result: Any) -> str:
-        odd = sum(len(one.warnings) for one in result.checks)
-        warned = f", {counted(odd, 'warning')}" if odd else ""
-        return (
-            f"{counted(len(result.checks), noun)} ok{warned}:"
-            f" {', '.join(one.file for one in result.checks)}"
-        )
+        names = [check.file for check in result.checks]
+        text = f"{counted(len(names), noun)} ok"
+        warnings = sum(len(check.warnings) for check in result.checks)
+        if warnings:
+            text += f", {counted(warnings, 'warning')}"
+        return f"{text}: {', '.join(names)}"
 
     return View(f"{noun}-check", blocks, document, table, summary)
 
 
-def _of_job(one: CheckedJob) -> Iterator[str]:
-    draft = one.job.draft
-    yield _model_text(one.job)
-    yield f"{layout_text(_with_dp(one.job))}{'' if draft.layout.dp else ', dp from the ranks'}"
+def _job_values(check: CheckedJob) -> Iterator[str]:
+    draft = check.job.draft
+    yield _model_text(check.job)
+    layout = layout_text(_with_dp(check.job))
+    yield layout if draft.layout.dp else f"{layout}, dp from the ranks"
     if draft.model:
-        batch = (
+        yield (
             f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a"
-            f" micro-batch, {draft.schedule}"
+            f" micro-batch, {draft.schedule}, {draft.shard.mode}"
         )
-        yield f"{batch}, {draft.shard.mode}"
 
 
-def _of_fabric(one: CheckedFabric) -> Iterator[str]:
-    fabric = one.fabric
-    overhead = ", no launch overhead"
-    if fabric.launch_overhead:
-        overhead = f", launch overhead {format_time(fabric.launch_overhead)}"
-    elif any(
-        protocol.launch_s
-        for tier in fabric.tiers
-        if tier.library
-        for protocol in tier.library.protocols
-    ):
-        overhead = ", launch as the library takes it"
-    yield (
-        f"{fabric.name}: {fabric.ranks}"
-        f" ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"
-    )
+def _fabric_values(check: CheckedFabric) -> Iterator[str]:
+    fabric = check.fabric
+    text = f"{fabric.name}: {fabric.ranks} ranks, {_launch_text(fabric)}"
+    yield f"{text}, hypothetical" if fabric.hypothetical else text
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
-        yield _tier_in_values(tier)
-        yield from (f"{tier.name} {line}" for line in part_lines(tier, facts))
-        if (sizing := capabilities_of(tier).sizing) is not None:
+        yield _tier_values(tier)
+        for line in part_lines(tier, facts):
+            yield f"{tier.name} {line}"
+        sizing = capabilities_of(tier).sizing
+        if sizing is not None:
             rails = f"{sizing.rails} rails of {sizing.nics_per_rail} NICs an endpoint"
             yield f"{tier.name} sizing: {rails}, switches of {sizing.radix} ports"
     if fabric.library_facts:
@@ -421,29 +421,43 @@ def _of_fabric(one: CheckedFabric) -> Iterator[str]:
         yield prices_text(fabric.prices)
 
 
-def _tier_in_values(tier: Tier) -> str:
+def _launch_text(fabric: Fabric) -> str:
+    if fabric.launch_overhead:
+        return f"launch overhead {format_time(fabric.launch_overhead)}"
+    for tier in fabric.tiers:
+        if tier.library and any(protocol.launch_s for protocol in tier.library.protocols):
+            return "launch as the library takes it"
+    return "no launch overhead"
+
+
+def _tier_values(tier: Tier) -> str:
     """Such as
     ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
+    kind = capabilities_of(tier)
     extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
-    alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
-    kind = capabilities_of(tier)
-    cables = [one.cable_m for one in kind.classes]
-    lengths = " to ".join(dict.fromkeys(format_length(one) for one in (cables[0], cables[-1])))
-    cable = f"cable {lengths}, " if any(cables) else ""
-    rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-    energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
-    post = f"post {format_time(tier.post)}, " if tier.post else ""
-    eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return (
-        f"{tier.name}: {kind.spoken} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
-    )
+    text = f"{tier.name}: {kind.spoken} of {extent}, alpha {_span(format_time, alphas)}"
+    if tier.post:
+        text += f", post {format_time(tier.post)}"
+    cables = [level.cable_m for level in kind.classes]
+    if any(cables):
+        text += f", cable {_span(format_length, cables)}"
+    text += f", {format_rate(tier.bandwidth)}"
+    if tier.ports > 1:
+        text += f" x {tier.ports} ports"
+    text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
+    return text if tier.energy is None else f"{text}, {format_bit_energy(tier.energy)}"
+
+
+def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
+    """The first and the last value, or one where they look alike."""
+    return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
 
 
 VIEWS = {
     JobShown: View("job-show", _blocks, _document, _table, _answer),
     JobList: View("job-list", _list_blocks, _list_document, _list_table, _list_summary),
-    JobsChecked: _checked("job", _of_job),
-    FabricsChecked: _checked("fabric", _of_fabric),
+    JobsChecked: _checked("job", _job_values),
+    FabricsChecked: _checked("fabric", _fabric_values),
 }

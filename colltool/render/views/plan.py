@@ -4,7 +4,9 @@ busiest links and other details."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -20,6 +22,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.base.primitives import P2P
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.dispatch import (
@@ -34,78 +37,82 @@ from colltool.render.dispatch import (
 )
 from colltool.render.intervals import interval_field, within_words
 from colltool.render.views.job import layout_text, numbers_text
+from colltool.training.goodput import Goodput
 from colltool.training.job_links import JobLink
+from colltool.training.memory import Memory
+from colltool.training.overlap import GradientCompression, PricedCall
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 from colltool.training.published import memory_error
-from colltool.training.step_time import BELIEVED
+from colltool.training.step_time import BELIEVED, StepPart
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
 _MOST_ANCHORED = 3  # each has two more values to type: the measured step and the slowdown
 
 
-def _group(one: PlannedCall) -> str:
+def _group(call: PlannedCall) -> str:
     """``8 x 2``: members per domain of each tier, innermost first; ``16, every 8``: stride 8."""
-    group = one.sent.call.group
-    inside = [str(count) for count in one.sent.cost.per_domain if count > 1] or [str(group.ranks)]
-    if str(one.sent.call.primitive) == "p2p":
-        inside = [str(group.ranks)]
-    return " x ".join(inside) + (f", every {group.stride}" if group.stride > 1 else "")
+    group = call.sent.call.group
+    counts = [str(count) for count in call.sent.cost.per_domain if count > 1]
+    if not counts or call.sent.call.primitive is P2P:
+        counts = [str(group.ranks)]
+    text = " x ".join(counts)
+    return f"{text}, every {group.stride}" if group.stride > 1 else text
 
 
 _NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
 
 
-def _nine_in_ten(one: PlannedCall) -> str:
-    return within_words(*one.interval.around(one.sent.each_s)) if one.interval else ""
+def _nine_in_ten(call: PlannedCall) -> str:
+    return within_words(*call.interval.around(call.sent.each_s)) if call.interval else ""
 
 
 _COLLECTIVES = (
-    label("dimension", "dimension", get=lambda one: one.sent.call.dimension),
-    label("phase", "phase", drop=4, get=lambda one: one.sent.call.phase),
+    label("dimension", "dimension", get=attrgetter("sent.call.dimension")),
+    label("phase", "phase", drop=4, get=attrgetter("sent.call.phase")),
     label(
         "primitive",
         "primitive",
-        lambda primitive: primitive.spoken,
-        get=lambda one: one.sent.call.primitive,
+        attrgetter("spoken"),
+        get=attrgetter("sent.call.primitive"),
     ),
     label("group", "group", get=_group),
-    number("ranks", "ranks", get=lambda one: one.sent.call.group.ranks, hidden=True),
-    number("stride", "stride", get=lambda one: one.sent.call.group.stride, hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda one: "+".join(one.sent.cost.tiers)),
-    number("calls", "calls", format_count, get=lambda one: one.sent.call.calls),
-    number("bytes", "bytes a call", format_bytes, get=lambda one: one.sent.call.bytes),
-    label("algorithm", "algorithm", drop=2, get=lambda one: one.sent.cost.algorithm),
-    label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
-    number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
-    label("within", "nine in ten", drop=3, get=lambda one: _nine_in_ten(one)),
+    number("ranks", "ranks", get=attrgetter("sent.call.group.ranks"), hidden=True),
+    number("stride", "stride", get=attrgetter("sent.call.group.stride"), hidden=True),
+    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
+    number("calls", "calls", format_count, get=attrgetter("sent.call.calls")),
+    number("bytes", "bytes a call", format_bytes, get=attrgetter("sent.call.bytes")),
+    label("algorithm", "algorithm", drop=2, get=attrgetter("sent.cost.algorithm")),
+    label("protocol", "protocol", drop=5, get=attrgetter("sent.cost.protocol"), hidden=True),
+    number("each_s", "each", format_time, get=attrgetter("sent.each_s")),
+    label("within", "nine in ten", drop=3, get=_nine_in_ten),
     number(
         "accuracy",
         "+-",
         whole_percent,
-        get=lambda one: one.accuracy and one.accuracy.median,
+        get=lambda call: call.accuracy and call.accuracy.median,
         hidden=True,
     ),
-    number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
-    number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
-    number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
+    number("total_s", "total", format_time, get=attrgetter("sent.total_s")),
+    number("hidden_s", "hidden", format_time, drop=1, get=attrgetter("sent.hidden_s")),
+    number("exposed_s", "exposed", format_time, get=attrgetter("sent.exposed_s")),
     number("energy_J", "energy", format_energy, drop=8, hidden=True),
-    label("bound", "bound by", drop=6, get=lambda one: one.sent.cost.bound),
-    label("stages", "stages", drop=7, get=lambda one: numbers_text(one.stages), hidden=True),
+    label("bound", "bound by", drop=6, get=attrgetter("sent.cost.bound")),
+    label("stages", "stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
     flag("paces", "paces", hidden=True),
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("set", "with", get=lambda one: _typed(one.set, one.where)),
+    label("set", "with", get=lambda change: _typed(change.set, change.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits", "fits"),
 )
 _NEEDED = (
     label("what", "least"),
-    label("value", "is", get=lambda one: _worth(one.value, one.what)),
-    label("now", "now", get=lambda one: _worth(one.now, one.what)),
-    label("set", "with", get=lambda one: _typed(one.set, "fabric")),
+    label("value", "is", get=lambda need: _worth(need.value, need.what)),
+    label("now", "now", get=lambda need: _worth(need.now, need.what)),
+    label("set", "with", get=lambda need: _typed(need.set, "fabric")),
     number("step_s", "step", format_time),
 )
 _BUSIEST = (
@@ -116,20 +123,24 @@ _BUSIEST = (
 )
 _LINKS = (
     label("link", "busiest link"),
-    label("kind", "of the", drop=3, get=lambda one: f"{one.tier} {one.kind}"),
+    label("kind", "of the", drop=3, get=lambda link: f"{link.tier} {link.kind}"),
     number("bytes", "carries", format_bytes),
     number("rate_Bps", "at", format_rate, drop=2),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
     number("over_mean", "over the mean", format_factor, drop=1),
-    label("by", "for", get=lambda one: _senders(one)),
+    label("by", "for", get=lambda link: _senders(link)),
 )
 
 
-def _senders(one: JobLink) -> str:
+def _senders(link: JobLink) -> str:
     """``ep 61%, expert dp 38%``: shares of its traffic from half a percent on."""
-    shares = [(name, size / one.bytes) for name, size in one.by]
-    return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
+    texts = []
+    for name, size in link.by:
+        share = size / link.bytes
+        if share >= 0.005:
+            texts.append(f"{name} {whole_percent(share)}")
+    return ", ".join(texts)
 
 
 def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
@@ -137,11 +148,14 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
     none."""
     if not values:
         return ""
-    pairs = [f"{key}={value}" for key, value in values[:_PAIRS]]
-    option = "--set" if where == "fabric" else "--job-set"
-    more = f" and {len(values) - _PAIRS} more" if len(values) > _PAIRS else ""
-    python = f"{'overrides' if where == 'fabric' else 'job overrides'}={pairs!r}"
-    return said(either(shell=" ".join(f"{option} {pair}" for pair in pairs), python=python)) + more
+    fabric = where == "fabric"
+    option = "--set" if fabric else "--job-set"
+    keyword = "overrides" if fabric else "job overrides"
+    pairs = list(map("=".join, values[:_PAIRS]))
+    shell = " ".join(f"{option} {pair}" for pair in pairs)
+    text = said(either(shell=shell, python=f"{keyword}={pairs!r}"))
+    more = len(values) - _PAIRS
+    return f"{text} and {more} more" if more > 0 else text
 
 
 def plan_title(result: Plan) -> str:
@@ -157,14 +171,22 @@ def slow_tier(result: Plan) -> str | None:
     """
     by_tier: defaultdict[str, float] = defaultdict(float)
     unsure = 0.0
-    for sent in (one.sent for one in result.collectives if one.paces):
+    for sent in _paced(result):
         if tiers_spanned(sent.cost.per_domain) > len(sent.cost.busy):
             unsure += sent.exposed_s
         else:
             by_tier[sent.cost.wire] += sent.exposed_s
-    worst = max(by_tier, key=lambda tier: by_tier[tier], default="")
-    second = max((exposed for tier, exposed in by_tier.items() if tier != worst), default=0.0)
-    return worst if worst and by_tier[worst] > second + unsure else None
+    if not by_tier:
+        return None
+    worst = max(by_tier, key=by_tier.__getitem__)
+    exposed = by_tier.pop(worst)
+    second = max(by_tier.values(), default=0.0)
+    return worst if worst and exposed > second + unsure else None
+
+
+def _paced(result: Plan) -> list[PricedCall]:
+    """The calls of stages on the critical path."""
+    return [collective.sent for collective in result.collectives if collective.paces]
 
 
 def answer(result: Plan) -> str:
@@ -172,57 +194,49 @@ def answer(result: Plan) -> str:
 
 
 def _sentences(result: Plan) -> Iterator[str]:
-    took, kept = format_time(result.step_s), result.memory
-    if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
-        needs = (
-            f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of"
-            f" {format_bytes(kept.capacity_bytes, 3)}"
-        )
-        cure = next((one for one in result.changes if one.fits), None)
-        searched = said(either(shell="plan --search", python="search_layouts()"))
-        then = (
-            f"{_typed(cure.set, cure.where)} ({format_time(cure.step_s)} a step)"
-            if cure
-            else f"more ranks, or {searched}"
-        )
-        yield from (
-            f"does not fit: {needs}; try {then}",
-            f"If it did fit, a step would take {took}",
-        )
+    took = format_time(result.step_s)
+    memory = result.memory
+    if memory is not None and memory.fits is False and memory.capacity_bytes is not None:
+        needs = f"{format_bytes(memory.bytes, 3)} of {format_bytes(memory.capacity_bytes, 3)}"
+        yield f"does not fit: stage {memory.worst_stage} needs {needs}; try {_cure(result)}"
+        yield f"If it did fit, a step would take {took}"
         return
-    off = _known_error(result)
-    yield f"takes {took} a step" + (f" ({off})" if off else "")
+    error = _known_error(result)
+    yield f"takes {took} a step ({error})" if error else f"takes {took} a step"
     if result.collectives and result.step_s:
-        yield (
-            f"{percent(result.exposed_s / result.step_s)} of it is exposed"
-            f" communication{_mostly(result)}"
-        )
-    if (rate := result.goodput) is not None:
-        yield (
-            f"{rate.steps_per_day:,.0f} steps a day with failures, {percent(rate.share)} of the"
-            " time"
-        )
+        exposed = percent(result.exposed_s / result.step_s)
+        yield f"{exposed} of it is exposed communication{_mostly(result)}"
+    rate = result.goodput
+    if rate is not None:
+        share = percent(rate.share)
+        yield f"{rate.steps_per_day:,.0f} steps a day with failures, {share} of the time"
     if result.changes:
         best = result.changes[0]
-        yield (
-            f"Most to gain: {best.change}, {percent(best.gain)}, with"
-            f" {_typed(best.set, best.where)}"
-        )
+        gain = percent(best.gain)
+        yield f"Most to gain: {best.change}, {gain}, with {_typed(best.set, best.where)}"
     elif result.collectives:
         yield "No change that was tried makes it faster"
 
 
+def _cure(result: Plan) -> str:
+    """The first change that makes the step fit, or where to look for a layout that does."""
+    for change in result.changes:
+        if change.fits:
+            return f"{_typed(change.set, change.where)} ({format_time(change.step_s)} a step)"
+    return f"more ranks, or {said(either(shell='plan --search', python='search_layouts()'))}"
+
+
 def _mostly(result: Plan) -> str:
-    by: defaultdict[str, float] = defaultdict(float)
-    for sent in (one.sent for one in result.collectives if one.paces):
-        by[sent.call.dimension] += sent.exposed_s
-    most = max(by, key=lambda name: by[name], default="")
-    if not most or not by[most]:
+    """The dimension that most exposed communication is for, and the tier it waits for."""
+    by_dimension: defaultdict[str, float] = defaultdict(float)
+    for sent in _paced(result):
+        by_dimension[sent.call.dimension] += sent.exposed_s
+    most = max(by_dimension, key=by_dimension.__getitem__, default="")
+    if not most or not by_dimension[most]:
         return ""
+    text = f", mostly {most} ({format_time(by_dimension[most])})"
     tier = slow_tier(result)
-    return f", mostly {most} ({format_time(by[most])})" + (
-        f"; {tier} is the bottleneck" if tier else ""
-    )
+    return f"{text}; {tier} is the bottleneck" if tier else text
 
 
 def _table(result: Plan) -> Table:
@@ -232,72 +246,76 @@ def _table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
-    changes = Table(
-        _CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES
-    )
-    if result.anchor is not None:
-        changes = changes._replace(first=_MOST_ANCHORED)
-    if all(one.fits is not False for one in result.changes):
-        changes = changes.without("fits")
-    elif (
-        result.memory is not None and result.memory.fits is False
-    ):  # changes that do not make it fit come last
-        fit = sum(one.fits is True for one in result.changes)
-        ordered = tuple(sorted(result.changes, key=lambda one: not one.fits))
-        changes = changes._replace(records=ordered, first=min(fit, _MOST_CHANGES) or None)
-    share = number(
-        "share",
-        "of the step",
-        percent,
-        get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0,
-    )
-    hidden = number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None)
-    columns = (
-        label("name", "part"),
-        hidden,
-        number("exposed_s", "in the step", format_time),
-        share,
-    )
-    tables = [
-        *([changes] if result.changes else []),
-        Table(columns, result.parts, None, "what the step consists of"),
-    ]
     links = result.links
+    tables = []
     if links:
         title = "the busiest link of each kind, all groups at once, at its full rate"
-        tables.insert(0, Table(_LINKS, links.links, None, title))
-    # the collectives of stages on the critical path, whose exposed times add up to those of the
-    # parts
-    paced = _table(result)._replace(records=tuple(one for one in result.collectives if one.paces))
-    facts: list[Block] = [Lines("the step", tuple(_facts(result))), paced]
-    if others := len(result.collectives) - len(paced.records):
-        facts[1] = paced._replace(title=f"{paced.title}, on the critical path")
-        facts.append(
-            Lines(
-                f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ()
-            )
-        )
+        tables.append(Table(_LINKS, links.links, None, title))
+    if result.changes:
+        tables.append(_changes(result))
+    tables.append(_parts(result))
+    # The collectives of stages on the critical path: their exposed times add up to those of the
+    # parts.
+    every = _table(result)
+    paced = tuple(collective for collective in result.collectives if collective.paces)
+    table = every._replace(records=paced)
+    others = len(result.collectives) - len(paced)
+    facts: list[Block] = [Lines("the step", tuple(_facts(result)))]
+    if others:
+        facts.append(table._replace(title=f"{table.title}, on the critical path"))
+        rows = counted(others, "row")
+        facts.append(Lines(f"{rows} of stages off the critical path are in JSON and CSV", ()))
+    else:
+        facts.append(table)
     busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
-    notes = listed("notes", links.notes if links else ())
-    first = [*_needed(result), tables[0]]
-    return [Headline(answer(result)), *first, *map(later, [*tables[1:], *facts, busiest]), *notes]
+    return [
+        Headline(answer(result)),
+        *_needed(result),
+        tables[0],
+        *map(later, [*tables[1:], *facts, busiest]),
+        *listed("notes", links.notes if links else ()),
+    ]
+
+
+def _changes(result: Plan) -> Table:
+    title = "what to change, each priced again"
+    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
+    table = Table(_CHANGES, result.changes, None, title, most)
+    fits = [change.fits for change in result.changes]
+    if False not in fits:
+        return table.without("fits")
+    if result.memory is None or result.memory.fits is not False:
+        return table
+    # changes that do not make it fit come last
+    ordered = tuple(sorted(result.changes, key=lambda change: not change.fits))
+    return table._replace(records=ordered, first=min(fits.count(True), _MOST_CHANGES) or None)
+
+
+def _parts(result: Plan) -> Table:
+    def share(part: StepPart) -> float:
+        return part.exposed_s / result.step_s if result.step_s else 0.0
+
+    columns = (
+        label("name", "part"),
+        number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
+        number("exposed_s", "in the step", format_time),
+        number("share", "of the step", percent, get=share),
+    )
+    return Table(columns, result.parts, None, "what the step consists of")
 
 
 def _needed(result: Plan) -> list[Block]:
     """The table of a target, or the line that no network reaches it."""
-    if (found := result.targeted) is None:
+    found = result.targeted
+    if found is None:
         return []
+    target = found.target.spoken
+    limit = format_time(found.limit_s)
     if not found.possible:
-        free = (
-            f"the step of a free network is {format_time(result.control_step_s)},"
-            f" {format_time(found.limit_s)} is asked"
-        )
-        return [Lines("target", (f"no network reaches {found.target.spoken}: {free}",))]
+        free = f"the step of a free network is {format_time(result.control_step_s)}"
+        return [Lines("target", (f"no network reaches {target}: {free}, {limit} is asked",))]
     now = "reached as it is" if found.reached else "not reached as it is"
-    title = (
-        f"the least network for {found.target.spoken}, {format_time(found.limit_s)}, each alone"
-        f" ({now})"
-    )
+    title = f"the least network for {target}, {limit}, each alone ({now})"
     return [Table(_NEEDED, found.needed, None, title)]
 
 
@@ -308,133 +326,154 @@ def _worth(value: float | None, what: str) -> str:
 
 
 def _document(result: Plan) -> Document:
-    job, kept, links, small = result.job, result.memory, result.links, result.compression
-    pressed = None
-    if small is not None:
-        runs = (
-            (None, None)
-            if job.steps is None
-            else (small.run_s(job.steps), small.plain_run_s(job.steps))
-        )
-        pressed = (
-            fields(small.given, "on scheme")
-            | fields(small, "ratio times_fewer")
-            | fields(small.given, "overhead_s")
-        )
-        pressed |= fields(
-            small, "largest_overhead_s pays each_s plain_each_s plain_step_s"
-        ) | fields(small.given, "extra_steps")
-        pressed |= fields(small, "break_even_extra_steps gains") | {
-            "run_s": runs[0],
-            "plain_run_s": runs[1],
-        }
-    return (
-        {"job": job.name, "fabric": result.fabric, "ranks": result.ranks}
-        | set_field(result.fabric_overrides)
-        | {
-            "job_set": dict(job.overrides),
-            "device": result.device,
-            "device_from": job.device_from or None,
-        }
-        | fields(result, "step_s control_step_s network_share wire exposed_s hidden_s")
-        | {"error": result.error and result.error._asdict()}
-        | {"measured_step_s": job.measured_step_s, **fields(result, "measured_error anchor")}
-        | {"measured_memory_bytes": job.measured_memory_bytes, "memory_error": result.memory_error}
-        | {"goodput": result.goodput and result.goodput._asdict(), "target": _target(result)}
-        | {"steps": job.steps, "run_s": result.run_s, "compression": pressed}
-        | fields(result, "energy_J grounds tokens_per_s mfu")
-        | {"mfu_convention": MFU_CONVENTION, "parts": plain(result.parts)}
-        | {"collectives": [_planned(one) for one in result.collectives]}
-        | {
-            "memory": plain(kept.parts) if kept else [],
-            "memory_bytes": kept and kept.bytes,
-            "fits": kept and kept.fits,
-        }
-        | {"busiest": plain(result.wires)}
-        | (
-            {"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)}
-            if links
-            else {}
-        )
-        | {"changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes]}
-    )
+    job = result.job
+    memory = result.memory
+    found = {
+        "job": job.name,
+        "fabric": result.fabric,
+        "ranks": result.ranks,
+        **set_field(result.fabric_overrides),
+        "job_set": dict(job.overrides),
+        "device": result.device,
+        "device_from": job.device_from or None,
+        **fields(result, "step_s control_step_s network_share wire exposed_s hidden_s"),
+        "error": result.error and result.error._asdict(),
+        "measured_step_s": job.measured_step_s,
+        **fields(result, "measured_error anchor"),
+        "measured_memory_bytes": job.measured_memory_bytes,
+        "memory_error": result.memory_error,
+        "goodput": result.goodput and result.goodput._asdict(),
+        "target": _target(result),
+        "steps": job.steps,
+        "run_s": result.run_s,
+        "compression": _compression(result),
+        **fields(result, "energy_J grounds tokens_per_s mfu"),
+        "mfu_convention": MFU_CONVENTION,
+        "parts": plain(result.parts),
+        "collectives": list(map(_planned, result.collectives)),
+        "memory": plain(memory.parts) if memory else [],
+        "memory_bytes": memory and memory.bytes,
+        "fits": memory and memory.fits,
+        "busiest": plain(result.wires),
+    }
+    links = result.links
+    if links:
+        found["busiest_links"] = list(map(_link, links.links))
+        found["link_notes"] = list(links.notes)
+    found["changes"] = _with_settings(result.changes)
+    return found
 
 
-def _target(result: Plan) -> Document | None:
-    if (found := result.targeted) is None:
+def _with_settings(changes: Iterable[Any]) -> list[Document]:
+    return [change._asdict() | {"set": dict(change.set)} for change in changes]
+
+
+def _compression(result: Plan) -> Document | None:
+    small = result.compression
+    if small is None:
         return None
-    needed = [one._asdict() | {"set": dict(one.set)} for one in found.needed]
-    return found.target._asdict() | fields(found, "limit_s reached possible") | {"needed": needed}
-
-
-def _link(one: JobLink) -> Document:
-    return one._asdict() | {
-        "bytes": whole_bytes(one.bytes),
-        "by": {name: whole_bytes(size) for name, size in one.by},
+    steps = result.job.steps
+    return {
+        **fields(small.given, "on scheme"),
+        **fields(small, "ratio times_fewer"),
+        **fields(small.given, "overhead_s"),
+        **fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s"),
+        **fields(small.given, "extra_steps"),
+        **fields(small, "break_even_extra_steps gains"),
+        "run_s": None if steps is None else small.run_s(steps),
+        "plain_run_s": None if steps is None else small.plain_run_s(steps),
     }
 
 
-def _planned(one: PlannedCall) -> Document:
-    call, cost = one.sent.call, one.sent.cost
-    return (
-        fields(call, "dimension primitive")
-        | {
-            "group": fields(call.group, "ranks stride") | fields(cost, "per_domain"),
-            "tiers": list(cost.tiers),
-        }
-        | {"phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes)}
-        | {
-            "algorithm": cost.algorithm,
-            "protocol": cost.protocol or None,
-            "picked_by": cost.pick or None,
-        }
-        | fields(one.sent, "each_s total_s hidden_s exposed_s")
-        | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
-        | {"accuracy": one.accuracy and one.accuracy._asdict()}
-        | interval_field(one.interval, _NOT_JUDGED)
-        | fields(one, "stages paces")
-    )
+def _target(result: Plan) -> Document | None:
+    found = result.targeted
+    if found is None:
+        return None
+    return {
+        **found.target._asdict(),
+        **fields(found, "limit_s reached possible"),
+        "needed": _with_settings(found.needed),
+    }
+
+
+def _link(link: JobLink) -> Document:
+    senders = {name: whole_bytes(size) for name, size in link.by}
+    return link._asdict() | {"bytes": whole_bytes(link.bytes), "by": senders}
+
+
+def _planned(planned: PlannedCall) -> Document:
+    call = planned.sent.call
+    cost = planned.sent.cost
+    return {
+        **fields(call, "dimension primitive"),
+        "group": fields(call.group, "ranks stride") | fields(cost, "per_domain"),
+        "tiers": list(cost.tiers),
+        "phase": call.phase,
+        "count": whole_bytes(call.calls),
+        "bytes": whole_bytes(call.bytes),
+        "algorithm": cost.algorithm,
+        "protocol": cost.protocol or None,
+        "picked_by": cost.pick or None,
+        **fields(planned.sent, "each_s total_s hidden_s exposed_s"),
+        "bound": cost.bound,
+        "energy_J": planned.energy_J,
+        "hides": call.hides,
+        "accuracy": planned.accuracy and planned.accuracy._asdict(),
+        **interval_field(planned.interval, _NOT_JUDGED),
+        **fields(planned, "stages paces"),
+    }
 
 
 def _facts(result: Plan) -> Iterator[str]:
     free = f"{format_time(result.control_step_s)} with a free network"
-    yield (
-        f"step {format_time(result.step_s)}; {free}: {percent(result.network_share)} of the step is"
-        " network"
-    )
+    share = percent(result.network_share)
+    yield f"step {format_time(result.step_s)}; {free}: {share} of the step is network"
     if result.collectives:
-        yield (
-            f"communication: {format_time(result.exposed_s)} exposed,"
-            f" {format_time(result.hidden_s)} hidden"
-        )
+        hidden = f"{format_time(result.hidden_s)} hidden"
+        yield f"communication: {format_time(result.exposed_s)} exposed, {hidden}"
     yield layout_text(result.setup)
-    if result.tokens_per_s is not None and result.setup.sequence > 1:
-        yield f"{result.tokens_per_s:.4g} tokens/s, {result.tokens_per_s / result.ranks:.4g} a rank"
+    rate = result.tokens_per_s
+    if rate is not None and result.setup.sequence > 1:
+        yield f"{rate:.4g} tokens/s, {rate / result.ranks:.4g} a rank"
     if result.mfu is not None:
         yield f"MFU {percent(result.mfu)} ({MFU_CONVENTION})"
-    if (stack := result.setup.stack) is not None:
-        off = "no published run beside it"
-        if found := result.error:
-            free = f"{percent(found.control)} with a free network"
-            memory = f"memory of {memory_error().runs} by {percent(memory_error().median)}"
-            runs = f"{found.runs} published runs of sources left out"
-            off = f"{runs} were off by {percent(found.median)} ({free}), {memory} (medians)"
-        yield f"compute: kernel efficiencies of stack {stack.name}; {off}"
+    stack = result.setup.stack
+    if stack is not None:
+        yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
     yield from result.grounds
-    if (kept := result.memory) is not None:
-        room = fits = ""
-        if kept.capacity_bytes is not None:
-            room = f" of {format_bytes(kept.capacity_bytes, 3)}"
-            usual = memory_error().median
-            close = kept.fits is not None and abs(kept.bytes / kept.capacity_bytes - 1) <= usual
-            off = f", by less than such figures were off ({percent(usual)})" if close else ""
-            fits = f": DOES NOT FIT{off}" if kept.fits is False else f": fits{off}" if close else ""
-        yield (
-            f"memory: {format_bytes(kept.bytes, 3)}{room} on the worst stage,"
-            f" {kept.worst_stage}{fits}"
-        )
+    if result.memory is not None:
+        yield _memory_text(result.memory)
     yield from _measured(result)
     yield from _run(result)
+
+
+def _stack_error(result: Plan) -> str:
+    """How far off plans by kernel efficiencies were on published runs."""
+    found = result.error
+    if found is None:
+        return "no published run beside it"
+    memory = memory_error()
+    free = f"{percent(found.control)} with a free network"
+    return (
+        f"{found.runs} published runs of sources left out were off by {percent(found.median)}"
+        f" ({free}), memory of {memory.runs} by {percent(memory.median)} (medians)"
+    )
+
+
+def _memory_text(memory: Memory) -> str:
+    text = f"memory: {format_bytes(memory.bytes, 3)}"
+    where = f" on the worst stage, {memory.worst_stage}"
+    if memory.capacity_bytes is None:
+        return text + where
+    text += f" of {format_bytes(memory.capacity_bytes, 3)}{where}"
+    usual = memory_error().median
+    # less than what such figures were off by: it may be the other way round
+    close = ""
+    if memory.fits is not None and abs(memory.bytes / memory.capacity_bytes - 1) <= usual:
+        close = f", by less than such figures were off ({percent(usual)})"
+    if memory.fits is False:
+        return f"{text}: DOES NOT FIT{close}"
+    return f"{text}: fits{close}" if close else text
 
 
 def _known_error(result: Plan) -> str:
@@ -442,21 +481,20 @@ def _known_error(result: Plan) -> str:
     be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
         off = percent(result.measured_error, sign="+")
-        return (
-            f"{off} off the measured step"
-            if result.anchor is None
-            else f"as measured; compute as modelled is {off} off"
-        )
+        if result.anchor is None:
+            return f"{off} off the measured step"
+        return f"as measured; compute as modelled is {off} off"
     if result.setup.stack is None or result.setup.compute is not None:
         return ""
-    if (found := result.error) is None:
+    if result.error is None:
         return "no published run beside it"
-    low, high = (format_time(one, 2) for one in found.spread(result.step_s))
-    return f"{low} to {high} in nine runs of ten like it"
+    low, high = result.error.spread(result.step_s)
+    return f"{format_time(low, 2)} to {format_time(high, 2)} in nine runs of ten like it"
 
 
 def _measured(result: Plan) -> Iterator[str]:
-    job, anchor = result.job, result.anchor
+    job = result.job
+    anchor = result.anchor
     if job.measured_step_s is not None and result.measured_error is not None:
         planned = "" if anchor is None else f" at {format_time(anchor.before_s)}"
         off = percent(result.measured_error, sign="+")
@@ -472,71 +510,75 @@ def _measured(result: Plan) -> Iterator[str]:
             " of measured.step"
         )
         if not anchor.believable:
-            beyond = (
-                "stacks are off by less: look for another reason in the layout, the device, or the"
-                " measurement"
+            low, high = BELIEVED
+            yield (
+                f"{anchor.factor:.3g} is beyond {low:g} to {high:g}: stacks are off by less: look"
+                " for another reason in the layout, the device, or the measurement"
             )
-            yield f"{anchor.factor:.3g} is beyond {BELIEVED[0]:g} to {BELIEVED[1]:g}: {beyond}"
     if job.measured_memory_bytes is not None and result.memory_error is not None:
         off = percent(result.memory_error, sign="+")
-        yield (
-            f"measured memory {format_bytes(job.measured_memory_bytes, 3)}: the plan is off by"
-            f" {off}"
-        )
+        size = format_bytes(job.measured_memory_bytes, 3)
+        yield f"measured memory {size}: the plan is off by {off}"
 
 
 def _run(result: Plan) -> Iterator[str]:
-    small, steps = result.compression, result.job.steps
+    """Energy, compression, failures, and the time of all steps of a job."""
+    small = result.compression
     if result.energy_J is not None:
         yield f"energy of communication: {format_energy(result.energy_J)} a step"
     if small is not None:
-        given, more = small.given, f"{percent(small.given.extra_steps)} more steps"
-        blocks = f" in blocks of {given.block}" if given.block else ""
-        fewer = (
-            f"{small.times_fewer:.4g} times fewer bytes sent ({small.ratio:.4g} against 4-byte"
-            " elements)"
-        )
-        yield f"{given.scheme}{blocks} on {given.on}: {fewer}"
-        pays = (
-            f"{'pays' if small.pays else 'does not pay'}; it pays below"
-            f" {format_time(small.largest_overhead_s)}"
-        )
-        each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
-        yield f"a call takes {each}: an overhead of {format_time(given.overhead_s)} {pays}"
-        change = (
-            percent(small.step_s / small.plain_step_s - 1, sign="+") if small.plain_step_s else "0%"
-        )
-        step = (
-            f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change})"
-        )
-        same = f"with {more} the same accuracy is {'' if small.gains else 'not '}reached sooner"
-        yield (
-            f"a step takes {step}: {same}; break-even is at {percent(small.break_even_extra_steps)}"
-            " more steps"
-        )
-    if (rate := result.goodput) is not None:
-        size, write = format_bytes(rate.checkpoint_bytes, 3), format_duration(rate.write_s)
-        yield (
-            f"a failure every {format_duration(rate.job_mtbf_s)}; a checkpoint of {size} takes"
-            f" {write} to write"
-        )
-        every = (
-            f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day,"
-            f" {percent(rate.share)} of the time"
-        )
-        best = (
-            f"; best is every {format_duration(rate.best_interval_s)},"
-            f" {rate.best_steps_per_day:,.0f} steps a day"
-        )
-        yield every + (
-            best if rate.interval_s != rate.best_interval_s else ", the best interval (Daly 2006)"
-        )
+        yield from _compressed(small)
+    if result.goodput is not None:
+        yield from _failures(result.goodput)
+    steps = result.job.steps
     if steps is not None and result.run_s is not None:
-        run = f"{steps:,} steps take {format_duration(result.run_s)}"
-        plainly = (
-            f"{format_duration(small.plain_run_s(steps))} without compression" if small else ""
-        )
-        yield f"{run} with {more} counted, {plainly}" if small else run
+        text = f"{steps:,} steps take {format_duration(result.run_s)}"
+        if small is not None:
+            more = f"{percent(small.given.extra_steps)} more steps counted"
+            plainly = format_duration(small.plain_run_s(steps))
+            text += f" with {more}, {plainly} without compression"
+        yield text
+
+
+def _compressed(small: GradientCompression) -> Iterator[str]:
+    given = small.given
+    blocks = f" in blocks of {given.block}" if given.block else ""
+    yield (
+        f"{given.scheme}{blocks} on {given.on}: {small.times_fewer:.4g} times fewer bytes sent"
+        f" ({small.ratio:.4g} against 4-byte elements)"
+    )
+    each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
+    overhead = f"an overhead of {format_time(given.overhead_s)}"
+    pays = "pays" if small.pays else "does not pay"
+    least = format_time(small.largest_overhead_s)
+    yield f"a call takes {each}: {overhead} {pays}; it pays below {least}"
+    step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)}"
+    change = "0%"
+    if small.plain_step_s:
+        change = percent(small.step_s / small.plain_step_s - 1, sign="+")
+    more = f"with {percent(given.extra_steps)} more steps"
+    reached = "reached" if small.gains else "not reached"
+    break_even = percent(small.break_even_extra_steps)
+    yield (
+        f"a step takes {step} ({change}): {more} the same accuracy is {reached} sooner; break-even"
+        f" is at {break_even} more steps"
+    )
+
+
+def _failures(rate: Goodput) -> Iterator[str]:
+    size = format_bytes(rate.checkpoint_bytes, 3)
+    write = format_duration(rate.write_s)
+    failures = format_duration(rate.job_mtbf_s)
+    yield f"a failure every {failures}; a checkpoint of {size} takes {write} to write"
+    text = (
+        f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day,"
+        f" {percent(rate.share)} of the time"
+    )
+    if rate.interval_s == rate.best_interval_s:
+        yield f"{text}, the best interval (Daly 2006)"
+    else:
+        best = f"best is every {format_duration(rate.best_interval_s)}"
+        yield f"{text}; {best}, {rate.best_steps_per_day:,.0f} steps a day"
 
 
 VIEWS = {Plan: View("plan", _blocks, _document, _table, answer)}

@@ -1,10 +1,12 @@
-"""Plans beside each other: on several fabrics, of several layouts (``--search``), with numbers that
-vary (``--vary``)."""
+"""Several plans: on several fabrics, of several layouts (``--search``), with numbers that vary
+(``--vary``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
+from operator import attrgetter
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -32,6 +34,7 @@ from colltool.render.dispatch import (
     on_fabric,
     set_field,
     set_text,
+    signed_percent,
 )
 from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
@@ -44,6 +47,8 @@ _MOST_NUMBERS = 6
 
 
 class _PlanOn(NamedTuple):
+    """A plan against the first one, with the cost of its network."""
+
     plan: Plan
     ratio: float
     cost: Cost | None
@@ -51,60 +56,35 @@ class _PlanOn(NamedTuple):
 
 
 _PLANS = (
-    label("job", "job", get=lambda one: one.plan.job.name, hidden=True),
-    label("fabric", "fabric", get=lambda one: one.plan.fabric),
-    label("set", "with", get=lambda one: set_text(one.plan.fabric_overrides)),
-    label("device", "computes on", drop=6, get=lambda one: one.plan.device),
-    number("ranks", "ranks", get=lambda one: one.plan.ranks, hidden=True),
-    number("step_s", "step", format_time, get=lambda one: one.plan.step_s),
-    number("ratio", "ratio", format_factor, get=lambda one: one.ratio),
-    number(
-        "control_step_s", "free network", format_time, 3, get=lambda one: one.plan.control_step_s
-    ),
-    number("network_share", "network", percent, 1, get=lambda one: one.plan.network_share),
-    label("wire", "slowest tier", drop=2, get=lambda one: one.plan.wire),
-    number(
-        "cost",
-        "network costs",
-        get=lambda one: one.cost and one.cost.total,
-        show=lambda cost: f"{cost:,.0f}",
-    ),
-    label("currency", "in", get=lambda one: one.cost and one.cost.currency),
-    number(
-        "cost_per_rate",
-        "cost x step",
-        lambda cost: f"{cost:.4g}",
-        5,
-        get=lambda one: one.cost_per_rate,
-    ),
-    number(
-        "tokens_per_s",
-        "tokens/s",
-        lambda rate: f"{rate:.4g}",
-        4,
-        get=lambda one: one.plan.tokens_per_s,
-    ),
+    label("job", "job", get=attrgetter("plan.job.name"), hidden=True),
+    label("fabric", "fabric", get=attrgetter("plan.fabric")),
+    label("set", "with", get=lambda row: set_text(row.plan.fabric_overrides)),
+    label("device", "computes on", drop=6, get=attrgetter("plan.device")),
+    number("ranks", "ranks", get=attrgetter("plan.ranks"), hidden=True),
+    number("step_s", "step", format_time, get=attrgetter("plan.step_s")),
+    number("ratio", "ratio", format_factor),
+    number("control_step_s", "free network", format_time, 3, get=attrgetter("plan.control_step_s")),
+    number("network_share", "network", percent, 1, get=attrgetter("plan.network_share")),
+    label("wire", "slowest tier", drop=2, get=attrgetter("plan.wire")),
+    number("cost", "network costs", "{:,.0f}".format, get=lambda row: row.cost and row.cost.total),
+    label("currency", "in", get=lambda row: row.cost and row.cost.currency),
+    number("cost_per_rate", "cost x step", "{:.4g}".format, 5),
+    number("tokens_per_s", "tokens/s", "{:.4g}".format, 4, get=attrgetter("plan.tokens_per_s")),
 )
 
 
 def _table(result: Plans, title: str = "") -> Table:
-    rows = (
-        _PlanOn(one, result.ratio(at), result.costs[at], result.cost_per_rate(at))
-        for at, one in enumerate(result.plans)
-    )
-    idle = [] if any(one.fabric_overrides for one in result.plans) else ["set"]
-    idle += [] if any(result.costs) else ["cost", "currency", "cost_per_rate"]
-    idle += [] if any(one.device for one in result.plans) else ["device"]
-    return Table(_PLANS, tuple(rows), None, title).without(*idle)
-
-
-def _on(result: Plans, at: int) -> Column:
-    return number(
-        f"{result.plans[at].fabric}:{at}",
-        result.titles[at],
-        format_time,
-        get=lambda row: row[1][at],
-    )
+    rows = []
+    for at, plan in enumerate(result.plans):
+        rows.append(_PlanOn(plan, result.ratio(at), result.costs[at], result.cost_per_rate(at)))
+    table = Table(_PLANS, tuple(rows), None, title)
+    if not any(plan.fabric_overrides for plan in result.plans):
+        table = table.without("set")
+    if not any(result.costs):
+        table = table.without("cost", "currency", "cost_per_rate")
+    if not any(plan.device for plan in result.plans):
+        table = table.without("device")
+    return table
 
 
 def verdict(result: Plans) -> tuple[str, ...]:
@@ -118,122 +98,131 @@ def _against(result: Plans) -> list[str]:
 
 
 def _unlike(result: Plans) -> Iterator[str]:
-    for at, one in enumerate(result.plans):
-        if one.device is not None and one.job.device_from == "default":
-            yield f"{result.titles[at]} names no device: it computes on {one.device}, the job's"
-    seats = [_per_domain(one) for one in result.plans]
-    for name in sorted(seats[0].keys() - {"norm"}):  # 4 bytes over all ranks
-        if len({own.get(name) for own in seats}) > 1:
-            where = ", ".join(
-                f"{own.get(name, '-')} on {result.titles[at]}" for at, own in enumerate(seats)
-            )
-            yield f"{name} groups are placed differently: {where}"
-    bought = {}
-    for at, cost in enumerate(result.costs):
-        if cost:  # ``USD, without optics, with energy of 4 years``: what a cost covers
-            without = (
-                [f"without {', '.join(PLURAL[part] for part in cost.unpriced)}"]
-                if cost.unpriced
-                else []
-            )
-            energy = (
-                [f"with energy of {cost.years:g} years"]
-                if cost.years and cost.energy_per_year is not None
-                else []
-            )
-            bought[result.titles[at]] = ", ".join([cost.currency, *without, *energy])
-    if len(set(bought.values())) > 1:
-        yield (
-            "network costs do not cover the same:"
-            f" {'; '.join(f'{name}: {what}' for name, what in bought.items())}"
-        )
+    for plan, title in zip(result.plans, result.titles, strict=True):
+        if plan.device is not None and plan.job.device_from == "default":
+            yield f"{title} names no device: it computes on {plan.device}, the job's"
+    placements = list(map(_per_domain, result.plans))
+    # the norm is left out: it is 4 bytes over all ranks
+    for name in sorted(placements[0].keys() - {"norm"}):
+        where = [placement.get(name, "-") for placement in placements]
+        if len(set(where)) > 1:
+            texts = map("{} on {}".format, where, result.titles)
+            yield f"{name} groups are placed differently: {', '.join(texts)}"
+    covered = {}
+    for title, cost in zip(result.titles, result.costs, strict=True):
+        if cost:
+            covered[title] = _covered(cost)
+    if len(set(covered.values())) > 1:
+        texts = map("{}: {}".format, covered, covered.values())
+        yield f"network costs do not cover the same: {'; '.join(texts)}"
     yield from ground_lines(result.ground)
+
+
+def _covered(cost: Cost) -> str:
+    """What a cost covers: ``USD, without optics, with energy of 4 years``."""
+    text = cost.currency
+    if cost.unpriced:
+        text += f", without {', '.join(PLURAL[part] for part in cost.unpriced)}"
+    if cost.years and cost.energy_per_year is not None:
+        text += f", with energy of {cost.years:g} years"
+    return text
 
 
 def _per_domain(plan: Plan) -> dict[str, str]:
     """``1 x 8`` by dimension: members per domain of each tier, innermost first."""
-    sent = (one.sent for one in plan.collectives if one.sent.call.primitive is not P2P)
-    return {
-        one.call.dimension: " x ".join(map(str, one.cost.per_domain))
-        for one in sent
-        if one.cost.per_domain
-    }
+    found = {}
+    for collective in plan.collectives:
+        call = collective.sent.call
+        counts = collective.sent.cost.per_domain
+        if counts and call.primitive is not P2P:
+            found[call.dimension] = " x ".join(map(str, counts))
+    return found
 
 
 def _sentence(result: Plans, at: int) -> str:
-    ratio, one, name = result.ratio(at), result.plans[at], result.titles[at]
-    if one.device != result.plans[0].device:
-        name += f" ({one.device or 'no device'}, not {result.plans[0].device or 'none'})"
-    if abs(ratio - 1) < 1e-9:
+    """How a plan compares with the first, and which part of the step makes most of it."""
+    first = result.plans[0]
+    plan = result.plans[at]
+    change = result.ratio(at) - 1
+    name = result.titles[at]
+    if plan.device != first.device:
+        name += f" ({plan.device or 'no device'}, not {first.device or 'none'})"
+    if abs(change) < 1e-9:
         return f"{name}: no difference (nothing that the job sends takes another time)"
-    if abs(ratio - 1) < 0.005:
-        return f"{name}: no difference ({percent(ratio - 1, sign='+')})"
+    if abs(change) < 0.005:
+        return f"{name}: no difference ({percent(change, sign='+')})"
+    how = f"{percent(abs(change))} {'slower' if change > 0 else 'faster'}"
     error = result.error(at)
-    near = (
-        f" (within the model's error, {percent(error)})"
-        if error is not None and abs(ratio - 1) <= error
-        else ""
-    )
-    before = {part.name: part.exposed_s for part in result.plans[0].parts}
-    now = {part.name: part.exposed_s for part in one.parts}
-    moves = {part: now.get(part, 0.0) - before.get(part, 0.0) for part in {**before, **now}}
-    most = max(moves, key=lambda part: moves[part] if ratio > 1 else -moves[part])
-    how = f"{percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{near}"
-    return (
-        f"{name}: {how}, most of it {most}"
-        f" ({'+' if moves[most] >= 0 else '-'}{format_time(abs(moves[most]))})"
-    )
+    if error is not None and abs(change) <= error:
+        how += f" (within the model's error, {percent(error)})"
+    moves: dict[str, float] = {}
+    before = _exposed(first)
+    now = _exposed(plan)
+    for part in {**before, **now}:
+        moves[part] = now.get(part, 0.0) - before.get(part, 0.0)
+    most = max(moves, key=lambda part: moves[part] if change > 0 else -moves[part])
+    sign = "+" if moves[most] >= 0 else "-"
+    return f"{name}: {how}, most of it {most} ({sign}{format_time(abs(moves[most]))})"
 
 
-def _job(one: Plan) -> str:
-    return f"{on_fabric(one.job.name, one.job.overrides)} on {one.ranks} ranks"
+def _exposed(plan: Plan) -> dict[str, float]:
+    """Seconds of the step by its part."""
+    return {part.name: part.exposed_s for part in plan.parts}
+
+
+def _job(plan: Plan) -> str:
+    return f"{on_fabric(plan.job.name, plan.job.overrides)} on {plan.ranks} ranks"
 
 
 def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
     took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
-    exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
-    rows = tuple(
-        (name, [own.get(name) for own in exposed])
-        for name in {name: 0 for own in exposed for name in own}
-    )
-    columns = (
-        label("part", "part", get=lambda row: row[0]),
-        *(_on(result, at) for at in range(len(result.plans))),
-    )
+    own_rows = own_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
         _table(result, on_fabric(_job(first), shared)),
-        *listed(
-            "rows of one's own",
-            own_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans),
-        ),
+        *listed("rows of one's own", own_rows),
         *listed("not alike", _unlike(result), first=2),
-        Table(columns, rows, None, "in the step", first=0),
+        _parts(result),
     ]
+
+
+def _parts(result: Plans) -> Table:
+    """The parts of a step, a column for each fabric."""
+    columns = [label("part", "part", get=str)]
+    names: dict[str, None] = {}
+    for at, plan in enumerate(result.plans):
+        exposed = _exposed(plan)
+        names.update(dict.fromkeys(exposed))
+        key = f"{plan.fabric}:{at}"
+        columns.append(number(key, result.titles[at], format_time, get=exposed.get))
+    return Table(tuple(columns), tuple(names), None, "in the step", first=0)
 
 
 def _document(result: Plans) -> Document:
     first = result.plans[0]
-    plans = [
-        {
-            "fabric": one.fabric,
-            "set": dict(one.fabric_overrides),
-            **machine_field(one.fabric_overrides),
-            "device": one.device,
-        }
-        | {"device_from": one.job.device_from or None, **fields(one, "step_s control_step_s")}
-        | {
+    plans = []
+    for at, plan in enumerate(result.plans):
+        cost = result.costs[at]
+        row = {
+            "fabric": plan.fabric,
+            "set": dict(plan.fabric_overrides),
+            **machine_field(plan.fabric_overrides),
+            "device": plan.device,
+            "device_from": plan.job.device_from or None,
+            **fields(plan, "step_s control_step_s"),
             "ratio": result.ratio(at),
             "error": result.error(at),
-            **fields(one, "network_share wire tokens_per_s parts"),
+            **fields(plan, "network_share wire tokens_per_s parts"),
+            "cost": cost and asdict(cost),
+            "cost_per_rate": result.cost_per_rate(at),
         }
-        | {"cost": cost and asdict(cost), "cost_per_rate": result.cost_per_rate(at)}
-        for at, (one, cost) in enumerate(zip(result.plans, result.costs, strict=True))
-    ]
-    head = {"job": first.job.name, "job_set": dict(first.job.overrides), "ranks": first.ranks}
-    return head | {
+        plans.append(row)
+    return {
+        "job": first.job.name,
+        "job_set": dict(first.job.overrides),
+        "ranks": first.ranks,
         "plans": plans,
         "verdict": list(verdict(result)),
         "ground": ground_field(result.ground),
@@ -241,9 +230,9 @@ def _document(result: Plans) -> Document:
 
 
 _MOVED = (
-    label("key", "number", get=lambda one: one.number.key),
-    label("low", "from", get=lambda one: quantity(one.number.key, one.number.low)),
-    label("high", "to", get=lambda one: quantity(one.number.key, one.number.high)),
+    label("key", "number", get=attrgetter("number.key")),
+    label("low", "from", get=lambda move: quantity(move.number.key, move.number.low)),
+    label("high", "to", get=lambda move: quantity(move.number.key, move.number.high)),
     number("low_s", "step then", format_time),
     number("high_s", "and then", format_time),
     number("span_s", "moves", format_time),
@@ -251,261 +240,225 @@ _MOVED = (
 
 
 def _spread_answer(result: PlanSpread) -> str:
-    job = f"{on_fabric(result.job.name, result.job.overrides)} on {result.ranks} ranks of "
+    job = f"{on_fabric(result.job.name, result.job.overrides)} on {result.ranks} ranks of"
     where = on_fabric(result.fabric, result.overrides)
-    ends = (
-        f"90% of the samples lie between {format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    ends = f"{format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    text = (
+        f"{job} {where} takes {format_time(result.step_s)} a step; 90% of the samples lie between"
+        f" {ends}."
     )
-    text = f"{job}{where} takes {format_time(result.step_s)} a step; {ends}."
     if not result.moved or not result.moved[0].span_s:
         return f"{text} None of these numbers moves it."
     most = result.moved[0]
-    low, high = (
-        quantity(most.number.key, most.number.low),
-        quantity(most.number.key, most.number.high),
-    )
-    return (
-        f"{text} {most.number.key} moves it most: {format_time(most.low_s)} at {low},"
-        f" {format_time(most.high_s)} at {high}."
-    )
+    key = most.number.key
+    low = f"{format_time(most.low_s)} at {quantity(key, most.number.low)}"
+    high = f"{format_time(most.high_s)} at {quantity(key, most.number.high)}"
+    return f"{text} {key} moves it most: {low}, {high}."
 
 
 def _spread_blocks(result: PlanSpread) -> list[Block]:
     whose = "assumed ranges, as none were given" if result.assumed else "ranges as given"
-    how = (
-        f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}, seed"
-        f" {result.seed}; {whose}"
-    )
-    moving = sum(one.span_s > 0 for one in result.moved)
-    table = Table(
-        _MOVED,
-        result.moved,
-        None,
-        "the step when one number changes alone",
-        max(1, min(moving, _MOST_NUMBERS)),
-    )
+    samples = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}"
+    how = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {whose}"
+    moving = sum(move.span_s > 0 for move in result.moved)
+    shown = max(1, min(moving, _MOST_NUMBERS))
     return [
         Headline(_spread_answer(result)),
-        table,
-        Lines(f"median {format_time(result.p50_s)}; {how}", (), first=0),
+        Table(_MOVED, result.moved, None, "the step when one number changes alone", shown),
+        Lines(how, (), first=0),
     ]
 
 
 def _spread_document(result: PlanSpread) -> Document:
-    moved = [
-        fields(one.number, "key value low high") | fields(one, "low_s high_s span_s")
-        for one in result.moved
-    ]
-    head = {
+    moved = []
+    for move in result.moved:
+        moved.append(
+            fields(move.number, "key value low high") | fields(move, "low_s high_s span_s")
+        )
+    return {
         "job": result.job.name,
         "fabric": result.fabric,
         **set_field(result.overrides),
         "job_set": dict(result.job.overrides),
+        **fields(result, "ranks step_s control_step_s p5_s p50_s p95_s samples seed assumed"),
+        "moved": moved,
     }
-    return (
-        head
-        | fields(result, "ranks step_s control_step_s p5_s p50_s p95_s samples seed assumed")
-        | {"moved": moved}
-    )
 
 
 _LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
 _MOST_LAYOUTS = 8
 
 
+class _Ranked(NamedTuple):
+    """A layout and its place among all, from 1."""
+
+    rank: int
+    layout: PricedLayout
+
+    @property
+    def tie(self) -> str:
+        if self.rank == 1:
+            return "best"
+        return "tie" if self.layout.tie else ""
+
+
 def _choice(key: str) -> Column:
-    return number(key, key, get=lambda row: getattr(row[1].choice, key))
+    return number(key, key, get=attrgetter(f"layout.choice.{key}"))
 
 
 _LAYOUTS = (
-    number("rank", "#", get=lambda row: row[0]),
+    number("rank", "#"),
     _choice("tp"),
-    label("sp", "sp", written, get=lambda row: row[1].choice.sp, hidden=True),
+    label("sp", "sp", written, get=attrgetter("layout.choice.sp"), hidden=True),
     *map(_choice, ("cp", "ep", "etp", "pp", "virtual", "dp", "micro")),
-    label("shard", "shard", get=lambda row: row[1].choice.shard),
-    label("recompute", "recompute", get=lambda row: row[1].choice.recompute),
-    label("schedule", "schedule", get=lambda row: row[1].choice.schedule, hidden=True),
-    number("step_s", "step", format_time, get=lambda row: row[1].step_s),
-    number(
-        "of_best",
-        "of best",
-        lambda share: percent(share, sign="+"),
-        drop=1,
-        get=lambda row: row[1].of_best,
-    ),
-    label(
-        "tie", "tie", drop=5, get=lambda row: "best" if row[0] == 1 else "tie" if row[1].tie else ""
-    ),
-    number("mfu", "MFU", percent, drop=3, get=lambda row: row[1].mfu),
+    _choice("shard")._replace(right=False),
+    _choice("recompute")._replace(right=False),
+    _choice("schedule")._replace(right=False, hidden=True),
+    number("step_s", "step", format_time, get=attrgetter("layout.step_s")),
+    number("of_best", "of best", signed_percent, 1, get=attrgetter("layout.of_best")),
+    label("tie", "tie", drop=5),
+    number("mfu", "MFU", percent, 3, get=attrgetter("layout.mfu")),
     number(
         "tokens_per_s",
         "tokens/s",
         "{:.4g}".format,
-        get=lambda row: row[1].tokens_per_s,
+        get=attrgetter("layout.tokens_per_s"),
         hidden=True,
     ),
     number(
         "control_step_s",
         "free network",
         format_time,
-        get=lambda row: row[1].control_step_s,
+        get=attrgetter("layout.control_step_s"),
         hidden=True,
     ),
-    number("network_share", "network", percent, drop=4, get=lambda row: row[1].network_share),
+    number("network_share", "network", percent, 4, get=attrgetter("layout.network_share")),
     number(
         "memory_bytes",
         "memory",
-        lambda size: format_bytes(size, 3),
-        drop=2,
-        get=lambda row: row[1].memory_bytes,
+        partial(format_bytes, digits=3),
+        2,
+        get=attrgetter("layout.memory_bytes"),
     ),
 )
+# Columns that are left out where every layout has the default.
+_DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
 
 
 def _layouts(result: LayoutSearch) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric, ranks=result.ranks), *_LAYOUTS)
-    return Table(
-        columns,
-        tuple(enumerate(result.layouts, 1)),
-        0,
-        f"the best of {counted(result.priced, 'layout')}",
-        _MOST_LAYOUTS,
-    )
+    rows = tuple(map(_Ranked._make, enumerate(result.layouts, 1)))
+    return Table(columns, rows, 0, f"the best of {counted(result.priced, 'layout')}", _MOST_LAYOUTS)
 
 
 def _search_blocks(result: LayoutSearch) -> list[Block]:
-    # without columns in which every layout has the default
-    nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
-    idle = [
-        key
-        for key, none in nothing.items()
-        if all(getattr(one.choice, key) == none for one in result.layouts)
-    ]
+    table = _layouts(result)
+    for key, default in _DEFAULTS.items():
+        if all(getattr(layout.choice, key) == default for layout in result.layouts):
+            table = table.without(key)
     facts = Lines("the search", tuple(_facts(result)), first=0)
-    return [
-        Headline(_search_answer(result)),
-        *_to_type(result),
-        _layouts(result).without(*idle),
-        facts,
-    ]
+    return [Headline(_search_answer(result)), *_to_type(result), table, facts]
 
 
 def _search_answer(result: LayoutSearch) -> str:
-    best, own = result.best, result.own.searched
+    best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
     how = f"{best.choice.spoken}: {format_time(best.step_s)} a step."
-    text = f"{on_fabric(result.job.name, result.job.overrides)} on {where} is fastest as {how}"
-    if own is None:
-        text += f" The job's own layout does not run: {result.own.why}."
-    elif result.values:
-        fits = (
-            ""
-            if result.own.fits
-            else f", and needs {format_bytes(own.memory_bytes, 3)}: does not fit"
-        )
-        text += (
-            f" Its own layout takes {format_time(own.step_s)},"
-            f" {percent(own.of_best, sign='+')}{fits}."
-        )
-    else:
-        text += " That is its own layout."
+    job = on_fabric(result.job.name, result.job.overrides)
+    text = f"{job} on {where} is fastest as {how} {_own_answer(result)}"
     if result.ties.layouts > 1:
         text += f" {result.ties.layouts} layouts are within {whole_percent(TIE)}, take any."
     return text
 
 
+def _own_answer(result: LayoutSearch) -> str:
+    """How the job's own layout compares with the best."""
+    own = result.own.searched
+    if own is None:
+        return f"The job's own layout does not run: {result.own.why}."
+    if not result.values:
+        return "That is its own layout."
+    text = f"Its own layout takes {format_time(own.step_s)}, {signed_percent(own.of_best)}"
+    if result.own.fits:
+        return f"{text}."
+    return f"{text}, and needs {format_bytes(own.memory_bytes, 3)}: does not fit."
+
+
 def _to_type(result: LayoutSearch) -> list[Block]:
-    # the options (or overrides of load_job) with which plan shows the best layout in full
+    """The options (or overrides of load_job) with which plan shows the best layout in full."""
     if not result.values:
         return []
     title = either(
         shell="all of it: the same without --search, --keep and --top, and with",
         python="all of it: plan of load_job with",
     )
-    options = [f"{key}={value}" for key, value in result.values]
+    pairs = list(map("=".join, result.values))
     # \0 keeps an option and its value on one line
-    lines = wrap(
-        " ".join(f"--job-set\0{option}" for option in options),
-        _LONGEST,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    pasted = either(
-        shell=" \\\n".join(line.replace("\0", " ") for line in lines),
-        python=f"overrides={options!r}",
-    )
-    return [Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)]
+    options = " ".join(f"--job-set\0{pair}" for pair in pairs)
+    lines = wrap(options, _LONGEST, break_long_words=False, break_on_hyphens=False)
+    shell = " \\\n".join(lines).replace("\0", " ")
+    pasted = said(either(shell=shell, python=f"overrides={pairs!r}"))
+    return [Lines(said(title), tuple(pasted.split("\n")), verbatim=True)]
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
+    text = counted(result.held, "layout")
+    if result.kept:
+        text += f" with {', '.join(map('='.join, result.kept))}"
+    text += f" fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
+    if result.headroom:
+        text += f" less {percent(result.headroom)} headroom"
+    if result.priced < result.fit:
+        text += f", {result.priced} sit on the fabric"
+    yield text
+    if result.job.device_from == "fabric":
+        yield f"all compute on {result.device}, that of {result.fabric}"
+    elif result.job.device_from != "job":
+        yield f"all compute on {result.device}, the job's: {result.fabric} names none"
     best = result.best
-    kept = (
-        f" with {', '.join(f'{name}={value}' for name, value in result.kept)}"
-        if result.kept
-        else ""
-    )
-    placed = f", {result.priced} sit on the fabric" if result.priced < result.fit else ""
-    free = f" less {percent(result.headroom)} headroom" if result.headroom else ""
-    fit = f"{result.fit} fit {format_bytes(result.capacity_bytes, 3)}{free}{placed}"
-    yield f"{counted(result.held, 'layout')}{kept} fill the ranks, {fit}"
-    if result.job.device_from != "job":
-        whose = (
-            f"that of {result.fabric}"
-            if result.job.device_from == "fabric"
-            else f"the job's: {result.fabric} names none"
-        )
-        yield f"all compute on {result.device}, {whose}"
-    yield (
-        f"{format_time(best.control_step_s)} with a free network; MFU {percent(best.mfu)}"
-        f" ({MFU_CONVENTION})"
-    )
-    several = result.ties.layouts > 1
-    yield (
-        f"ties differ in {', '.join(result.ties.differ)}"
-        if several
-        else f"no other layout is within {whole_percent(TIE)}"
-    )
+    free = f"{format_time(best.control_step_s)} with a free network"
+    yield f"{free}; MFU {percent(best.mfu)} ({MFU_CONVENTION})"
+    if result.ties.layouts > 1:
+        yield f"ties differ in {', '.join(result.ties.differ)}"
+    else:
+        yield f"no other layout is within {whole_percent(TIE)}"
     if result.own.searched:
         yield f"the job's own layout: {result.own.searched.choice.spoken}"
 
 
 def _search_document(result: LayoutSearch) -> Document:
-    own, job, ties = result.own, result.job, result.ties
-    return (
-        {
-            "job": job.name,
-            "fabric": result.fabric,
-            "ranks": result.ranks,
-            **set_field(result.fabric_overrides),
-        }
-        | {
-            "job_set": dict(job.overrides),
-            "device": result.device,
-            "device_from": job.device_from or None,
-        }
-        | {
-            "kept": dict(result.kept),
-            "searched": result.held,
-            **fields(result, "fit priced capacity_bytes"),
-        }
-        | {"tie_within": TIE, "ties": ties.layouts, "ties_differ_in": list(ties.differ)}
-        | {"best": {"rank": 1} | _layout(result.best), "best_job_set": dict(result.values)}
-        | {
-            "own": own.searched and _layout(own.searched) | {"fits": own.fits},
-            "own_refused": own.why or None,
-        }
-        | {"mfu_convention": MFU_CONVENTION}
-        | {
-            "layouts": [
-                {"rank": place} | _layout(one) for place, one in enumerate(result.layouts, 1)
-            ]
-        }
-    )
+    own = result.own
+    job = result.job
+    layouts = []
+    for rank, layout in enumerate(result.layouts, 1):
+        layouts.append({"rank": rank, **_layout(layout)})
+    return {
+        "job": job.name,
+        "fabric": result.fabric,
+        "ranks": result.ranks,
+        **set_field(result.fabric_overrides),
+        "job_set": dict(job.overrides),
+        "device": result.device,
+        "device_from": job.device_from or None,
+        "kept": dict(result.kept),
+        "searched": result.held,
+        **fields(result, "fit priced capacity_bytes"),
+        "tie_within": TIE,
+        "ties": result.ties.layouts,
+        "ties_differ_in": list(result.ties.differ),
+        "best": {"rank": 1, **_layout(result.best)},
+        "best_job_set": dict(result.values),
+        "own": own.searched and _layout(own.searched) | {"fits": own.fits},
+        "own_refused": own.why or None,
+        "mfu_convention": MFU_CONVENTION,
+        "layouts": layouts,
+    }
 
 
-def _layout(one: PricedLayout) -> Document:
-    figures = {key: value for key, value in one._asdict().items() if key != "choice"}
-    return one.choice._asdict() | figures | fields(one, "network_share tie")
+def _layout(layout: PricedLayout) -> Document:
+    figures = layout._asdict()
+    choice = figures.pop("choice")
+    return {**choice._asdict(), **figures, **fields(layout, "network_share tie")}
 
 
 VIEWS = {

@@ -4,19 +4,26 @@ tier and call by call."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from colltool.base.formatting import counted, format_time, percent, size_text
 from colltool.diagnosis.plan_traces import TracePlan
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
-from colltool.render.views.trace import REPLAYED, axes_text, graph_document, graph_name, kept_lines
+from colltool.render.views.trace import (
+    axes_text,
+    graph_document,
+    graph_name,
+    graphs_table,
+    kept_lines,
+)
 
 _MOST_ROWS = 8
 _COLLECTIVES = (
-    label("primitive", "primitive", lambda one: one.spoken),
+    label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    label("stride", "stride", drop=4, get=lambda one: axes_text(one.axes)),
-    label("tiers", "tiers", drop=3, get=lambda one: "+".join(one.tiers)),
+    label("stride", "stride", drop=4, get=lambda call: axes_text(call.axes)),
+    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.tiers)),
     number("calls", "calls"),
     number("bytes", "bytes a call", size_text),
     label("algorithm", "algorithm", drop=2),
@@ -34,31 +41,25 @@ _TIERS = (
 
 
 def _title(result: TracePlan) -> str:
-    of = f" of {result.world} ranks" if result.world else ""
-    return (
-        f"{counted(len(result.ranks), 'trace')}{of} on {on_fabric(result.fabric, result.overrides)}"
-    )
+    traces = counted(len(result.ranks), "trace")
+    if result.world:
+        traces += f" of {result.world} ranks"
+    return f"{traces} on {on_fabric(result.fabric, result.overrides)}"
 
 
 def _answer(result: TracePlan) -> str:
     slowest = result.slowest
-    recorded = f", {format_time(slowest.recorded_s)} as recorded" if slowest.recorded_s else ""
-    exposed = f"{percent(result.network_share)} of it is exposed communication"
-    mostly = (
-        f", most of it on {result.tiers[0].tier}"
-        if len(result.tiers) > 1 and result.exposed_s
-        else ""
-    )
-    kept = (
-        f" {counted(slowest.unpriced, 'call')} without a price, left as recorded."
-        if slowest.unpriced
-        else ""
-    )
-    free = f"{format_time(result.control_step_s)} with a free network"
-    return (
-        f"{_title(result)}: a step of {format_time(result.step_s)}{recorded}; {free}."
-        f" {exposed}{mostly}.{kept}"
-    )
+    text = f"{_title(result)}: a step of {format_time(result.step_s)}"
+    if slowest.recorded_s:
+        text += f", {format_time(slowest.recorded_s)} as recorded"
+    text += f"; {format_time(result.control_step_s)} with a free network."
+    text += f" {percent(result.network_share)} of it is exposed communication"
+    if len(result.tiers) > 1 and result.exposed_s:
+        text += f", most of it on {result.tiers[0].tier}"
+    text += "."
+    if slowest.unpriced:
+        text += f" {counted(slowest.unpriced, 'call')} without a price, left as recorded."
+    return text
 
 
 def _facts(result: TracePlan) -> Iterator[str]:
@@ -69,44 +70,44 @@ def _facts(result: TracePlan) -> Iterator[str]:
     if not result.compute_s:
         yield "no compute node on the GPU has a duration: nothing hides communication"
     yield "a rank does not wait for another: pipeline bubbles and stragglers are not in the step"
-    if missing := (result.world or 0) - len(result.ranks):
+    missing = (result.world or 0) - len(result.ranks)
+    if missing:
         yield f"{counted(missing, 'rank')} without a trace may be slower"
 
 
 def _table(result: TracePlan) -> Table:
-    return Table(
-        (*context(fabric=result.fabric), *_COLLECTIVES, *context(result.overrides)),
-        result.collectives,
-    )
+    columns = (*context(fabric=result.fabric), *_COLLECTIVES, *context(result.overrides))
+    return Table(columns, result.collectives)
 
 
 def _blocks(result: TracePlan) -> list[Block]:
-    tiers = Table(_TIERS, result.tiers, None, "by tier")
     calls = _table(result)._replace(title="collectives of the slowest rank", first=_MOST_ROWS)
-    graphs = Table(
-        REPLAYED, result.ranks, None, "graphs, as recorded and with these prices", _MOST_ROWS
-    )
     more: list[Block] = [
         Lines("the step", tuple(_facts(result))),
-        graphs,
+        graphs_table(result.ranks),
         *kept_lines(result.ranks),
     ]
-    return [Headline(_answer(result)), tiers, calls, *map(later, more)]
+    return [
+        Headline(_answer(result)),
+        Table(_TIERS, result.tiers, None, "by tier"),
+        calls,
+        *map(later, more),
+    ]
 
 
 def _document(result: TracePlan) -> Document:
-    return (
-        {"fabric": result.fabric, **set_field(result.overrides), "library": result.library or None}
-        | {"recorded_s": result.slowest.recorded_s}
-        | fields(
+    return {
+        "fabric": result.fabric,
+        **set_field(result.overrides),
+        "library": result.library or None,
+        "recorded_s": result.slowest.recorded_s,
+        **fields(
             result,
             "world step_s control_step_s exposed_s network_share compute_s tiers collectives",
-        )
-        | {
-            "slowest": graph_document(result.slowest),
-            "ranks": [graph_document(one) for one in result.ranks],
-        }
-    )
+        ),
+        "slowest": graph_document(result.slowest),
+        "ranks": list(map(graph_document, result.ranks)),
+    }
 
 
 VIEWS = {TracePlan: View("plan-traces", _blocks, _document, _table, _answer)}

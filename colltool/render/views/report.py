@@ -54,8 +54,8 @@ def _blocks(result: Report) -> list[Block]:
     for section in result.sections:
         lines = [
             line
-            for one in section.exhibits
-            for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))
+            for exhibit in section.exhibits
+            for line in (f"{exhibit.title}:", *(f"  {command}" for command in exhibit.commands))
         ]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
@@ -71,7 +71,8 @@ _EXHIBITS = (
 
 def _table(result: Report) -> Table:
     return Table(
-        _EXHIBITS, tuple((section, one) for section in result.sections for one in section.exhibits)
+        _EXHIBITS,
+        tuple((section, exhibit) for section in result.sections for exhibit in section.exhibits),
     )
 
 
@@ -80,15 +81,15 @@ def _document(result: Report) -> Document:
     for section in result.sections:
         exhibits = [
             {
-                "title": one.title,
-                "summary": summary(one.result).replace("\n", "; "),
-                "commands": list(one.commands),
+                "title": exhibit.title,
+                "summary": summary(exhibit.result).replace("\n", "; "),
+                "commands": list(exhibit.commands),
             }
-            | {"result": document(one.result)}
-            for one in section.exhibits
+            | {"result": document(exhibit.result)}
+            for exhibit in section.exhibits
         ]
         sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
-    fabrics = [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics]
+    fabrics = [{"fabric": fabric.name} | set_field(fabric.overrides) for fabric in result.fabrics]
     asked = {"fabrics": fabrics, "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
     return asked | {
         "verdict": list(answers(result)),
@@ -99,7 +100,7 @@ def _document(result: Report) -> Document:
 
 def _decision(result: Report) -> Document:
     chart, costs = chart_of(result), cost_table(result)
-    rows = [{one.key: one.value(row) for one in costs.columns} for row in costs.records]
+    rows = [{column.key: column.value(row) for column in costs.columns} for row in costs.records]
     return {
         "answer": next(answers(result), ""),
         "chart": chart and chart.title,
@@ -120,8 +121,8 @@ def _page(result: Report) -> str:
 
 _STATED = (
     label("key", "number"),
-    label("value", "value", get=lambda one: _value(one.key, one.value)),
-    label("source", "source", get=lambda one: one.source or "the file does not say"),
+    label("value", "value", get=lambda row: _value(row.key, row.value)),
+    label("source", "source", get=lambda row: row.source or "the file does not say"),
 )
 
 
@@ -131,9 +132,9 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return ", ".join(f"{_value(key, name)} {_value(key, one)}" for name, one in value.items())
+        return ", ".join(f"{_value(key, name)} {_value(key, item)}" for name, item in value.items())
     if isinstance(value, tuple):
-        return (" x " if key.endswith("shape") else ", ").join(_value(key, one) for one in value)
+        return (" x " if key.endswith("shape") else ", ").join(_value(key, item) for item in value)
     if isinstance(value, float):
         show = _SHOWN.get(key.rsplit(".", 1)[-1])
         return show(value) if show else quantity(key, value)
@@ -154,13 +155,13 @@ def _assumed_table(result: Assumptions) -> Table:
 
 def _assumed_document(result: Assumptions) -> Document:
     rows = []
-    for one in result.stated:
+    for entry in result.stated:
         value = (
-            one.value
-            if isinstance(one.value, float | int | bool | str)
-            else _value(one.key, one.value)
+            entry.value
+            if isinstance(entry.value, float | int | bool | str)
+            else _value(entry.key, entry.value)
         )
-        rows.append({"key": one.key, "value": value, "source": one.source or None})
+        rows.append({"key": entry.key, "value": value, "source": entry.source or None})
     head = {"fabric": result.fabric.name, **set_field(result.fabric.overrides)}
     return head | {
         "stated": rows,
@@ -170,7 +171,7 @@ def _assumed_document(result: Assumptions) -> Document:
 
 
 def _assumed_summary(result: Assumptions) -> str:
-    unsaid = sum(not one.source for one in result.stated)
+    unsaid = sum(not entry.source for entry in result.stated)
     return (
         f"{result.fabric.name}: {len(result.stated)} numbers and words,"
         f" {len(result.stated) - unsaid} with a source"

@@ -4,6 +4,7 @@ risks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.analysis.compare import CompareLine, Comparison
@@ -44,31 +45,36 @@ _SMALL = 4096.0
 def answers(result: Report) -> Iterator[str]:
     """A sentence or two for each question, those of a job first; the first of them is the page's
     answer."""
-    for section in sorted(result.sections, key=lambda one: one.key != "job"):
-        own = [one.result for one in section.exhibits]
+    for section in sorted(result.sections, key=lambda row: row.key != "job"):
+        own = [exhibit.result for exhibit in section.exhibits]
         if plans := _first(own, Plans):
             yield from _steps(plans)
         beside = _first(own, Comparison)
-        for one in own:
+        for exhibit in own:
             # the comparison has the same price beside the others
-            if not (beside and isinstance(one, Breakdown)):
-                yield from _ANSWERS.get(type(one), _nothing)(result, one)
+            if not (beside and isinstance(exhibit, Breakdown)):
+                yield from _ANSWERS.get(type(exhibit), _nothing)(result, exhibit)
 
 
 def chart_of(result: Report) -> ReportEntry | None:
     """The exhibit whose picture goes with the answer."""
-    every = [one for section in result.sections for one in section.exhibits if one.view is not None]
+    every = [
+        exhibit
+        for section in result.sections
+        for exhibit in section.exhibits
+        if exhibit.view is not None
+    ]
     for kind in (Plans, Plan, Comparison, Diagnosis, Sweep):
-        for one in every:
-            if isinstance(one.result, kind) and not (
-                isinstance(one.result, Diagnosis) and one.result.ok
+        for exhibit in every:
+            if isinstance(exhibit.result, kind) and not (
+                isinstance(exhibit.result, Diagnosis) and exhibit.result.ok
             ):
-                return one
+                return exhibit
     return None
 
 
 def _first(results: Iterable[Any], kind: type) -> Any:
-    return next((one for one in results if isinstance(one, kind)), None)
+    return next((result_ for result_ in results if isinstance(result_, kind)), None)
 
 
 def _nothing(_: Report, _result: Any) -> tuple[str, ...]:
@@ -86,13 +92,13 @@ def _beside(report: Report, result: Comparison) -> Iterator[str]:
     """Where the page looks closely:
     ``all-reduce of 64MB on 64 ranks takes 588 us on a; 177 us on b, 3.3x faster``."""
     line = next(
-        (one for one in result.lines if (one.ranks, one.bytes) == (report.ranks, report.bytes)),
+        (line for line in result.lines if (line.ranks, line.bytes) == (report.ranks, report.bytes)),
         None,
     )
     if line is None:
         return
     asked = f"{line.primitive.spoken} of {title_size(report.bytes)} on {line.ranks} ranks"
-    first, *others = (one.name for one in result.columns)
+    first, *others = (column.name for column in result.columns)
     own = line.cells[0].total_s
     told = [f"takes {format_time(own)} on {first}" if own is not None else f"cannot run on {first}"]
     told += [_other(result, line, at, name) for at, name in enumerate(others, 1)]
@@ -123,13 +129,17 @@ def _other(result: Comparison, line: CompareLine, at: int, name: str) -> str:
 
 def _holds(result: Comparison, line: CompareLine, at: int) -> str:
     """From which size on, where it is not so at every smaller one."""
-    for one in result.findings:
-        if (one.column, one.primitive) == (
+    for finding in result.findings:
+        if (finding.column, finding.primitive) == (
             result.columns[at].name,
             line.primitive,
-        ) and line.ranks in one.ranks:
+        ) and line.ranks in finding.ranks:
             here = next(
-                (run for run in one.in_short.runs if run.from_bytes <= line.bytes <= run.to_bytes),
+                (
+                    run
+                    for run in finding.in_short.runs
+                    if run.from_bytes <= line.bytes <= run.to_bytes
+                ),
                 None,
             )
             if here is not None and here.from_bytes > _SMALL:
@@ -140,11 +150,11 @@ def _holds(result: Comparison, line: CompareLine, at: int) -> str:
 def _steps(result: Plans) -> Iterator[str]:
     fastest = min(range(len(result.plans)), key=lambda at: result.plans[at].step_s)
     times = ", ".join(
-        f"{format_time(one.step_s)} on {title}"
-        for one, title in zip(result.plans, result.titles, strict=True)
+        f"{format_time(plan.step_s)} on {title}"
+        for plan, title in zip(result.plans, result.titles, strict=True)
     )
     job = result.plans[0].job.name
-    slowest = max(one.step_s for one in result.plans)
+    slowest = max(plan.step_s for plan in result.plans)
     if slowest / result.plans[fastest].step_s < 1.005:
         yield f"A step of {job} takes as long on each: {times}."
         return
@@ -174,29 +184,29 @@ class _Bought(NamedTuple):
 
 
 _COST = (
-    label("fabric", "fabric", get=lambda one: one.title),
-    number("ranks", "ranks", get=lambda one: one.facts.ranks),
-    number("switches", "switches", get=lambda one: one.facts.switches),
-    number("links", "links", get=lambda one: one.facts.links),
+    label("fabric", "fabric", get=attrgetter("title")),
+    number("ranks", "ranks", get=attrgetter("facts.ranks")),
+    number("switches", "switches", get=attrgetter("facts.switches")),
+    number("links", "links", get=attrgetter("facts.links")),
     number(
-        "network_cost", "network costs", format_money, get=lambda one: one.cost and one.cost.total
+        "network_cost", "network costs", format_money, get=lambda row: row.cost and row.cost.total
     ),
-    label("currency", "in", get=lambda one: one.cost and one.cost.currency),
+    label("currency", "in", get=lambda row: row.cost and row.cost.currency),
     number(
-        "network_W", "network draws", format_power, get=lambda one: one.cost and one.cost.power_W
+        "network_W", "network draws", format_power, get=lambda row: row.cost and row.cost.power_W
     ),
-    number("step_s", "step", format_time, get=lambda one: one.plan and one.plan.step_s),
+    number("step_s", "step", format_time, get=lambda row: row.plan and row.plan.step_s),
     number(
         "device_hours",
         "device-hours a step",
-        lambda hours: f"{hours:.4g}",
-        get=lambda one: _hours(one.plan),
+        "{:.4g}".format,
+        get=lambda row: _hours(row.plan),
     ),
     number(
         "tokens_per_s",
         "tokens/s",
-        lambda rate: f"{rate:,.0f}",
-        get=lambda one: one.plan and one.plan.tokens_per_s,
+        "{:,.0f}".format,
+        get=lambda row: row.plan and row.plan.tokens_per_s,
     ),
 )
 
@@ -208,16 +218,21 @@ def _hours(plan: Plan | None) -> float | None:
 def cost_table(result: Report) -> Table:
     """What each fabric is made of and costs by its file, and the job's step there; columns that
     nobody knows are left out."""
-    every = [one.result for section in result.sections for one in section.exhibits]
-    shown = [one for one in every if isinstance(one, FabricShown)]
+    every = [exhibit.result for section in result.sections for exhibit in section.exhibits]
+    shown = [exhibit for exhibit in every if isinstance(exhibit, FabricShown)]
     plans, single = _first(every, Plans), _first(every, Plan)
     steps = plans.plans if plans else [single] * len(shown)
     rows = []
-    for one, title, step in zip(shown, result.titles, steps, strict=True):
+    for exhibit, title, step in zip(shown, result.titles, steps, strict=True):
         rows.append(
-            _Bought(title, one.facts, bill_of(one.fabric).cost if one.fabric.prices else None, step)
+            _Bought(
+                title,
+                exhibit.facts,
+                bill_of(exhibit.fabric).cost if exhibit.fabric.prices else None,
+                step,
+            )
         )
-    idle = [one.key for one in _COST if all(one.value(row) is None for row in rows)]
+    idle = [column.key for column in _COST if all(column.value(row) is None for row in rows)]
     return Table(
         _COST,
         tuple(rows),
@@ -230,8 +245,8 @@ def unpriced(result: Report) -> str:
     """Which fabrics' files give no prices, and what to write; empty when all do."""
     names = [
         title
-        for one, title in zip(result.fabrics, result.titles, strict=True)
-        if one.prices is None
+        for fabric, title in zip(result.fabrics, result.titles, strict=True)
+        if fabric.prices is None
     ]
     write = "prices: {currency: USD, switch: {price: 20000, draws: 1500}}"
     return (
@@ -245,26 +260,28 @@ def unpriced(result: Report) -> str:
 def risks(result: Report) -> Iterator[str]:
     """What the answer hangs on: the model's error, the numbers that move it, what they rest on,
     what is not alike."""
-    every = [one.result for section in result.sections for one in section.exhibits]
-    prices = [one.price for one in every if isinstance(one, Breakdown)]
+    every = [exhibit.result for section in result.sections for exhibit in section.exhibits]
+    prices = [exhibit.price for exhibit in every if isinstance(exhibit, Breakdown)]
     told = gathered(
-        (within(one.best), one.primitive.spoken) for one in prices if one.best.interval is not None
+        (within(price.best), price.primitive.spoken)
+        for price in prices
+        if price.best.interval is not None
     )
     yield from (f"{NINE_OF_TEN} {', '.join(names)} {off}." for off, names in told.items())
-    for one in every:
-        if isinstance(one, Sensitivity):
-            yield _hangs_on(one)
+    for exhibit in every:
+        if isinstance(exhibit, Sensitivity):
+            yield _hangs_on(exhibit)
     for fabric, title in zip(result.fabrics, result.titles, strict=True):
         yield (
             f"{title}:"
             f" {_RESTS.get(basis_of(fabric)) or f'prices rest on numbers measured on {basis_of(fabric)[3:]}'}."
         )
-    for one in every:
-        if isinstance(one, Assumptions) and (
-            unsaid := sum(not stated.source for stated in one.stated)
+    for exhibit in every:
+        if isinstance(exhibit, Assumptions) and (
+            unsaid := sum(not stated.source for stated in exhibit.stated)
         ):
             yield (
-                f"{one.fabric.name}: {unsaid} of {counted(len(one.stated), 'number')} in its file"
+                f"{exhibit.fabric.name}: {unsaid} of {counted(len(exhibit.stated), 'number')} in its file"
                 " have no source."
             )
     if plans := _first(every, Plans):
@@ -272,9 +289,9 @@ def risks(result: Report) -> Iterator[str]:
     else:
         grounds = (
             line
-            for one in every
-            if isinstance(one, Comparison)
-            for line in ground_lines(one.ground)
+            for exhibit in every
+            if isinstance(exhibit, Comparison)
+            for line in ground_lines(exhibit.ground)
         )
         yield from dict.fromkeys(f"{sentence(line)}." for line in grounds)
 
@@ -295,7 +312,7 @@ def _hangs_on(result: Sensitivity) -> str:
     lost = f"today's choice of algorithm loses {most} in 95 of 100 draws of its numbers"
     if not result.moves:
         return f"{sentence(result.primitive.spoken)}: {lost}."
-    bar = max(result.moves, key=lambda one: abs(one.high_s - one.low_s))
+    bar = max(result.moves, key=lambda row: abs(row.high_s - row.low_s))
     low, high = sorted((bar.low_s, bar.high_s))
     span = f"{format_time(low)} to {format_time(high)}"
     return (

@@ -1,23 +1,27 @@
-"""The look of every plot (colours, ticks, wrapped text), and charts as data: panels, legend, alt
-text; drawn on a figure."""
+"""The look of every plot (colours, ticks, wrapped text), and charts as data (panels, legend, alt
+text) that are drawn on a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import ceil, floor, log10
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
-from colltool.render.drawing.svg import lines_of
+from colltool.extras.pictures.drawing.svg import lines_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
-"""Text and marks; secondary text; axes; their grid; the background. A page replaces these five by
-its own colours."""
+# A page replaces these five by its own colours.
+INK = "#1a1a1a"  # text and marks
+SOFT = "#595959"  # secondary text
+LINE = "#666666"  # axes
+GRID = "#e6e6e6"
+PAPER = "#ffffff"  # the background
 
 Dash = str | tuple[int, tuple[int, ...]]
 # For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
@@ -36,9 +40,11 @@ DASHES: tuple[Dash, ...] = (
     (0, (1, 1)),
 )
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# lines only: dots are a thousand curves in an SVG
+# Lines only: dots are a thousand curves in an SVG.
 HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++")
-DARK_TEXT, LIGHT_TEXT = "#111111", "#fefefe"  # on a colour, on any page
+# Text on a coloured area, the same on a light and on a dark page.
+DARK_TEXT = "#111111"
+LIGHT_TEXT = "#fefefe"
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # bundled with matplotlib: the same everywhere
@@ -92,9 +98,21 @@ def text_on(colour: str) -> str:
     return LIGHT_TEXT if colour == COLOURS[6] else DARK_TEXT
 
 
+def text_in(
+    axes: Axes, place: tuple[float, float], colour: str, most: int, *texts: str, **look: Any
+) -> None:
+    """Write into the middle of a coloured area the first text of at most ``most`` letters; nothing
+    where none is as short."""
+    for text in texts:
+        if len(text) <= most:
+            axes.text(*place, text, ha="center", va="center", color=text_on(colour), **look)
+            return
+
+
 def letter(at: int) -> str:
     """The letter of a legend entry: ``A``, ``B``, ..., ``Z``, ``AA``."""
-    return (letter(at // 26 - 1) if at >= 26 else "") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 26]
+    last = ascii_uppercase[at % 26]
+    return last if at < 26 else letter(at // 26 - 1) + last
 
 
 def colour_of(at: int) -> str:
@@ -121,9 +139,17 @@ def pen_of(at: int) -> Pen:
 def decade_ticks(low: float, high: float, steps: Iterable[Iterable[float]]) -> list[float]:
     """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that
     give three."""
-    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    choices = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in steps)
-    return first_of_three([tick for tick in ticks if low <= tick <= high] for ticks in choices)
+    powers = [10.0**decade for decade in range(floor(log10(low)), ceil(log10(high)) + 1)]
+    return first_of_three(_multiples(powers, digits, low, high) for digits in steps)
+
+
+def _multiples(
+    powers: Iterable[float], digits: Iterable[float], low: float, high: float
+) -> list[float]:
+    ticks = []
+    for power in powers:
+        ticks += [digit * power for digit in digits]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
@@ -137,16 +163,18 @@ def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
 
 def thinned(ticks: Sequence[Any], most: int = 12) -> list[Any]:
     """Every n-th tick, so that at most ``most`` are left."""
-    return list(ticks[:: -(-len(ticks) // most)]) if ticks else []
+    step = ceil(len(ticks) / most) or 1
+    return list(ticks[::step])
 
 
 def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
     """Indices of those of the ascending places on an axis that have room for a slanted label."""
-    at = [log10(place) if logs else place for place in places]
-    whole = (at[-1] - at[0]) or 1.0
+    if logs:
+        places = [log10(place) for place in places]
+    whole = (places[-1] - places[0]) or 1.0
     kept: list[int] = []
-    for index, place in enumerate(at):
-        if not kept or (place - at[kept[-1]]) / whole * inches >= _SLANTED:
+    for index, place in enumerate(places):
+        if not kept or (place - places[kept[-1]]) / whole * inches >= _SLANTED:
             kept.append(index)
     return kept
 
@@ -159,8 +187,14 @@ def log_scale(
     axes.minorticks_off()
     axes.set(**{f"{which}scale": "log", f"{which}lim": ends})
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_ticks(ticks, [show(tick) for tick in ticks])
+    axis.set_ticks(ticks, list(map(show, ticks)))
     axis.set_ticks([], minor=True)
+
+
+def in_first_column(axes: Axes) -> bool:
+    """Whether a panel is at the left edge of its figure."""
+    place = axes.get_subplotspec()
+    return place is not None and place.is_first_col()
 
 
 class Panel(NamedTuple):
@@ -179,10 +213,20 @@ class Key(NamedTuple):
     hatch: str = ""
 
 
+def lettered_keys(labels: Iterable[str]) -> list[Key]:
+    """Legend entries with a letter and a colour each."""
+    return [Key(f"{letter(at)}  {label}", colour_of(at)) for at, label in enumerate(labels)]
+
+
+def hatched_keys(labels: Iterable[str]) -> list[Key]:
+    """Legend entries with a letter each, and a hatch where a colour comes again."""
+    return [key._replace(hatch=hatch_of(at)) for at, key in enumerate(lettered_keys(labels))]
+
+
 class Chart(NamedTuple):
     title: str  # not drawn on a page, which has its own headings
     alt: str
-    panels: tuple[Panel, ...]  # row by row
+    panels: Sequence[Panel]  # row by row
     keys: Sequence[Key] = ()  # legend entries before those the panels label themselves
     columns: int = 1
     inches: float = 0.0  # width; 0 for the usual one
@@ -191,43 +235,56 @@ class Chart(NamedTuple):
 
 def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
     """Draw on an empty figure; a paged one is as wide as the page."""
-    columns, panels = chart.columns, chart.panels
-    width = chart.inches or (PAGED if paged else 6.8 if columns == 1 else 4.4 * columns)
-    tall = [
-        max(panel.inches for panel in panels[at : at + columns])
-        for at in range(0, len(panels), columns)
-    ]
-    grid = figure.add_gridspec(len(tall), columns, height_ratios=tall)
-    for at, panel in enumerate(panels):
+    columns = chart.columns
+    width = chart.inches or _usual_width(columns, paged)
+    heights = []
+    for start in range(0, len(chart.panels), columns):
+        row = chart.panels[start : start + columns]
+        heights.append(max(panel.inches for panel in row))
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    for at, panel in enumerate(chart.panels):
         axes = figure.add_subplot(grid[divmod(at, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
-            axes.set_title(
-                wrapped(panel.title, 0.65 * width / columns, 9), loc="left", fontweight="bold"
-            )
-    found: dict[str, Any] = {}
-    for label, colour, hatch in chart.keys:
-        first = figure.axes[0]
-        (found[label],) = (
-            first.fill([], [], **_look(colour, hatch))
-            if colour
-            else first.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
-        )
-    for axes in list(figure.axes):
-        handles, names = axes.get_legend_handles_labels()
-        found |= {str(name): handle for handle, name in zip(handles, names, strict=True)}
-    # the legend is below the panels, in as many columns as the longest label allows
-    labels = [wrapped(label, width - 0.8) for label in found]
-    longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
-    across = max(1, min(len(labels), letters(width) // (longest + 9)))
-    if labels:
-        figure.legend(
-            list(found.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2
-        )
+            title = wrapped(panel.title, 0.65 * width / columns, 9)
+            axes.set_title(title, loc="left", fontweight="bold")
+    under = _draw_legend(chart.keys, figure, width)
     if not paged:
         figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
-    under = sum(1 + label.count("\n") for label in labels[::across])
-    figure.set_size_inches(width, sum(tall) + 0.7 + 0.18 * under)
+    figure.set_size_inches(width, sum(heights) + 0.7 + 0.18 * under)
+
+
+def _usual_width(columns: int, paged: bool) -> float:
+    if paged:
+        return PAGED
+    return 6.8 if columns == 1 else 4.4 * columns
+
+
+def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
+    """Draw the legend below the panels, in as many columns as the longest label allows; return its
+    number of lines."""
+    handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
+    for axes in list(figure.axes):
+        own_handles, names = axes.get_legend_handles_labels()
+        handles |= zip(map(str, names), own_handles, strict=True)
+    if not handles:
+        return 0
+    labels = [wrapped(label, width - 0.8) for label in handles]
+    longest = max(map(len, "\n".join(labels).splitlines()))
+    across = max(1, min(len(labels), letters(width) // (longest + 9)))
+    figure.legend(
+        list(handles.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2
+    )
+    return sum(1 + label.count("\n") for label in labels[::across])
+
+
+def _handle(key: Key, axes: Axes) -> Any:
+    """What the legend shows before a label: drawn on the axes, but without any point."""
+    if key.colour:
+        (handle,) = axes.fill([], [], **_look(key.colour, key.hatch))
+        return handle
+    (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
+    return mark
 
 
 def _look(colour: str, hatch: str) -> dict[str, Any]:
@@ -248,9 +305,18 @@ class Bar(NamedTuple):
     it."""
 
     name: str
-    pieces: tuple[BarPiece, ...]
+    pieces: Sequence[BarPiece]
     behind: str = ""
     mark: float | None = None
+
+    @property
+    def length(self) -> float:
+        return sum(piece.amount for piece in self.pieces)
+
+    @property
+    def reach(self) -> float:
+        """Where its last part ends, bar or mark."""
+        return max(self.length, self.mark or 0.0)
 
 
 def bars_panel(
@@ -273,54 +339,47 @@ def _bars(
     axes: Axes,
     inches: float,
 ) -> None:
-    lengths = [sum(piece.amount for piece in bar.pieces) for bar in bars]
-    longest = max(
-        (max(length, bar.mark or 0.0) for length, bar in zip(lengths, bars, strict=True)),
-        default=0.0,
-    )
+    longest = max((bar.reach for bar in bars), default=0.0)
     end = min(most or longest, longest) or 1.0
     behind = max((len(bar.behind) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
+    # The axis goes on past the longest bar, so that the text behind it is not cut off.
     scale = end / max(0.35, 1 - (behind + 2) / letters(room))
-    for row, (length, bar) in enumerate(zip(lengths, bars, strict=True)):
-        left = 0.0
-        for piece in bar.pieces:
-            shown = min(left + piece.amount, end) - left
-            if shown:
-                axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
-                # the whole text, just its letter, or nothing
-                fits = letters(room * abs(shown) / scale) - 1
-                if text := next(
-                    (
-                        text
-                        for text in (piece.text, piece.text.partition(" ")[0])
-                        if len(text) <= fits
-                    ),
-                    "",
-                ):
-                    box = (
-                        {"facecolor": piece.colour, "edgecolor": "none", "pad": 1}
-                        if piece.hatch
-                        else None
-                    )
-                    axes.text(
-                        left + shown / 2,
-                        row,
-                        text,
-                        ha="center",
-                        va="center",
-                        color=text_on(piece.colour),
-                        bbox=box,
-                    )
-            left += shown
-        arrow = "> " if length > end * (1 + 1e-9) else ""
+    for row, bar in enumerate(bars):
+        stop = _draw_pieces(axes, row, bar.pieces, end, (room, scale))
         if bar.mark is not None:
-            axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
-        axes.text(max(left, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
+            axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
+        # a bar that is cut off gets an arrow; the factor is for rounding
+        arrow = "> " if bar.length > end * (1 + 1e-9) else ""
+        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
     axes.set_xlim(0, scale)
     value_axis(axes, show)
     axes.set_xlabel(along)
+
+
+def _draw_pieces(
+    axes: Axes,
+    row: int,
+    pieces: Iterable[BarPiece],
+    end: float,
+    inches_per_unit: tuple[float, float],
+) -> float:
+    """Draw the pieces of a bar, cut at the end of the axis; return where the last one stops."""
+    inches, units = inches_per_unit
+    left = 0.0
+    for piece in pieces:
+        shown = min(left + piece.amount, end) - left
+        if not shown:
+            continue
+        axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
+        # the whole text, just its letter, or nothing
+        most = letters(inches * abs(shown) / units) - 1
+        texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
+        box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
+        text_in(axes, (left + shown / 2, row), piece.colour, most, *texts, bbox=box)
+        left += shown
+    return left
 
 
 def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, switch, torus
 
 import colltool
+from colltool.extras.pictures.drawing import DARK, LIGHT, fabric_svg, rules
+from colltool.extras.pictures.drawing.svg import LINE, clipped_to, lines_of, width_of
+from colltool.extras.pictures.drawing.switches import SwitchTree, switch_tree
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import document
-from colltool.render.drawing import DARK, LIGHT, fabric_svg, rules
-from colltool.render.drawing.svg import LINE, clipped_to, lines_of, width_of
-from colltool.render.drawing.tiers import SwitchTree, switch_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 LONG = "a-name_of_60-letters_" + "W" * 39

@@ -10,7 +10,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.render.plot import picture
+from colltool.extras.pictures.plot import picture
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -33,7 +33,7 @@ DARK: dict[Tone, str] = {
 """``ct-line`` colours strokes, the others fills."""
 
 _DASHED = {"stroke-dasharray": "4 3"}
-# font size and line height in pixels
+# Pixels: font size and line height.
 TEXT = 14.0
 LINE = 19.0
 
@@ -49,9 +49,12 @@ class Area(NamedTuple):
 
 
 def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
-    """So many places evenly round a circle, the first at the bottom."""
-    turns = [2 * pi * number / count for number in range(count)]
-    return [(middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)) for turn in turns]
+    """``count`` places evenly round a circle, the first at the bottom."""
+    places = []
+    for number in range(count):
+        turn = 2 * pi * number / count
+        places.append((middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)))
+    return places
 
 
 class Focus(NamedTuple):
@@ -64,10 +67,12 @@ class Focus(NamedTuple):
 
 
 def rules(colours: dict[Tone, str]) -> str:
-    return " ".join(
-        f".{tone} {{ {'stroke' if tone == 'ct-line' else 'fill'}: {code}; }}"
-        for tone, code in colours.items()
-    )
+    """CSS of the classes of a drawing."""
+    found = []
+    for tone, code in colours.items():
+        painted = "stroke" if tone == "ct-line" else "fill"
+        found.append(f".{tone} {{ {painted}: {code}; }}")
+    return " ".join(found)
 
 
 class Canvas:
@@ -92,37 +97,8 @@ class Canvas:
     ) -> None:
         """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
         whole = printable(text)
-        self._text(
-            x,
-            y,
-            clipped_to(whole, room, size, bold=bold),
-            whole,
-            tone=tone,
-            size=size,
-            bold=bold,
-            anchor=anchor,
-        )
-
-    def paragraph(
-        self, area: Area, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False
-    ) -> float:
-        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped; returns where
-        it ends."""
-        whole = printable(" ".join(text.split()))
-        lines = lines_of(whole, area.width / (BOLD if bold else 1), TEXT, most)
-        for number, line in enumerate(lines):
-            said = whole if line.endswith("...") and number == len(lines) - 1 else line
-            self._text(area.left, area.top + LINE * number + TEXT, line, said, tone=tone, bold=bold)
-        return area.top + LINE * len(lines)
-
-    def paragraphs(
-        self, area: Area, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6
-    ) -> float:
-        """Several of them, one below the other."""
-        top = area.top
-        for text in texts:
-            top = self.paragraph(area._replace(top=top), text, tone=tone, most=most)
-        return top
+        line = clipped_to(whole, room, size, bold=bold)
+        self.line_of_text(x, y, line, whole, tone=tone, size=size, bold=bold, anchor=anchor)
 
     def box(
         self,
@@ -136,44 +112,45 @@ class Canvas:
         dashed: bool = False,
         outlined: bool = True,
     ) -> ET.Element:
-        given = {
+        look = {
             "x": _n(x),
             "y": _n(y),
             "width": _n(width),
             "height": _n(height),
             "rx": _n(round_),
             "fill": LIGHT[tone],
+            "class": tone,
         }
-        given |= (
-            {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
-            if outlined
-            else {"class": tone}
-        )
-        return ET.SubElement(self.parent, "rect", given | (_DASHED if dashed else {}))
+        if outlined:
+            look |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
+        if dashed:
+            look |= _DASHED
+        return ET.SubElement(self.parent, "rect", look)
+
+    def square(self, x: float, y: float, side: float) -> None:
+        """An endpoint, around its middle."""
+        left = x - side / 2
+        self.box(left, y - side / 2, side, side, "ct-soft", round_=2, outlined=False)
 
     def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
-        first, *others = [f"{_n(x)} {_n(y)}" for x, y in points]
-        self.path(f"M{first}" + "".join(f" L{one}" for one in others), dashed=dashed)
+        steps = " L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+        self.path(f"M{steps}", dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
-        given = {
+        look = {
             "d": steps,
             "fill": "none",
             "class": "ct-line",
             "stroke": LIGHT["ct-line"],
             "stroke-width": "1",
         }
-        ET.SubElement(self.parent, "path", given | (_DASHED if dashed else {}))
+        if dashed:
+            look |= _DASHED
+        ET.SubElement(self.parent, "path", look)
 
     def dot(self, x: float, y: float, radius: float) -> None:
-        given = {
-            "cx": _n(x),
-            "cy": _n(y),
-            "r": _n(radius),
-            "fill": LIGHT["ct-soft"],
-            "class": "ct-soft",
-        }
-        ET.SubElement(self.parent, "circle", given)
+        place = {"cx": _n(x), "cy": _n(y), "r": _n(radius)}
+        ET.SubElement(self.parent, "circle", place, fill=LIGHT["ct-soft"]).set("class", "ct-soft")
 
     def gap(self, x: float, y: float, width: float) -> None:
         """Three dots for what is left out."""
@@ -181,7 +158,7 @@ class Canvas:
         for number in (-1, 0, 1):
             self.dot(x + number * step, y, min(1.4, step / 3))
 
-    def _text(
+    def line_of_text(
         self,
         x: float,
         y: float,
@@ -193,10 +170,13 @@ class Canvas:
         bold: bool = False,
         anchor: str = "start",
     ) -> None:
-        given = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
-        given |= {"font-weight": "bold"} if bold else {}
-        given |= {"text-anchor": anchor} if anchor != "start" else {}
-        element = ET.SubElement(self.parent, "text", given)
+        """A line as it is; ``whole`` is its tooltip where the line is cut."""
+        look = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
+        if bold:
+            look["font-weight"] = "bold"
+        if anchor != "start":
+            look["text-anchor"] = anchor
+        element = ET.SubElement(self.parent, "text", look)
         if line == whole:
             element.text = line
         else:
@@ -204,11 +184,40 @@ class Canvas:
             title.text, title.tail = whole, line
 
 
+class TextColumn:
+    """Paragraphs one below the other; ``bottom`` is where the last one ends."""
+
+    def __init__(self, canvas: Canvas, area: Area) -> None:
+        self.canvas = canvas
+        self.area = area
+        self.bottom = area.top
+
+    def write(self, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> None:
+        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped."""
+        whole = printable(" ".join(text.split()))
+        lines = lines_of(whole, self.area.width / (BOLD if bold else 1), TEXT, most)
+        last = len(lines) - 1
+        for number, line in enumerate(lines):
+            tooltip = whole if number == last and line.endswith("...") else line
+            y = self.bottom + LINE * number + TEXT
+            self.canvas.line_of_text(self.area.left, y, line, tooltip, tone=tone, bold=bold)
+        self.bottom += LINE * len(lines)
+
+    def write_each(self, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6) -> None:
+        for text in texts:
+            self.write(text, tone=tone, most=most)
+
+    def skip_to(self, y: float) -> None:
+        """Go on below what is drawn down to ``y``."""
+        self.bottom = max(self.bottom, y)
+
+
 def _n(value: float) -> str:
+    """A number in SVG."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-# Widths of letters, as shares of the font size; no font is at hand to measure.
+# Widths of letters, as shares of the font size: no font is at hand to measure.
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
 BOLD = 1.12  # times as wide
 _LONGEST = 1000  # letters; no line has more
@@ -234,11 +243,12 @@ def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> st
     font = size * (BOLD if bold else 1.0)
     if _fitting(text, room / font) == len(text):
         return text
-    return f"{text[: _fitting(text, (room - width_of('...', size, bold=bold)) / font)].rstrip()}..."
+    kept = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
+    return f"{text[:kept].rstrip()}..."
 
 
 def _fitting(text: str, widest: float) -> int:
-    """How many letters fit into so many font sizes."""
+    """How many letters fit into ``widest`` font sizes."""
     wide = 0.0
     for number, char in enumerate(text):
         wide += _width(char)
@@ -254,7 +264,8 @@ def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
         start = 0
         while start < len(word):
             end = start + max(_fitting(word[start : start + _LONGEST], room / size), 1)
-            piece, start = word[start:end], end
+            piece = word[start:end]
+            start = end
             longer = f"{lines[-1]} {piece}" if lines else piece
             if lines and width_of(longer, size) <= room:
                 lines[-1] = longer

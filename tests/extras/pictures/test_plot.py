@@ -19,10 +19,10 @@ from colltool.base.primitives import AR, RS, Primitive
 from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
 from colltool.calibration.select import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
+from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
+from colltool.extras.pictures.plot.fits import What, calibration_panels, judged_panels
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Point, Series
-from colltool.render.plot import chart_of, check_plot, drawn, page_svg, picture
-from colltool.render.plot.fits import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]

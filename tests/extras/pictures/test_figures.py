@@ -18,9 +18,10 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.calibration.calibrate import Calibration
-from colltool.render.plot import PAGE_COLOURS, VIEWS, Letters, chart_of, drawn, page_svg, picture
-from colltool.render.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
-from colltool.render.plot.times import longest, ribbons_of
+from colltool.extras.pictures.plot import VIEWS, chart_of, drawn, page_svg, picture
+from colltool.extras.pictures.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.extras.pictures.plot.page import PAGE_COLOURS, GlyphOutlines
+from colltool.extras.pictures.plot.times import longest, ribbons_of
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -46,7 +47,7 @@ def ids(text: str) -> list[str]:
 
 def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
     assert {type(made(name)) for name in MAKERS} == set(VIEWS) - {Calibration}, (
-        "calibrations: tests/render/test_plot.py"
+        "calibrations: tests/extras/pictures/test_plot.py"
     )
 
 
@@ -389,7 +390,7 @@ def test_a_suffix_may_be_in_capitals() -> None:
 def test_pictures_of_a_page_share_their_letters() -> None:
     """By the way in which matplotlib writes outlines: were that another one, every picture would
     hold its own again."""
-    letters = Letters()
+    letters = GlyphOutlines()
     pictures = [
         page_svg(made(name), MAKERS[name][1], f"p{at}", letters=letters)
         for at, name in enumerate(MAKERS)

@@ -1,0 +1,74 @@
+"""Drawings of dragonflies: groups on a circle with their switches, and a line for every two groups
+that cables join."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from colltool.base.formatting import counted, format_rate
+from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
+from colltool.network.wires import DragonflyWires
+from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
+from colltool.render.views.fabric_parts import switches_text
+
+MOST_GROUPS = 9  # that are drawn
+_MOST_SWITCHES = 4  # of a kind in each
+_SIDE = 8.0
+_STEP = 1.5 * _SIDE  # from one switch to the next
+_RADIUS = 84.0
+
+
+def draw_dragonfly(
+    canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, words: TextColumn, room: Area
+) -> Focus:
+    """Groups with their switches, spines towards the middle; only the first where there are
+    many."""
+    middle = (room.left + room.width / 2, room.top + _RADIUS + 2 * _SIDE)
+    drawn = min(wires.groups, MOST_GROUPS)
+    places = on_circle(middle, _RADIUS, drawn)
+    for a, b in combinations(places, 2):
+        canvas.line([a, b])
+    rows = [wires.spines, wires.switches] if wires.spines else [wires.switches]
+    for x, y in places:
+        _draw_group(canvas, rows, x, y)
+    x, y = places[0]
+    focus = draw_endpoint(canvas, x, y + _STEP * len(rows) / 2 + 3)
+    endpoints = f"{wires.endpoints} {endpoint_text(diagram, wires.endpoints)}"
+    words.write(endpoints, most=3, bold=True)
+    words.write_each(_texts(wires, drawn))
+    return focus
+
+
+def _draw_group(canvas: Canvas, rows: list[int], x: float, y: float) -> None:
+    """A box around ``x`` and ``y`` with rows of switches, each of the first few."""
+    wide = _STEP * min(max(rows), _MOST_SWITCHES)
+    tall = _STEP * len(rows)
+    canvas.box(x - wide / 2 - 3, y - tall / 2 - 3, wide + 6, tall + 6, "ct-box", round_=4)
+    for row, count in enumerate(rows):
+        top = y - tall / 2 + row * _STEP + 2
+        few = min(count, _MOST_SWITCHES)
+        for number in range(few):
+            left = x + (number - (few - 1) / 2) * _STEP - _SIDE / 2
+            canvas.box(left, top, _SIDE, _SIDE, "ct-switch", round_=1)
+
+
+def draw_endpoint(canvas: Canvas, x: float, top: float) -> Focus:
+    """One of a switch's endpoints, below it, in place of all."""
+    canvas.line([(x, top), (x, top + _STEP)])
+    canvas.square(x, top + _STEP + _SIDE / 2, _SIDE)
+    return Focus(x, top + _STEP + _SIDE, _SIDE / 2)
+
+
+def _texts(wires: DragonflyWires, drawn: int) -> list[str]:
+    leaf = "switch"
+    switches = switches_text(wires.switches)
+    if wires.spines:
+        leaf = "leaf"
+        switches = f"{wires.switches} leaves, {counted(wires.spines, 'spine')}"
+    texts = [f"{counted(wires.groups, 'group')} of {switches}", f"{wires.hosts} a {leaf}"]
+    if wires.groups > 1:
+        cables = counted(wires.cables, "cable")
+        texts.append(f"{cables} of {format_rate(wires.global_Bps)} between two groups")
+    if drawn < wires.groups:
+        texts.append(f"{drawn} groups drawn")
+    return [*texts, f"{wires.routing} routing"]

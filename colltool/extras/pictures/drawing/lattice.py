@@ -1,0 +1,235 @@
+"""Drawings of tori and meshes: blocks of up to three axes, of which the visible faces are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn
+from colltool.network.group import Axis
+from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text, ports_text
+
+AXES = 3  # of a block
+MOST = 8  # places of an axis that are all drawn; of more, the first and last few
+_HEAD = 4
+_TAIL = 2
+# All in pixels.
+_ARC = 16.0  # from a line to its wraparound
+_RIM = 8.0  # from a line without one to the number of its axis
+_MARGIN = 34.0  # room for both
+_BETWEEN = 40.0  # from one block to the next
+_STEP = 30.0  # from one place to the next, at most
+_DEPTH = (0.52, -0.42)  # x and y of a step along the third axis, in steps along the others
+# The side of a block where the number and wraparound of each axis are drawn: x, y, how far below,
+# anchor of the text.
+_SIDES = ((0.0, -1.0, 0.0, "middle"), (-1.0, 0.0, 5.0, "end"), (0.8, 0.6, 8.0, "start"))
+
+Point = tuple[float, float]
+
+
+class Place(NamedTuple):
+    """A coordinate on an axis, and the slot where it is drawn."""
+
+    number: int
+    slot: int
+
+
+def places(axis: Axis) -> list[Place]:
+    """The places of an axis that are drawn; one slot is left free where some are left out."""
+    if axis.size <= MOST:
+        return [Place(number, number) for number in range(axis.size)]
+    head = [Place(number, number) for number in range(_HEAD)]
+    beyond = axis.size - _TAIL
+    return head + [Place(beyond + number, _HEAD + 1 + number) for number in range(_TAIL)]
+
+
+def blocks_of(axes: Sequence[Axis]) -> list[tuple[Axis, ...]]:
+    """The axes in groups of up to three, innermost first."""
+    return [tuple(axes[start : start + AXES]) for start in range(0, len(axes), AXES)]
+
+
+def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
+    """The visible places of a block: on its front, top and right side."""
+    lines = list(map(places, axes))
+    everywhere = list(product(*lines))
+    if len(axes) < AXES:
+        return everywhere
+    right, top, front = lines[0][-1], lines[1][-1], lines[2][0]
+    return [at for at in everywhere if at[0] == right or at[1] == top or at[2] == front]
+
+
+def drawn_places(diagram: TierDiagram) -> int:
+    """How many endpoints are drawn: those of the innermost block in sight."""
+    return len(faces(blocks_of(diagram.kind.axes)[0]))
+
+
+def axis_text(number: int, axes: Sequence[Axis]) -> str:
+    """Such as ``axis 1: rings of 8``, ``axis 2: a pair`` or what a twist closes."""
+    axis = axes[number - 1]
+    name = f"axis {number}"
+    if axis.size == 1:
+        return f"{name}: 1 place"
+    if axis.twist:
+        along = " and ".join(f"axis {other}" for other, by in enumerate(axis.twist, start=1) if by)
+        return f"{name}: lines of {axis.size}, closed half way round {along} (dashed)"
+    shape = "line"
+    if axis.is_ring:
+        shape = "ring"
+    elif axis.size == 2:
+        shape = "pair"
+    alone = prod(other.size for other in axes) == axis.size
+    text = f"{name}: a {shape}" if alone else f"{name}: {shape}s"
+    return f"{text} of {axis.size}" if axis.size > 2 else text
+
+
+def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
+    """The blocks of a tier, outermost first."""
+    outermost, *inner = reversed(list(enumerate(blocks_of(diagram.kind.axes))))
+    focus = _draw_block(canvas, diagram, words, room, outermost, None)
+    for block in inner:
+        words.skip_to(focus.y)
+        words.bottom += _BETWEEN
+        focus = _draw_block(canvas, diagram, words, room, block, focus)
+    return focus
+
+
+def _draw_block(
+    canvas: Canvas,
+    diagram: TierDiagram,
+    words: TextColumn,
+    room: Area,
+    numbered: tuple[int, Sequence[Axis]],
+    outer: Focus | None,
+) -> Focus:
+    """Draw a block of axes as high as the next text, and zoom into it from a place of the block
+    around it."""
+    index, axes = numbered
+    top = words.bottom
+    first = index * AXES + 1
+    block = _LatticeBlock(canvas, axes, room._replace(top=top), first)
+    if outer is not None:
+        back = [line[-1] for line in block.lines]
+        corner = block.at([block.lines[0][0], *back[1:2]])
+        zoom(canvas, outer, top - _BETWEEN, corner, block.at(back))
+    focus = block.draw(6.0 if index else 3.2)
+    count = prod(axis.size for axis in axes)
+    what = endpoint_text(diagram, count)
+    if index:
+        inside = diagram.kind.axes[: index * AXES]
+        what = f"{'block' if count == 1 else 'blocks'} of {_shape(inside, 'x')}"
+    words.write(f"{_shape(axes, ' x ')} {what}", most=4, bold=True)
+    words.write_each(axis_text(first + at, diagram.kind.axes) for at in range(len(axes)))
+    sizes = [axis.size for axis in axes]
+    if len(axes) == AXES and min(sizes) > 1:
+        words.write_each(["the faces in sight are drawn"])
+    if max(sizes) > MOST:
+        words.write_each(["dashed: places left out"])
+    if diagram.ports > 1:
+        words.write_each([ports_text(diagram)])
+    return focus
+
+
+def _shape(axes: Sequence[Axis], times: str) -> str:
+    return times.join(str(axis.size) for axis in axes)
+
+
+def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -> None:
+    """Dashed lines from an endpoint straight down past the texts, then out to both corners of what
+    it is made of."""
+    for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
+        canvas.line([(x, focus.y), (x, down), corner], dashed=True)
+
+
+class _LatticeBlock:
+    """A block of up to three axes; the first goes to the right, the second up, the third into
+    depth."""
+
+    def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first: int) -> None:
+        self.canvas = canvas
+        self.axes = axes
+        self.first = first
+        self.lines = list(map(places, axes))
+        right, up, deep = self._slots([line[-1] for line in self.lines])
+        wide = right + _DEPTH[0] * deep
+        high = up - _DEPTH[1] * deep
+        self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(wide, 1))
+        self.left = room.left + (room.width - wide * self.step) / 2
+        above = _MARGIN if axes[0].size > 1 else _RIM
+        self.bottom = room.top + above + high * self.step
+
+    def _slots(self, place: Sequence[Place]) -> list[int]:
+        missing = AXES - len(place)
+        return [coordinate.slot for coordinate in place] + [0] * missing
+
+    def at(self, place: Sequence[Place]) -> Point:
+        """Where a place is drawn."""
+        right, up, deep = self._slots(place)
+        x = self.left + (right + _DEPTH[0] * deep) * self.step
+        return x, self.bottom + (_DEPTH[1] * deep - up) * self.step
+
+    def draw(self, radius: float) -> Focus:
+        """Draw links, places and the numbers of axes; return the first place."""
+        seen = faces(self.axes)
+        links = ""
+        jumps = ""
+        for place, other, jumping in self._neighbours(seen):
+            (x, y), (u, v) = self.at(place), self.at(other)
+            step = f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
+            if jumping:
+                jumps += step
+            else:
+                links += step
+        if links:
+            self.canvas.path(links)
+        if jumps:
+            self.canvas.path(jumps, dashed=True)
+        for place in seen:
+            self.canvas.dot(*self.at(place), radius)
+        for index, axis in enumerate(self.axes):
+            if axis.size > 1:
+                self._draw_name(index, axis)
+        x, y = self.at([line[0] for line in self.lines])
+        return Focus(x, y + radius, radius)
+
+    def _neighbours(
+        self, seen: Sequence[tuple[Place, ...]]
+    ) -> Iterator[tuple[Sequence[Place], Sequence[Place], bool]]:
+        """Visible places next to each other, and whether others between them were left out."""
+        visible = set(seen)
+        for place in seen:
+            for index, line in enumerate(self.lines):
+                after = line.index(place[index]) + 1
+                if after == len(line):
+                    continue
+                other = (*place[:index], line[after], *place[index + 1 :])
+                if other in visible:
+                    yield place, other, line[after].number - place[index].number > 1
+
+    def _draw_name(self, index: int, axis: Axis) -> None:
+        """Draw the number of an axis, and its wraparound, along an edge of the block."""
+        first = [line[0] for line in self.lines]
+        last = [line[-1] for line in self.lines]
+        # the first axis along the upper edge in front, the third along the right one
+        edge = first
+        if index == 0:
+            edge = [first[0], *last[1:]]
+        elif index == AXES - 1:
+            edge = [last[0], *first[1:]]
+        start, end = edge.copy(), edge.copy()
+        start[index] = first[index]
+        end[index] = last[index]
+        (x, y), (u, v) = self.at(start), self.at(end)
+        across, down, below, anchor = _SIDES[index]
+        far = _RIM
+        if axis.closed:
+            far = _ARC
+            dx = across * _ARC
+            dy = down * _ARC
+            curve = f"C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}"
+            self.canvas.path(f"M{x:.1f} {y:.1f}{curve}", dashed=bool(axis.twist))
+        middle = (x + u) / 2 + across * far
+        low = (y + v) / 2 + down * far + below
+        number = str(self.first + index)
+        self.canvas.text(middle, low, number, 2 * _ARC, tone="ct-soft", anchor=anchor)

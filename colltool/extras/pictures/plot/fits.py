@@ -1,0 +1,478 @@
+"""Charts of measured and modelled time or busbw over size, a panel per series or per collective,
+each with a strip of the model's errors below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from math import ceil, copysign, nan, sqrt
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
+from colltool.calibration.calibrate import Calibration, FittedSeries
+from colltool.diagnosis.results import Diagnosis, SeriesHealth, ValidatedSeries, Validation
+from colltool.extras.pictures.plot.chart import (
+    INK,
+    LINE,
+    PAPER,
+    SOFT,
+    Chart,
+    Panel,
+    Pen,
+    decade_ticks,
+    first_of_three,
+    letters,
+    pen_of,
+)
+from colltool.extras.pictures.plot.fleet import fleet_chart
+from colltool.logs.series import Point, Series
+from colltool.render.dispatch import on_fabric
+from colltool.render.views.doctor import verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+What = Literal["time", "busbw"]
+
+MAX_PANELS = 12  # in a file; a page has room for fewer
+MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
+_COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
+_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, one per reason; "h" for further ones
+_HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markersize": 5.5}
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
+_SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
+_TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+
+
+class Modelled(NamedTuple):
+    """The model's time for a point; ``error`` is modelled/measured time - 1, ``law`` its algorithm
+    and protocol."""
+
+    seconds: float
+    error: float
+    law: str
+
+
+class PlotPoint(NamedTuple):
+    """A point; its values are in the unit of the y axis."""
+
+    bytes: float
+    measured: float
+    low: float
+    high: float
+    row: Modelled | None
+    model: float  # NaN without a row
+    left_out: str  # why the fit does not use it; empty where it does
+
+    @property
+    def fitted(self) -> Modelled | None:
+        """The model where the point counts in its error."""
+        return None if self.left_out else self.row
+
+
+class SeriesCurve(NamedTuple):
+    """``name`` tells a series from the others of its collective, ``law`` names the algorithms of
+    its model."""
+
+    series: Series
+    name: str
+    law: str
+    mape: float
+    worst: float
+    spots: tuple[PlotPoint, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What may tell it from another series of the same title."""
+        series = self.series
+        return series.library, series.version, series.dtype, " ".join(series.files)
+
+
+class SizePanel(NamedTuple):
+    title: str
+    subtitle: str
+    curves: Sequence[SeriesCurve]
+
+    @property
+    def spots(self) -> list[PlotPoint]:
+        return list(chain.from_iterable(curve.spots for curve in self.curves))
+
+
+def calibration_panels(
+    result: Calibration, what: What, most: int = MAX_PANELS
+) -> tuple[SizePanel, ...]:
+    curves = []
+    for fit in result.series:
+        rows = {}
+        reasons = {}
+        for row in fit.residuals:
+            law = _law(row.algorithm, row.protocol)
+            rows[row.bytes] = Modelled(row.fitted_s, row.relative_error, law)
+            if not row.used:
+                reasons[row.bytes] = "no reason given"
+        for excluded in fit.left_out:
+            reasons[excluded.bytes] = excluded.reason
+        curves.append(_curve(fit, " + ".join(fit.algorithms), rows, reasons, what))
+    return _panels(curves, most)
+
+
+def judged_panels(
+    judged: Iterable[ValidatedSeries], what: What, most: int = MAX_PANELS
+) -> tuple[SizePanel, ...]:
+    curves = []
+    for fit in judged:
+        rows = {}
+        for row in fit.points:
+            law = _law(row.algorithm, row.protocol)
+            rows[row.bytes] = Modelled(row.predicted_s, row.relative_error, law)
+        laws = ", ".join(every(row.algorithm for row in fit.points))
+        curves.append(_curve(fit, laws, rows, {}, what))
+    return _panels(curves, most)
+
+
+def _curve(
+    fit: FittedSeries | ValidatedSeries,
+    law: str,
+    rows: Mapping[float, Modelled],
+    reasons: Mapping[float, str],
+    what: What,
+) -> SeriesCurve:
+    series = fit.series
+    spots = tuple(_spot(series, point, rows, reasons, what) for point in series.points)
+    return SeriesCurve(series, series.who, law, fit.mape, fit.worst, spots)
+
+
+def _law(algorithm: str, protocol: str) -> str:
+    return f"{algorithm}, {protocol}" if protocol else algorithm
+
+
+def _spot(
+    series: Series,
+    point: Point,
+    rows: Mapping[float, Modelled],
+    reasons: Mapping[float, str],
+    what: What,
+) -> PlotPoint:
+    def value(seconds: float) -> float:
+        return seconds if what == "time" else series.busbw_Bps(point, seconds)
+
+    row = rows.get(point.bytes)
+    reason = reasons.get(point.bytes, "")
+    model = nan
+    if row is not None:
+        model = value(row.seconds)
+    elif not reason:
+        reason = "no model at this size"
+    low, high = sorted((value(point.low_s), value(point.high_s)))
+    return PlotPoint(
+        point.bytes, value(point.seconds), low, high, row, model=model, left_out=reason
+    )
+
+
+def _disambiguated(curves: Sequence[SeriesCurve]) -> Iterator[SeriesCurve]:
+    """The curves, each named by what tells it from others of the same title."""
+    for curve in curves:
+        twins = [other.marks for other in curves if other.series.title == curve.series.title]
+        name = curve.name
+        for mark, column in zip(curve.marks, zip(*twins, strict=True), strict=True):
+            if mark and len(set(column)) > 1:
+                name += f", {mark}"
+        yield curve._replace(name=name)
+
+
+def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
+    """A panel per series, or where those are too many a panel per collective, of up to
+    ``MAX_CURVES`` series or as many as it takes."""
+    named = list(_disambiguated(curves))
+    if len(named) <= most:
+        return tuple(_size_panel([curve]) for curve in named)
+    groups: dict[str, list[SeriesCurve]] = {}
+    for curve in named:
+        groups.setdefault(curve.series.primitive.spoken, []).append(curve)
+    size = MAX_CURVES
+    while sum(ceil(len(group) / size) for group in groups.values()) > max(most, len(groups)):
+        size += 1
+    panels = []
+    for group in groups.values():
+        for start in range(0, len(group), size):
+            panels.append(_size_panel(group[start : start + size]))
+    return tuple(panels)
+
+
+def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
+    name = curves[0].name
+    if len(curves) > 1:
+        ranks = [curve.series.ranks for curve in curves]
+        name = f"{_span(str(min(ranks)), str(max(ranks)))} ranks"
+    errors = "no point has a model"
+    modelled = [curve for curve in curves if any(spot.fitted for spot in curve.spots)]
+    if modelled:
+        means = [curve.mape for curve in modelled]
+        worst = max((curve.worst for curve in modelled), key=abs)
+        mean = _span(percent(min(means)), percent(max(means)))
+        errors = f"mean error {mean}, worst {percent(worst, sign='+')}"
+    laws = ", ".join(every(curve.law for curve in curves))
+    return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def every(items: Iterable[str]) -> list[str]:
+    """The texts without duplicates and empty ones, in order."""
+    return list(dict.fromkeys(filter(None, items)))
+
+
+def calibration_chart(result: Calibration, paged: bool, what: What) -> Chart:
+    title = f"{result.fabric.name}, tier {result.tier}: measured and fitted"
+    return _chart(calibration_panels(result, what, _most(paged)), title, paged, what)
+
+
+def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
+    title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
+    return _chart(judged_panels(result.series, what, _most(paged)), title, paged, what)
+
+
+def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
+    """The matrix of a fleet's pairs; without pairs the busbw of each series."""
+    if result.fleet and result.fleet.pairs:
+        return fleet_chart(result.fleet)
+    title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
+    panels = judged_panels([health.judged for health in result.series], "busbw", _most(paged))
+    reached = "; ".join(map(_reached, result.series))
+    alt = f"Measured busbw beside what is expected, over message size: {reached}. {title}."
+    return _chart(panels, title, paged, "busbw")._replace(alt=alt)
+
+
+def _reached(health: SeriesHealth) -> str:
+    shares = []
+    for kind, share in (("large", health.large), ("small", health.small)):
+        if share is not None:
+            shares.append(f"{kind} messages {whole_percent(share)} of expected")
+    return f"{health.judged.series.title}: {', '.join(shares) or 'not judged'}"
+
+
+def _most(paged: bool) -> int:
+    return 4 if paged else MAX_PANELS
+
+
+def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> Chart:
+    if not panels:
+        raise ColltoolError(
+            "there is no series to plot", argument="plot", fix="give logs with at least one row"
+        )
+    columns = 1 if paged else _COLUMNS.get(len(panels), 4)
+    styles = _styles(panels)
+    drawn = []
+    for at, panel in enumerate(panels):
+        drawn.append(Panel(partial(_panel, panel, panels, styles, what, (at, columns)), 3.7))
+    texts = "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
+    return Chart(title, f"{title}. {what} over message size: {texts}", drawn, columns=columns)
+
+
+class _Styles(NamedTuple):
+    """Lines by series where panels share several (``shared``), else by the law of the model; marks
+    of what is left out."""
+
+    shared: bool
+    lines: dict[str, Pen]
+    shapes: dict[str, str]
+
+    def modelled(self, curve: SeriesCurve, row: Modelled) -> Pen:
+        return self.lines[curve.name if self.shared else row.law]
+
+    def measured(self, curve: SeriesCurve) -> Pen:
+        return self.lines[curve.name] if self.shared else Pen(INK, "-", "o")
+
+
+def _styles(panels: Sequence[SizePanel]) -> _Styles:
+    curves: list[SeriesCurve] = []
+    for panel in panels:
+        curves += panel.curves
+    curves.sort(key=lambda curve: curve.series.ranks)
+    spots = list(chain.from_iterable(curve.spots for curve in curves))
+    shared = len(curves) > len(panels)
+    names = every(curve.name for curve in curves)
+    if not shared:
+        names = every(spot.row.law for spot in spots if spot.row)
+    reasons = every(spot.left_out for spot in spots)
+    shapes = dict.fromkeys(reasons, "h") | dict(zip(reasons, _SHAPES, strict=False))
+    return _Styles(shared, {name: pen_of(at) for at, name in enumerate(names)}, shapes)
+
+
+def _panel(
+    panel: SizePanel,
+    panels: Sequence[SizePanel],
+    pens: _Styles,
+    what: What,
+    place: tuple[int, int],
+    main: Axes,
+    inches: float,
+) -> None:
+    """Draw values over sizes, and below them in a quarter of the height the errors of the model."""
+    at, columns = place
+    spec = main.get_subplotspec()
+    assert spec is not None
+    halves = spec.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
+    main.set_subplotspec(halves[0])
+    strip = main.figure.add_subplot(halves[1], sharex=main)
+    spots = panel.spots
+    _scale_sizes(main, strip, [spot.bytes for spot in spots])
+    _scale_values(main, spots, what)
+    limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
+    for curve in panel.curves:
+        for pen, run in _runs(curve, pens, what):
+            main.plot(
+                *zip(*run, strict=True),
+                color=pen.colour,
+                linestyle=pen.dash,
+                linewidth=1.0 if pens.shared else 1.6,
+                zorder=2,
+            )
+        _draw_measured(main, curve, pens)
+        _draw_errors(strip, curve, pens, limit)
+    room = letters(inches) - 12
+    title = shorten(panel.title, room, placeholder=" ...")
+    main.set_title(f"{title}\n", loc="left", fontweight="bold")
+    text = shorten(panel.subtitle, int(1.1 * room), placeholder=" ...")
+    main.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", color=SOFT)
+    # only the panels on the left, and those with none below them, name their axes
+    if at % columns == 0:
+        main.set_ylabel(what)
+        strip.set_ylabel("time error")
+    if at + columns >= len(panels):
+        strip.set_xlabel("message size")
+    if at == 0:
+        _explain(main, panels, pens)
+
+
+def _scale_values(main: Axes, spots: Sequence[PlotPoint], what: What) -> None:
+    values = []
+    for spot in spots:
+        # NaN, where there is no model, is no value either
+        values += [value for value in (spot.low, spot.high, spot.model) if value > 0]
+    if what == "busbw":
+        # so that a point at 0 is drawn whole
+        main.set_ylim(-0.03 * max(values), 1.08 * max(values))
+        main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
+        return
+    low = min(values) / 1.5
+    high = max(values) * 1.5
+    ticks = decade_ticks(low, high, _TIME_DIGITS)
+    main.set(yscale="log", ylim=(low, high))
+    main.set_yticks(ticks, list(map(format_time, ticks)))
+    main.minorticks_off()
+
+
+def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
+    """Add the legend entries: labelled plots without any point."""
+
+    def entry(label: str, **look: Any) -> None:
+        main.plot([], [], color=look.pop("color", INK), label=label, **look)
+
+    entry("measured (median)", marker="o", linestyle="", markersize=3.5)
+    if any(spot.high > spot.low for panel in panels for spot in panel.spots):
+        entry("fastest to slowest repeat", marker="|", linestyle="", markersize=8)
+    for name, pen in pens.lines.items():
+        look: dict[str, Any] = {"color": pen.colour, "linestyle": pen.dash, "markersize": 3.5}
+        if pens.shared:
+            entry(name, marker=pen.mark, **look)
+        else:
+            entry(f"model: {name}", marker="", **look)
+    if pens.shared:
+        entry("model", linewidth=1)
+    for shape in every(pens.shapes.values()):
+        reasons = [reason for reason, other in pens.shapes.items() if other == shape]
+        text = reasons[0] if len(reasons) == 1 else "for other reasons"
+        entry(f"left out: {text}", marker=shape, linestyle="", **_HOLLOW)
+
+
+def _runs(
+    curve: SeriesCurve, pens: _Styles, what: What
+) -> Iterator[tuple[Pen, list[tuple[float, float]]]]:
+    """The model's line in pieces of one pen, which meet half-way between two points."""
+    pen = Pen("", "", "")
+    run: list[tuple[float, float]] = []
+    for spot in curve.spots:
+        if spot.row is None:
+            continue
+        own = pens.modelled(curve, spot.row)
+        if run and own != pen:
+            size, value = run[-1]
+            middle = sqrt(value * spot.model)
+            if what == "busbw":  # whose axis is not logarithmic
+                middle = (value + spot.model) / 2
+            border = (sqrt(size * spot.bytes), middle)
+            yield pen, [*run, border]
+            run = [border]
+        pen = own
+        run.append((spot.bytes, spot.model))
+    if run:
+        yield pen, run
+
+
+def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
+    colour, _, dot = pens.measured(curve)
+    for spot in curve.spots:
+        if spot.left_out:
+            shape = pens.shapes[spot.left_out]
+            main.plot([spot.bytes], [spot.measured], shape, color=colour, zorder=4, **_HOLLOW)
+    spread = [spot for spot in curve.spots if spot.high > spot.low]
+    sizes = [spot.bytes for spot in spread]
+    lows = [spot.low for spot in spread]
+    highs = [spot.high for spot in spread]
+    main.vlines(sizes, lows, highs, colour, linewidth=1, zorder=3)
+    used = [spot for spot in curve.spots if not spot.left_out]
+    sizes = [spot.bytes for spot in used]
+    values = [spot.measured for spot in used]
+    main.plot(sizes, values, dot, color=colour, markersize=3.5, zorder=3)
+
+
+def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -> None:
+    for spot in curve.spots:
+        if spot.row is None:
+            continue
+        error = 100 * spot.row.error
+        colour, _, dot = pens.modelled(curve, spot.row)
+        look: dict[str, Any] = {"marker": dot if pens.shared else "o", "markersize": 3, "zorder": 3}
+        if abs(error) > limit:
+            # an arrow at the edge towards where the point would be
+            look = {"markersize": 5, "zorder": 4, "label": "error off the scale"}
+            look["marker"] = "^" if error > 0 else "v"
+            error = copysign(0.86 * limit, error)
+        elif spot.left_out:
+            look = {"marker": pens.shapes[spot.left_out], "zorder": 4, **_HOLLOW}
+        strip.plot([spot.bytes], [error], color=colour, linestyle="", **look)
+
+
+def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
+    worst = 100 * max(map(abs, errors), default=0.0)
+    limit = next((scale for scale in _SCALES_PERCENT if scale >= worst * 1.1), _SCALES_PERCENT[-1])
+    tick = 15 if limit <= 30 else limit // 2
+    strip.set_ylim(-limit, limit)
+    strip.set_yticks([-tick, 0, tick], [f"-{tick}%", "0%", f"+{tick}%"])
+    strip.grid(visible=False, axis="y")
+    strip.axhline(0, color=LINE, linewidth=0.8, zorder=1)
+    for band, ink in _BANDS_PERCENT.items():
+        label = f"error within {band}%"
+        strip.axhspan(-band, band, color=INK, alpha=ink, linewidth=0, zorder=0, label=label)
+    return limit
+
+
+def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
+    low, high = min(sizes) / 1.6, max(sizes) * 1.6
+    main.set_xscale("log", base=2)  # the strip shares it
+    main.set_xlim(low, high)
+    powers = [power for power in range(61) if low <= 2**power <= high]
+    ticks = first_of_three(_powers_of_two(powers, step) for step in (10, 5, 2, 1))
+    strip.set_xticks(ticks, list(map(binary_size, ticks)))
+    strip.minorticks_off()
+    main.tick_params(axis="x", labelbottom=False, length=0)
+
+
+def _powers_of_two(powers: Iterable[int], step: int) -> list[int]:
+    return [2**power for power in powers if power % step == 0]

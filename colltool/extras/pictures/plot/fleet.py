@@ -1,0 +1,77 @@
+"""The matrix of a fleet: every pair of hosts that ran together, coloured by its rate relative to
+the others."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from colltool.base.formatting import counted, whole_percent
+from colltool.diagnosis.fleet import SLOW
+from colltool.diagnosis.results import Fleet, FleetPair
+from colltool.extras.pictures.plot.chart import (
+    COLOURS,
+    GREY,
+    Chart,
+    Key,
+    Panel,
+    text_in,
+    thinned,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Colours by the share of the median that a pair reaches: green, sky, orange, vermilion.
+_LEVELS = ((0.95, COLOURS[2]), (SLOW, COLOURS[0]), (0.6, COLOURS[1]), (0.0, COLOURS[5]))
+_KEYS = (
+    *(Key(f"from {whole_percent(level)}", colour) for level, colour in _LEVELS[:-1]),
+    Key(f"below {whole_percent(_LEVELS[-2][0])}", _LEVELS[-1][1]),
+    Key("failed", GREY),
+)
+_MOST_NUMBERED = 24  # hosts whose cells have room for a number
+
+
+def fleet_chart(fleet: Fleet) -> Chart:
+    count = len(fleet.hosts)
+    side = min(12.0, max(3.0, 0.32 * count + 1.0))
+    panel = Panel(
+        partial(_matrix, fleet), side, "each pair's slowest run, in % of the median of runs like it"
+    )
+    judged = [pair for pair in fleet.pairs if pair.of_fleet is not None]
+    slow = []
+    for pair in sorted(judged, key=attrgetter("of_fleet"))[:3]:
+        slow.append(f"{pair.a} and {pair.b} {whole_percent(pair.of_fleet or 0.0)}")
+    title = f"{counted(count, 'host')} in {counted(fleet.files, 'run')}"
+    alt = f"Matrix of pairs, {title}. Slowest: {'; '.join(slow)}. {'. '.join(fleet.said)}."
+    return Chart(title, alt, (panel,), _KEYS, inches=side + 1.5)
+
+
+def _look(pair: FleetPair) -> tuple[str, str]:
+    """Colour of a pair's cell, and the text in it."""
+    share = pair.of_fleet
+    if pair.failed or share is None:
+        return GREY, "x"
+    colour = next(colour for level, colour in _LEVELS if share >= level)
+    return colour, f"{100 * share:.0f}"
+
+
+def _matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
+    names = [host.host for host in fleet.hosts]
+    place_of = {name: place for place, name in enumerate(names)}
+    for pair in fleet.pairs:
+        # the half below the diagonal: a pair has one cell
+        column, row = sorted((place_of[pair.a], place_of[pair.b]))
+        colour, text = _look(pair)
+        sides = [column - 0.5, column + 0.5]
+        axes.fill_between(sides, row - 0.5, row + 0.5, color=colour, linewidth=0)
+        if len(names) <= _MOST_NUMBERED:
+            text_in(axes, (column, row), colour, len(text), text, fontsize=6)
+    places = thinned(range(len(names)), 40)
+    labels = [names[place] for place in places]
+    axes.set_xticks(places, labels, rotation=90)
+    axes.set_yticks(places, labels)
+    end = len(names) - 0.5
+    axes.set(xlim=(-0.5, end), ylim=(end, -0.5))
+    axes.grid(visible=False)

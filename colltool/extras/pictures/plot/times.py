@@ -1,0 +1,386 @@
+"""Stacked bars of time (the phases of a collective, a training step and its memory, the calls of a
+trace), and the crossover chart, with ribbons over sizes for the fastest algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from math import log
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.analysis.jobs import Plans
+from colltool.base.formatting import (
+    format_bytes,
+    format_factor,
+    format_time,
+    percent,
+    size_text,
+    title_size,
+)
+from colltool.diagnosis.trace_results import CallTotal, TraceComparison
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
+from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
+from colltool.extras.pictures.plot.chart import (
+    ACROSS,
+    COLOURS,
+    DARK_TEXT,
+    GREY,
+    NAMES_WIDE,
+    Bar,
+    BarPiece,
+    Chart,
+    Key,
+    Panel,
+    bars_panel,
+    colour_of,
+    hatch_of,
+    hatched_keys,
+    letter,
+    lettered_keys,
+    letters,
+    log_scale,
+    name_rows,
+    text_in,
+)
+from colltool.render.dispatch import on_fabric
+from colltool.render.estimates import heading
+from colltool.render.views.explain import crossover_title, library_title
+from colltool.render.views.plan import plan_title
+from colltool.render.views.trace import trace_title, trace_verdict
+from colltool.training.memory import Memory
+from colltool.training.plan import Plan
+from colltool.training.step_time import StepPart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SOFTWARE = "--"  # not dots: as SVG curves they take 10 KB per colour
+_LONGEST = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
+_MOST_BARS = 16
+_CALL = COLOURS[0]
+
+_short = partial(format_time, digits=3)
+_bytes = partial(format_bytes, digits=3)
+
+
+def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
+    row = result.price.results[0]
+    total = float(row.total_s)
+    bars = [Bar(row.title, _whole(row), _short(total))]
+    if row.streams:
+        for at, phase in enumerate(row.phases):
+            latency = _piece(phase.alpha_s, colour_of(at), ACROSS)
+            bandwidth = _piece(phase.bandwidth_s, colour_of(at), text=letter(at))
+            title = f"{letter(at)}, streamed"
+            bars.append(Bar(title, (latency, bandwidth), _short(float(phase.total_s))))
+    beside = []
+    for baseline in result.baselines:
+        pieces = (
+            _piece(baseline.steps_s, GREY, ACROSS),
+            _piece(baseline.moved_s, GREY),
+            _piece(baseline.overhead_s, GREY, "xx"),
+            _piece(max(0.0, baseline.rest_s), GREY, _SOFTWARE),
+        )
+        took = _short(float(baseline.total_s))
+        ratio = format_factor(float(baseline.total_s / row.total_s), 3)
+        bars.append(Bar(baseline.title, pieces, f"{took}, {ratio}"))
+        beside.append(f"{baseline.title} {took}")
+    keys = lettered_keys(map(_phase, row.phases))
+    if row.overhead_s:
+        keys.append(Key(f"launch overhead {_short(float(row.overhead_s))}", GREY, "xx"))
+    if row.rest_s > 0:
+        keys.append(Key(f"software {_short(float(row.rest_s))}", GREY, _SOFTWARE))
+    keys += [Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
+    phases = []
+    for phase in row.phases:
+        phases.append(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})")
+    title = f"{row.title}: {heading(result.price)}"
+    alt = f"{title}, {_short(total)} in all. {'; '.join(phases)}."
+    if beside:
+        alt += f" Flat baselines: {', '.join(beside)}."
+    return Chart(title, alt, (bars_panel(bars, _short, "", _LONGEST * total, "time"),), keys)
+
+
+def _phase(phase: PhaseCost) -> str:
+    place = phase.tier
+    if phase.level and phase.level != place:
+        place = f"{place} {phase.level}" if place else phase.level
+    how = f"{phase.primitive.spoken}, {phase.algorithm}"
+    return f"{place}: {how} {_short(float(phase.alpha_s))} + {_short(float(phase.bandwidth_s))}"
+
+
+def _piece(seconds: Any, colour: str, hatch: str = "", text: str = "") -> BarPiece:
+    return BarPiece(float(seconds), text, colour, hatch)
+
+
+def _whole(row: AlgorithmEstimate) -> list[BarPiece]:
+    """The phases one after the other; of phases that stream through each other the latencies, and
+    one bandwidth, that of the busiest tier."""
+    pieces = []
+    for at, phase in enumerate(row.phases):
+        pieces.append(_piece(phase.alpha_s, colour_of(at), ACROSS, letter(at)))
+        if not row.streams:
+            seconds = float(phase.bandwidth_s)
+            pieces.append(_piece(seconds, colour_of(at), text=f"{letter(at)} {_short(seconds)}"))
+    if row.streams:
+        pieces.append(_piece(row.moved_s, GREY, text="at once"))
+    pieces.append(_piece(row.overhead_s, GREY, "xx", "launch"))
+    pieces.append(_piece(max(0.0, row.rest_s), GREY, _SOFTWARE))
+    return pieces
+
+
+def plan_chart(result: Plan, _paged: bool) -> Chart:
+    names = [part.name for part in result.parts]
+    step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
+    control_step = _short(result.control_step_s)
+    free = Bar("free network", (_piece(result.control_step_s, GREY),), control_step)
+    panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
+    paces = {found.sent.call.dimension for found in result.collectives if found.paces}
+    bars = []
+    labels = []
+    for at, part in enumerate(result.parts):
+        label = f"{part.name} {_short(part.exposed_s)}"
+        if result.step_s:
+            label += f" ({percent(part.exposed_s / result.step_s)})"
+        labels.append(label)
+        if part.name in paces:
+            bars.append(_hiding(at, part))
+    if bars:
+        title = "communication: hidden under compute (hatched), exposed (plain)"
+        panels.append(bars_panel(bars, _short, title))
+    longest_parts = sorted(result.parts, key=lambda part: -part.exposed_s)[:4]
+    most = ", ".join(f"{part.name} {_short(part.exposed_s)}" for part in longest_parts)
+    title = plan_title(result)
+    alt = (
+        f"{title}: a step of {_short(result.step_s)}, {control_step} with a free network. Most of"
+        f" it: {most}."
+    )
+    memory = result.memory
+    sizes = _sizes(memory) if memory else {}
+    labels += [f"{part} {_bytes(size)}" for part, size in sizes.items()]
+    keys = hatched_keys(labels)
+    if memory:
+        alt += f" Memory {_room(memory)}."
+        if sizes:
+            panels.append(_memory_panel(memory, sizes, len(names)))
+            if memory.capacity_bytes:
+                keys.append(Key("memory of the device"))
+    return Chart(title, alt, panels, keys)
+
+
+def _hiding(at: int, part: StepPart) -> Bar:
+    """The bar of a kind of communication: how much of it compute hides."""
+    pieces = []
+    texts = []
+    for seconds, how, hatch in ((part.hidden_s, "hidden", ACROSS), (part.exposed_s, "exposed", "")):
+        pieces.append(BarPiece(seconds, how, colour_of(at), hatch))
+        if seconds:
+            texts.append(f"{_short(seconds)} {how}")
+    return Bar(f"{letter(at)}  {part.name}", pieces, ", ".join(texts))
+
+
+def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPiece]:
+    pieces = []
+    for part in parts:
+        at = names.index(part.name)
+        text = f"{letter(at)} {_short(part.exposed_s)}"
+        pieces.append(BarPiece(part.exposed_s, text, colour_of(at), hatch_of(at)))
+    return pieces
+
+
+def _sizes(memory: Memory) -> dict[str, float]:
+    """What fills the memory of the worst stage, the largest first."""
+    found: dict[str, float] = {}
+    for part in memory.parts:
+        if part.stage == memory.worst_stage and part.bytes:
+            found[part.part] = found.get(part.part, 0.0) + part.bytes
+    return dict(sorted(found.items(), key=itemgetter(1), reverse=True))
+
+
+def _memory_panel(memory: Memory, sizes: dict[str, float], first: int) -> Panel:
+    """One bar, whose colours go on after those of the ``first`` parts of the step."""
+    pieces = []
+    for at, size in enumerate(sizes.values(), first):
+        text = f"{letter(at)} {format_bytes(size, 2)}"
+        pieces.append(BarPiece(size, text, colour_of(at), hatch_of(at)))
+    bar = Bar(f"stage {memory.worst_stage}", pieces, mark=memory.capacity_bytes)
+    return bars_panel([bar], _bytes, f"memory of the worst stage: {_room(memory)}")
+
+
+def _room(memory: Memory) -> str:
+    text = _bytes(memory.bytes)
+    if memory.capacity_bytes:
+        text += f" of {_bytes(memory.capacity_bytes)}"
+    if memory.fits is None:
+        return text
+    return f"{text}: fits" if memory.fits else f"{text}: DOES NOT FIT"
+
+
+def plans_chart(result: Plans, _paged: bool) -> Chart:
+    parts = chain.from_iterable(plan.parts for plan in result.plans)
+    names = list(dict.fromkeys(part.name for part in parts))
+    bars = []
+    for at, plan in enumerate(result.plans):
+        took = _short(plan.step_s)
+        if at:
+            took += f", {format_factor(result.ratio(at), 3)}"
+        bars.append(Bar(result.titles[at], _pieces(plan.parts, names), took, plan.control_step_s))
+    first = result.plans[0]
+    title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
+    times = ", ".join(f"{bar.name} {bar.behind}" for bar in bars)
+    alt = f"A step of {first.job.name} on {first.ranks} ranks: {times}."
+    keys = [*hatched_keys(names), Key("the end with a free network")]
+    return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), keys)
+
+
+def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
+    totals = longest(result)
+    bars = list(map(_call_bar, totals))
+    keys = (
+        Key("hatched: hidden under compute", _CALL, ACROSS),
+        Key("plain: exposed", _CALL),
+        Key("expected of the fabric"),
+    )
+    title = trace_title(result)
+    verdict = trace_verdict(result)
+    most = "; ".join(f"{bar.name}: {bar.behind}" for bar in bars[:3])
+    alt = f"{title}: {verdict}. Longest: {most}."
+    if len(totals) < len(result.totals):
+        title += f" (the {len(totals)} of {len(result.totals)} that took most)"
+    panel = bars_panel(bars, _short, along="time of all calls, on all ranks with a trace")
+    return Chart(f"{title}: {verdict}", alt, (panel,), keys, points=9)
+
+
+def _call_bar(call: CallTotal) -> Bar:
+    name = f"{call.primitive.spoken} {size_text(call.bytes)}, {call.group_size} ranks"
+    if call.calls > 1:
+        name = f"{call.calls} x {name}"
+    took = _short(call.total_s)
+    if call.of_expected is not None:
+        took += f", {percent(call.of_expected, 0)} of expected"
+    hidden = BarPiece(call.total_s - call.exposed_s, "hidden", _CALL, ACROSS)
+    exposed = BarPiece(call.exposed_s, "exposed", _CALL)
+    expected = None if call.expected_s is None else call.expected_s * call.calls
+    return Bar(name, (hidden, exposed), took, expected)
+
+
+def longest(result: TraceComparison) -> list[CallTotal]:
+    return sorted(result.totals, key=lambda call: -call.total_s)[:_MOST_BARS]
+
+
+_USUAL = (1e3, 1e9)
+_BEYOND = 30.0  # factor by which the axis goes past the outermost change
+_MOST_PAIRS = 6
+_TALL = 0.27  # half the height of a ribbon, as a share of its row
+
+
+class Stretch(NamedTuple):
+    """The algorithm that wins from one size to another (None: without end), with its protocol where
+    known."""
+
+    from_bytes: float
+    to_bytes: float | None
+    name: str
+    protocol: str = ""
+
+
+class Ribbon(NamedTuple):
+    title: str
+    stretches: Sequence[Stretch]
+
+    @property
+    def changes(self) -> list[float]:
+        """Sizes where another algorithm begins to win."""
+        return [stretch.from_bytes for stretch in self.stretches[1:]]
+
+
+def ribbons_of(result: Crossover) -> list[Ribbon]:
+    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
+    found = []
+    for pair in result.pairs[:_MOST_PAIRS]:
+        found.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
+    found.append(Ribbon("fastest of all", _stretches(result.winners)))
+    found.append(Ribbon(f"what {library_title(result)} picks", _stretches(result.picks)))
+    return [ribbon for ribbon in found if ribbon.stretches]
+
+
+def _stretches(winners: Iterable[Any]) -> list[Stretch]:
+    fields = attrgetter("from_bytes", "to_bytes", "algorithm", "protocol")
+    return [Stretch(*fields(winner)) for winner in winners]
+
+
+def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
+    start = 1.0
+    last = pair.dominates
+    for crossing in pair.crossings:
+        yield Stretch(start, crossing.bytes, crossing.faster_below)
+        start = crossing.bytes
+        last = crossing.faster_above
+    if last is not None:
+        yield Stretch(start, None, last)
+
+
+def crossover_chart(result: Crossover, _paged: bool) -> Chart:
+    ribbons = ribbons_of(result)
+    stretches = chain.from_iterable(ribbon.stretches for ribbon in ribbons)
+    names = list(dict.fromkeys(stretch.name for stretch in stretches))
+    steps = []
+    for winner in result.winners:
+        steps.append(f"{winner.algorithm} from {_bytes(winner.from_bytes)}")
+    title = crossover_title(result)
+    alt = f"Who is fastest over message size: {title}. Of all: {', '.join(steps)}."
+    pairs = result.pairs[:_MOST_PAIRS]
+    if pairs:
+        alt += f" {'; '.join(map(_pair_text, pairs))}."
+    panel = Panel(partial(_ribbons, ribbons, names), 0.62 * len(ribbons) + 0.5)
+    return Chart(title, alt, (panel,), lettered_keys(names))
+
+
+def _pair_text(pair: AlgorithmPair) -> str:
+    text = f"always {pair.dominates}" if pair.dominates else "the same"
+    if pair.crossings:
+        changes = []
+        for crossing in pair.crossings:
+            changes.append(f"{crossing.faster_above} from {_bytes(crossing.bytes)}")
+        text = ", ".join(changes)
+    return f"{pair.a} or {pair.b}: {text}"
+
+
+def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
+    changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
+    low = max(1.0, min([_USUAL[0], *(size / _BEYOND for size in changes)]))
+    high = max([_USUAL[1], *(size * _BEYOND for size in changes)])
+    inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
+    for row, ribbon in enumerate(ribbons):
+        for stretch in ribbon.stretches:
+            start = max(stretch.from_bytes, low)
+            end = min(stretch.to_bytes or high, high)
+            if start >= end:
+                continue
+            at = names.index(stretch.name)
+            colour = colour_of(at)
+            axes.fill_between(
+                (start, end),
+                row - _TALL,
+                row + _TALL,
+                facecolor=colour,
+                edgecolor=DARK_TEXT,
+                linewidth=0.4,
+            )
+            most = letters(inches_per_e * log(end / start))
+            short = letter(at)
+            text = f"{short} {stretch.protocol}".rstrip()
+            text_in(axes, ((start * end) ** 0.5, row), colour, most, text, short)
+        free = low
+        # a size too close to the last is left out: the table has it
+        for size in ribbon.changes:
+            text = _bytes(size)
+            if size > low and inches_per_e * log(size / free) >= 0.065 * len(text):
+                axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
+                free = size
+    log_scale(axes, "x", (low, high), title_size)
+    axes.set_xlabel("message size")
+    name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)
+    axes.set_ylim(len(ribbons) - 0.5, -0.6)

@@ -1,0 +1,217 @@
+"""The content of a fabric drawing: its tiers, their levels of switches, and their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from colltool.base.formatting import counted, format_bit_energy, format_rate
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import TierFacts, fabric_facts
+from colltool.fabric.topology import capabilities_of
+from colltool.render.views.fabric_parts import (
+    alpha_text,
+    in_network_text,
+    planes_lines,
+    spoken_topology,
+    switches_text,
+)
+
+
+@dataclass(frozen=True)
+class LevelDiagram:
+    """One level of switches."""
+
+    name: str  # empty where a tier has one unnamed level
+    pairs: DistanceClass
+    groups: int  # in one domain of the tier
+    last: int  # endpoints under the last of the groups
+    # oversubscription at this level's own boundary; ``pairs`` has the total down to the endpoints
+    uplinks: float = 1.0
+    switches: int | None = None  # on all rails; None where the fabric file does not give enough
+    rails: int = 1
+    reached: bool = True  # False if no two endpoints need this level to meet
+    trunk_Bps: float | None = None  # of what joins this level and the one below
+
+
+@dataclass(frozen=True)
+class TierDiagram:
+    """One tier; its endpoints are domains of the tier ``below``, or ranks where that is None."""
+
+    tier: Tier
+    facts: TierFacts
+    below: str | None
+
+    @property
+    def kind(self) -> TierCapabilities[Tier]:
+        return capabilities_of(self.tier)
+
+    @property
+    def ports(self) -> int:
+        """Ports of an endpoint, of all its ranks together, or parallel links between two
+        endpoints."""
+        return self.facts.planes * self.tier.ports
+
+    @property
+    def levels(self) -> tuple[LevelDiagram, ...]:
+        """Levels of switches, bottom up; none in a tier of direct links."""
+        if self.kind.joined_by != "switches":
+            return ()
+        return tuple(self._level(index) for index in range(len(self.kind.classes)))
+
+    def _level(self, index: int) -> LevelDiagram:
+        kind = self.kind
+        facts = self.facts
+        pairs = kind.classes[index]
+        groups = ceil(facts.endpoints / pairs.group)
+        # a tier of one level has all switches there, one of several only if it was sized
+        switches = facts.switches if index == 0 and len(kind.reached) == 1 else None
+        plan = facts.sizing
+        if plan and kind.levels and index < len(plan.levels):
+            switches = plan.levels[index].switches
+        return LevelDiagram(
+            name=pairs.name if kind.named else "",
+            pairs=pairs,
+            groups=groups,
+            last=facts.endpoints - (groups - 1) * pairs.group,
+            uplinks=facts.levels[index].uplinks if kind.named else 1.0,
+            switches=switches,
+            rails=plan.rails if plan else 1,
+            reached=index < len(kind.reached),
+            trunk_Bps=kind.trunk_Bps if index else None,
+        )
+
+
+def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
+    """The tiers, innermost first."""
+    found = []
+    below = None
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        found.append(TierDiagram(tier, facts, below))
+        below = tier.name
+    return tuple(found)
+
+
+def kind_text(diagram: TierDiagram) -> str:
+    """Such as ``Clos of 32 nvlink domains``."""
+    extent = diagram.kind.extent.replace("x", " x ")
+    endpoints = endpoint_text(diagram, diagram.facts.endpoints)
+    return f"{spoken_topology(diagram.tier)} of {extent} {endpoints}"
+
+
+def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
+    """Such as ``rank`` or ``nvlink domains``."""
+    name = "rank" if diagram.below is None else f"{diagram.below} domain"
+    return name if count == 1 else f"{name}s"
+
+
+def place_text(diagram: TierDiagram) -> str:
+    """Such as ``32 of these, 8 ranks in each``."""
+    facts = diagram.facts
+    inside = "" if diagram.below is None else counted(facts.ranks, "rank")
+    if facts.domains == 1:
+        return f"{inside} in all" if inside else ""
+    text = f"{facts.domains} of these"
+    return f"{text}, {inside} in each" if inside else text
+
+
+def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
+    """The numbers of a tier, each with its name."""
+    tier = diagram.tier
+    kind = diagram.kind
+    thing = "port" if kind.has_ports else "link"
+    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
+    if not kind.named:
+        facts.append(("latency", alpha_text(kind.classes[0])))
+    facts += [("split over", line) for line in planes_lines(kind)]
+    facts.append(("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}"))
+    if kind.in_network is not None:
+        facts.append(("in-network", in_network_text(kind.in_network)))
+    if tier.energy is not None:
+        facts.append(("energy", format_bit_energy(tier.energy)))
+    if tier.library and tier.library.protocols:
+        names = dict.fromkeys(row.name for row in tier.library.protocols)
+        facts.append(("protocols", ", ".join(names)))
+    return facts
+
+
+def ports_text(diagram: TierDiagram) -> str:
+    """Such as ``8 ports each`` or ``4 links in parallel``."""
+    if diagram.kind.has_ports:
+        return f"{counted(diagram.ports, 'port')} each"
+    return f"{counted(diagram.ports, 'link')} in parallel"
+
+
+def most_text(diagram: TierDiagram) -> str:
+    """Such as ``full: max_size is 8``; empty without a limit."""
+    most = diagram.tier.max_size
+    if most is None:
+        return ""
+    text = f"max_size is {most}"
+    return f"full: {text}" if diagram.facts.endpoints == most else text
+
+
+def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
+    """How many groups a level joins, its switches and its latency."""
+    if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
+        # where its trunk leaves an endpoint: no pair meets there
+        return [f"{level.groups} of them"]
+    texts = [_groups_text(diagram, level)]
+    if level.switches is not None and level.name:
+        text = switches_text(level.switches)
+        if level.rails > 1:
+            text += f", {level.switches // level.rails} on each of {level.rails} rails"
+            if diagram.kind.planes:
+                text += " and planes"
+        texts.append(text)
+    if diagram.kind.named:
+        texts.append(alpha_text(level.pairs))
+    return texts
+
+
+def _groups_text(diagram: TierDiagram, level: LevelDiagram) -> str:
+    size = level.pairs.group
+    if not level.reached:
+        return f"for up to {size}, not reached"
+    if level.groups > 1:
+        text = f"{level.groups} groups of {size}"
+        return f"{text}, the last of {level.last}" if level.last < size else text
+    text = f"joins all {level.last}"
+    return f"{text}, up to {size}" if diagram.kind.levels and size > level.last else text
+
+
+def uplink_texts(level: LevelDiagram) -> list[str]:
+    """The oversubscription below a level, total and, where it differs, of this hop alone."""
+    if level.trunk_Bps is not None:
+        return [f"{format_rate(level.trunk_Bps)} each, shared by all that is inside"]
+    total = level.pairs.oversubscription
+    texts = [f"uplinks {total:.4g}:1 oversubscribed" if total > 1 else f"uplinks {total:.4g}:1"]
+    if level.uplinks != total:
+        texts.append(f"{level.uplinks:.4g}:1 at this hop")
+    return texts
+
+
+def alternative_text(fabric: Fabric) -> str:
+    """The drawing in words, for those who do not see it."""
+    tiers = counted(len(fabric.tiers), "tier")
+    sentences = [f"{counted(fabric.ranks, 'rank')} in {tiers}, innermost first."]
+    for diagram in diagrams(fabric):
+        sentences.append(f"{diagram.tier.name}: {'; '.join(filter(None, _tier_texts(diagram)))}.")
+    return " ".join(sentences)
+
+
+def _tier_texts(diagram: TierDiagram) -> Iterator[str]:
+    yield kind_text(diagram)
+    yield place_text(diagram)
+    yield most_text(diagram)
+    yield ports_text(diagram)
+    for name, text in fact_texts(diagram):
+        yield f"{name} {text}"
+    if diagram.kind.named:
+        for index, level in enumerate(diagram.levels):
+            texts = level_texts(diagram, level)
+            if index:
+                texts += uplink_texts(level)
+            yield f"level {level.name}: {', '.join(texts)}"
