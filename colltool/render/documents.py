@@ -1,0 +1,170 @@
+"""JSON documents as records: one class says which keys a document has, where their values come from
+and of which type they are; what ``--format json`` prints and what ``colltool schema`` says both
+follow from it.
+
+To write a result as a document:
+
+1. Declare ``class FooDocument(Document)`` beside its view, with a key a line, in the order in which
+   they are printed: ``total_s: float``. The annotation is the type in JSON; the unit is in the
+   name. Without more, the value is the attribute of the record with the same name.
+2. A value from elsewhere: ``estimate_s: float = key("pick.seconds")``, a dotted path, or
+   ``key(function)``, which is called with the record. ``optional(...)`` is a key that is left out
+   where there is nothing to say: where its value is None or empty, or a function returns
+   :data:`LEFT_OUT`.
+3. Records within the record are written by the document that names their class
+   (``class PhaseDocument(Document, of=PhaseCost)``), other named tuples key by key as they are; in
+   an annotation both can stand for themselves: ``phases: list[PhaseDocument]``,
+   ``flips: list[BreakEven]``.
+4. Give the view ``FooDocument.of`` and list the class in ``DOCUMENTS`` of
+   :mod:`colltool.render.schemas`. Documents that are still in ``shapes.txt`` leave it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, StrEnum
+from typing import Any, ClassVar, NamedTuple
+
+from colltool.base.formatting import plain_number
+from colltool.estimate.placement import GroupPlacement
+from colltool.machines.used import Applied, MachineUsed, machine_used
+from colltool.render.blocks import attribute_at
+
+
+class _Missing(Enum):
+    LEFT_OUT = "left out"
+
+
+LEFT_OUT = _Missing.LEFT_OUT
+"""Value of an optional key that a document does not have."""
+
+
+class Key(NamedTuple):
+    """Where the value of a key comes from, and whether the key may be missing."""
+
+    source: str | Callable[[Any], object]
+    optional: bool
+
+    def value(self, record: Any) -> Any:
+        """The value for a record, or :data:`LEFT_OUT`."""
+        if isinstance(self.source, str):
+            value = attribute_at(record, self.source)
+            empty = value is None or (isinstance(value, str | tuple) and not value)
+            return LEFT_OUT if self.optional and empty else value
+        return self.source(record)
+
+
+def key(source: str | Callable[[Any], object]) -> Any:
+    """Declare a key whose value is at a path of the record, or is returned by a function of it."""
+    return Key(source, optional=False)
+
+
+def optional(source: str | Callable[[Any], object]) -> Any:
+    """Declare a key that is left out where its path holds None or an empty text or tuple, or where
+    the function returns :data:`LEFT_OUT`."""
+    return Key(source, optional=True)
+
+
+_WRITTEN_AS: dict[type, type[Document]] = {}
+
+
+class Document:
+    """The base of documents: its annotations are the keys, in order, after those of its bases.
+
+    ``of``: the class whose records are written so wherever they stand. ``open``: a document may
+    have further keys, which its schema does not name.
+    """
+
+    keys: ClassVar[dict[str, Key]] = {}
+    open: ClassVar[bool] = False
+
+    def __init_subclass__(cls, of: type | None = None) -> None:
+        own = vars(cls)
+        cls.keys = {}
+        for base in cls.__bases__:
+            cls.keys |= getattr(base, "keys", {})
+        for name in own.get("__annotations__", ()):
+            cls.keys[name] = own.get(name) or key(name)
+        if of is not None:
+            _WRITTEN_AS[of] = cls
+
+    @classmethod
+    def of(cls, record: Any, /, **values: Any) -> dict[str, Any]:
+        """Write a record; ``values`` are those of keys that do not come from the record."""
+        document = {}
+        for name, declared in cls.keys.items():
+            value = values[name] if name in values else declared.value(record)
+            if value is not LEFT_OUT:
+                document[name] = plain(value)
+        return document
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON: records by their document, named tuples as dicts, tuples as lists, enums as
+    text."""
+    document = _WRITTEN_AS.get(type(value))
+    if document is not None:
+        return document.of(value)
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        if names is None:
+            return [plain(part) for part in value]
+        return {name: plain(part) for name, part in zip(names, value, strict=True)}
+    return value.value if isinstance(value, StrEnum) else plain_number(value)
+
+
+def fields(record: Any, names: str) -> dict[str, Any]:
+    """These attributes of a record, for JSON."""
+    return {name: plain(getattr(record, name)) for name in names.split()}
+
+
+# --- documents that several views share
+
+
+class MachineDocument(Document, of=MachineUsed):
+    """The machine file whose measured rows are in the prices of a fabric."""
+
+    file: str
+    rows: int
+
+
+def _values_set(result: Any) -> Any:
+    return dict(result.overrides) or LEFT_OUT
+
+
+def _machine(result: Any) -> Any:
+    overrides = result.overrides
+    return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
+
+
+class OverridesDocument(Document):
+    """What was set, if anything, and the machine in use."""
+
+    set: dict[str, str] = optional(_values_set)
+    machine: MachineDocument | None = optional(_machine)
+
+
+class FabricDocument(Document):
+    """The fabric that a result is for, by its name."""
+
+    fabric: str
+
+
+class OnFabricDocument(FabricDocument, OverridesDocument):
+    """The fabric that a result is for, and what was set."""
+
+
+def _open_axes(group: GroupPlacement) -> Any:
+    return group.open_axes if any(group.open_axes) else LEFT_OUT
+
+
+class GroupDocument(Document, of=GroupPlacement):
+    """Where the ranks of a group are."""
+
+    ranks: int
+    stride: int
+    per_domain: list[int]
+    alone: bool
+    shape: list[int] = optional("shape")
+    domains: list[int] = optional("domains")
+    open_axes: list[bool] = optional(_open_axes)
