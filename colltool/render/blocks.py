@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from colltool.base.formatting import counted, plain_number
@@ -63,10 +64,8 @@ class Column(NamedTuple, Generic[Record]):
         return "-" if value is None else self.show(value)
 
     def _read(self, record: Record) -> Any:
-        if self.get is None:
-            value = attribute_at(record, self.path or self.key)
-        else:
-            value = self.get(record)
+        read = self.get or partial(attribute_at, path=self.path or self.key)
+        value = read(record)
         return None if isinstance(value, str) and not value else value
 
 

@@ -7,8 +7,8 @@ To write a result as a document:
 1. Declare ``class FooDocument(Document)`` beside its view, with a key a line, in the order in which
    they are printed: ``total_s: float``. The annotation is the type in JSON; the unit is in the
    name. Without more, the value is the attribute of the record with the same name.
-2. A value from elsewhere: ``estimate_s: float = key("pick.seconds")``, a dotted path, or
-   ``key(function)``, which is called with the record. ``optional(...)`` is a key that is left out
+2. A value from elsewhere: ``estimate_s: float = derived("pick.seconds")``, a dotted path, or
+   ``derived(function)``, which is called with the record. ``optional(...)`` is a key that is left out
    where there is nothing to say: where its value is None or empty, or a function returns
    :data:`LEFT_OUT`.
 3. Records within the record are written by the document that names their class
@@ -54,7 +54,7 @@ class Key(NamedTuple):
         return self.source(record)
 
 
-def key(source: str | Callable[[Any], object]) -> Any:
+def derived(source: str | Callable[[Any], object]) -> Any:
     """Declare a key whose value is at a path of the record, or is returned by a function of it."""
     return Key(source, optional=False)
 
@@ -84,7 +84,7 @@ class Document:
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
         for name in own.get("__annotations__", ()):
-            cls.keys[name] = own.get(name) or key(name)
+            cls.keys[name] = own.get(name) or derived(name)
         if of is not None:
             _WRITTEN_AS[of] = cls
 
@@ -128,11 +128,13 @@ class MachineDocument(Document, of=MachineUsed):
     rows: int
 
 
-def _values_set(result: Any) -> Any:
+def values_set(result: Any) -> Any:
+    """The values that were set, by key."""
     return dict(result.overrides) or LEFT_OUT
 
 
-def _machine(result: Any) -> Any:
+def machine_in_use(result: Any) -> Any:
+    """The machine whose rows are in the prices; left out of results that take none."""
     overrides = result.overrides
     return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
 
@@ -140,8 +142,8 @@ def _machine(result: Any) -> Any:
 class OverridesDocument(Document):
     """What was set, if anything, and the machine in use."""
 
-    set: dict[str, str] = optional(_values_set)
-    machine: MachineDocument | None = optional(_machine)
+    set: dict[str, str] = optional(values_set)
+    machine: MachineDocument | None = optional(machine_in_use)
 
 
 class FabricDocument(Document):

@@ -39,7 +39,7 @@ from colltool.render.documents import (
     Document,
     GroupDocument,
     OnFabricDocument,
-    key,
+    derived,
     optional,
 )
 from colltool.render.intervals import IntervalDocument
@@ -346,9 +346,8 @@ def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
     lines = []
     for cut in cuts:
         where = cut.tier if cut.level in ("", cut.tier) else f"{cut.tier} {cut.level}"
-        if cut.exact >= 1:
-            exact = f"P* = {cut.exact:.4g}"
-        else:
+        exact = f"P* = {cut.exact:.4g}"
+        if cut.exact < 1:
             exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
         segments = counted(cut.segments, "segment")
         took = f"{format_time(cut.seconds)} with the filling"
@@ -426,7 +425,7 @@ class PhaseDocument(Document):
     primitive: str
     algorithm: str
     ranks: int
-    bytes: float = key(lambda phase: whole_bytes(phase.bytes))
+    bytes: float = derived(lambda phase: whole_bytes(phase.bytes))
     n_alpha: float
     n_beta: float
     alpha_s: float
@@ -488,20 +487,20 @@ class RowDocument(Document, of=AlgorithmEstimate):
     no_interval: str = optional(_no_interval)
     slow_rank: SlowRank = optional("slow")
     lower_bound_s: float | None
-    bound_ratio: float | None = key(_bound_ratio)
+    bound_ratio: float | None = derived(_bound_ratio)
     layers: LayersDocument
-    bound: str = key(_bound)
-    alpha_share: float = key(_alpha_share)
-    bandwidth_share: float = key(_bandwidth_share)
+    bound: str = derived(_bound)
+    alpha_share: float = derived(_alpha_share)
+    bandwidth_share: float = derived(_bandwidth_share)
     algbw_Bps: float
     busbw_Bps: float
     energy_J: float = optional("energy_J")
     status: str
     shipped_by: list[str]
-    leads: bool = key("selectable")
-    why_not: str = key(why_not_ranked)
+    leads: bool = derived("selectable")
+    why_not: str = derived(why_not_ranked)
     notes: list[str]
-    phases: list[PhaseDocument] = key(_phases)
+    phases: list[PhaseDocument] = derived(_phases)
     protocol: str = optional("protocol")
 
 
@@ -510,7 +509,7 @@ class PickDocument(Document):
 
     algorithm: str
     protocol: str
-    estimate_s: float | None = key("seconds")
+    estimate_s: float | None = derived("seconds")
 
 
 class WayDocument(PickDocument):
@@ -562,11 +561,11 @@ class SizeDocument(OnFabricDocument):
     primitive: str
     ranks: int
     group: GroupDocument
-    bytes: float = key(lambda price: whole_bytes(price.bytes))
+    bytes: float = derived(lambda price: whole_bytes(price.bytes))
     mode: str
-    model: ModelDocument = key(lambda price: price.model.echo())
+    model: ModelDocument = derived(lambda price: price.model.echo())
     results: list[RowDocument]
-    infeasible: list[Infeasible] = key(lambda price: (*price.infeasible, *price.failed))
+    infeasible: list[Infeasible] = derived(lambda price: (*price.infeasible, *price.failed))
     library: PickingLibraryDocument | LibraryNameDocument = optional(_library)
     leads_on_one_port: str = optional(_leads_on_one_port)
     accuracy: Accuracy | None

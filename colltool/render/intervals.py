@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltool.base.formatting import format_count, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.interval import NO_INTERVAL, Interval
-from colltool.render.documents import LEFT_OUT, Document, key, plain
+from colltool.render.documents import LEFT_OUT, Document, derived, plain
 
 if TYPE_CHECKING:
     from colltool.analysis.grid import Cell
@@ -88,7 +88,7 @@ class IntervalDocument(Document, of=Interval):
     share: float
     rows: int
     basis: str
-    parts: list[IntervalPart] = key(
+    parts: list[IntervalPart] = derived(
         lambda interval: tuple(IntervalPart(*part) for part in interval.parts)
     )
     nearest: str | None

@@ -173,7 +173,7 @@ def _typed_schema(name: str) -> Schema:
         """Without the titles of keys, which repeat their names, and without defaults, which only
         say that a key may be missing."""
 
-        def field_title_should_be_set(self, schema: Any) -> bool:
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
             return False
 
         def default_schema(self, schema: Any) -> Schema:

@@ -51,7 +51,7 @@ from colltool.render.documents import (
     FabricDocument,
     GroupDocument,
     OnFabricDocument,
-    key,
+    derived,
     optional,
 )
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
@@ -81,9 +81,8 @@ def _answer(price: KernelPrice) -> str:
     best = price.best
     fastest = price.fastest
     off = f" ({within(best.interval, best.total_s)})" if best.interval else ""
-    if price.what is None:
-        rate = f"busbw {format_rate(best.busbw_Bps)}"
-    else:
+    rate = f"busbw {format_rate(best.busbw_Bps)}"
+    if price.what is not None:
         rate = f"{format_bytes(best.bytes)} sent a rank"
     told = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
     told += f" {_asked(price)}."
@@ -190,14 +189,14 @@ def _nothing(_: KernelEstimate) -> float:
 class KernelRowDocument(Document, of=KernelEstimate):
     """A price by a measured kernel, with the keys of other prices where they mean the same."""
 
-    algorithm: str = key("kernel")
-    detail: str = key(lambda _: "")
-    spec: str = key("kernel")
+    algorithm: str = derived("kernel")
+    detail: str = derived(lambda _: "")
+    spec: str = derived("kernel")
     library: str
-    alpha_s: float = key("latency_s")
+    alpha_s: float = derived("latency_s")
     bandwidth_s: float
-    overhead_s: float = key(_nothing)
-    software_s: float = key(_nothing)
+    overhead_s: float = derived(_nothing)
+    software_s: float = derived(_nothing)
     total_s: float
     bound: str
     algbw_Bps: float
@@ -208,7 +207,7 @@ class KernelRowDocument(Document, of=KernelEstimate):
     error_of: str
     measured: str
     bytes: float
-    leads: bool = key("picked")
+    leads: bool = derived("picked")
     notes: list[str]
     interval: IntervalDocument | None
     no_interval: str = optional(no_kernel_interval)
@@ -238,10 +237,10 @@ def _tokens(name: str) -> Any:
 class KernelSizeDocument(OnFabricDocument):
     """The prices by kernels at one size."""
 
-    primitive: str = key("operation")
+    primitive: str = derived("operation")
     ranks: int
     group: GroupDocument
-    bytes: int = key(_size)
+    bytes: int = derived(_size)
     tokens: int = _tokens("tokens")
     top_k: int = _tokens("top_k")
     hidden: int = _tokens("hidden")
@@ -249,12 +248,12 @@ class KernelSizeDocument(OnFabricDocument):
     dtype: str = _tokens("dtype")
     groups: int = _tokens("groups")
     skew: float = _tokens("skew")
-    mode: str = key(lambda _: "realistic")
+    mode: str = derived(lambda _: "realistic")
     results: list[KernelRowDocument]
-    infeasible: list[Infeasible] = key(_refused)
+    infeasible: list[Infeasible] = derived(_refused)
     library: KernelChoice = optional("library")
     notes: list[str]
-    accuracy: Accuracy | None = key(_accuracy)
+    accuracy: Accuracy | None = derived(_accuracy)
 
 
 class KernelPriceDocument(KernelSizeDocument):
@@ -357,11 +356,11 @@ def _crossing_records(result: KernelCrossover) -> tuple[KernelCrossing, ...]:
 class KernelCrossoverDocument(OnFabricDocument):
     """Where one kernel gives way to another."""
 
-    primitive: str = key("operation")
+    primitive: str = derived("operation")
     ranks: int
     group: GroupDocument
     library: str
-    crossings: list[KernelCrossing] = key(_crossing_records)
+    crossings: list[KernelCrossing] = derived(_crossing_records)
     thresholds: list[Threshold]
     notes: list[str]
 
@@ -415,7 +414,7 @@ def _check_summary(result: LibraryChecks) -> str:
 class LibrariesDocument(Document):
     """The library files that are known, or were checked."""
 
-    libraries: list[LibraryRow] = key("rows")
+    libraries: list[LibraryRow] = derived("rows")
 
 
 _KERNEL: Columns[KernelRow] = (
@@ -470,9 +469,9 @@ class LibraryDocument(Document):
     spoken: str
     kernels: list[KernelRow]
     dispatch: list[DispatchRow]
-    like: dict[str, str] = key(lambda result: dict(result.like))
+    like: dict[str, str] = derived(lambda result: dict(result.like))
     sources: list[str]
-    rules: dict[str, str] = key(lambda result: dict(result.rules))
+    rules: dict[str, str] = derived(lambda result: dict(result.rules))
 
 
 # --- two versions of a library

@@ -157,13 +157,9 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
         title = f"not ranked: nobody gets these times ({'; '.join(reasons)})"
         tables.append(r.row_table(unranked, title, sizes=sizes))
     first, *rest = tables
-    if sizes:
-        answer = _winners_answer(prices)
-    else:
-        answer = _answer(prices[0], prices[0].best)
     every = _rows(prices)
     return [
-        Headline(answer),
+        Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
         first._replace(first=_MOST_ROWS),
         *r.named_anyway(prices),
         *_warnings(prices),
