@@ -12,9 +12,9 @@ To write a result as a document:
    where there is nothing to say: where its value is None or empty, or a function returns
    :data:`LEFT_OUT`.
 3. Records within the record are written by the document that names their class
-   (``class PhaseDocument(Document, of=PhaseCost)``), other named tuples key by key as they are; in
-   an annotation both can stand for themselves: ``phases: list[PhaseDocument]``,
-   ``flips: list[BreakEven]``.
+   (``class LayersDocument(Document, of=Layers)``; with ``extends=`` in place of ``of=`` the fields
+   of a named tuple need not be repeated), other named tuples key by key as they are. In an
+   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``.
 4. Give the view ``FooDocument.of`` and list the class in ``DOCUMENTS`` of
    :mod:`colltool.render.schemas`. Documents that are still in ``shapes.txt`` leave it then.
 """
@@ -25,9 +25,9 @@ from collections.abc import Callable
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.base.formatting import plain_number
+from colltool.base.formatting import plain_number, whole_bytes
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, MachineUsed, machine_used
+from colltool.machines.used import Applied, MachineUsed, Overrides, machine_used
 from colltool.render.blocks import attribute_at
 
 
@@ -65,28 +65,36 @@ def optional(source: str | Callable[[Any], object]) -> Any:
     return Key(source, optional=True)
 
 
-_WRITTEN_AS: dict[type, type[Document]] = {}
+WRITTEN_AS: dict[type, type[Document]] = {}
+"""The documents by the class whose records they write."""
 
 
 class Document:
     """The base of documents: its annotations are the keys, in order, after those of its bases.
 
-    ``of``: the class whose records are written so wherever they stand. ``open``: a document may
-    have further keys, which its schema does not name.
+    ``of``: the class whose records are written so wherever they stand. ``extends``: the same of a
+    named tuple, whose fields are keys as they are, before the annotated ones. ``open``: a document
+    may have further keys, which its schema does not name.
     """
 
     keys: ClassVar[dict[str, Key]] = {}
+    extends: ClassVar[type | None] = None
     open: ClassVar[bool] = False
 
-    def __init_subclass__(cls, of: type | None = None) -> None:
+    def __init_subclass__(
+        cls, of: type | None = None, extends: type | None = None, *, open: bool = False
+    ) -> None:
+        cls.open = open
+        cls.extends = extends
+        cls.keys = {name: derived(name) for name in getattr(extends, "_fields", ())}
         own = vars(cls)
-        cls.keys = {}
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
         for name in own.get("__annotations__", ()):
             cls.keys[name] = own.get(name) or derived(name)
-        if of is not None:
-            _WRITTEN_AS[of] = cls
+        written = of or extends
+        if written is not None:
+            WRITTEN_AS[written] = cls
 
     @classmethod
     def of(cls, record: Any, /, **values: Any) -> dict[str, Any]:
@@ -102,7 +110,7 @@ class Document:
 def plain(value: Any) -> Any:
     """A value for JSON: records by their document, named tuples as dicts, tuples as lists, enums as
     text."""
-    document = _WRITTEN_AS.get(type(value))
+    document = WRITTEN_AS.get(type(value))
     if document is not None:
         return document.of(value)
     if isinstance(value, tuple):
@@ -121,6 +129,20 @@ def fields(record: Any, names: str) -> dict[str, Any]:
 # --- documents that several views share
 
 
+def whole_size(record: Any) -> Any:
+    """The size of a record in whole bytes."""
+    return whole_bytes(record.bytes)
+
+
+def model_echo(result: Any) -> Any:
+    """The options of the model that a result was made with."""
+    return result.readings.echo()
+
+
+def ideal_or_realistic(result: Any) -> str:
+    return "ideal" if result.ideal else "realistic"
+
+
 class MachineDocument(Document, of=MachineUsed):
     """The machine file whose measured rows are in the prices of a fabric."""
 
@@ -133,10 +155,13 @@ def values_set(result: Any) -> Any:
     return dict(result.overrides) or LEFT_OUT
 
 
-def machine_in_use(result: Any) -> Any:
+def machine_of(overrides: Overrides) -> Any:
     """The machine whose rows are in the prices; left out of results that take none."""
-    overrides = result.overrides
     return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
+
+
+def machine_in_use(result: Any) -> Any:
+    return machine_of(result.overrides)
 
 
 class OverridesDocument(Document):

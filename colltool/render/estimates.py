@@ -41,6 +41,7 @@ from colltool.render.documents import (
     OnFabricDocument,
     derived,
     optional,
+    whole_size,
 )
 from colltool.render.intervals import IntervalDocument
 
@@ -392,10 +393,6 @@ def model_field(readings: Readings, varied: Collection[str] = ()) -> dict[str, A
     return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
 
 
-def _echo(result: Any) -> dict[str, Any]:
-    return dict(result.readings.echo())
-
-
 class ModelDocument(Document):
     """The options of the model in force; some are left out where they are the usual ones."""
 
@@ -425,7 +422,7 @@ class PhaseDocument(Document):
     primitive: str
     algorithm: str
     ranks: int
-    bytes: float = derived(lambda phase: whole_bytes(phase.bytes))
+    bytes: float = derived(whole_size)
     n_alpha: float
     n_beta: float
     alpha_s: float
@@ -561,7 +558,7 @@ class SizeDocument(OnFabricDocument):
     primitive: str
     ranks: int
     group: GroupDocument
-    bytes: float = derived(lambda price: whole_bytes(price.bytes))
+    bytes: float = derived(whole_size)
     mode: str
     model: ModelDocument = derived(lambda price: price.model.echo())
     results: list[RowDocument]

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.estimate.assumptions import DECLARED, KINDS, takes_count, words
-from colltool.render.documents import Document
+from colltool.render.documents import WRITTEN_AS, Document
 
 Schema = dict[str, Any]
 _UNITS = {
@@ -198,6 +198,8 @@ def _record_type(*kinds: type) -> type:
     required = []
     for kind in kinds:
         declared = get_type_hints(kind)
+        if issubclass(kind, Document) and kind.extends is not None:
+            declared = get_type_hints(kind.extends) | declared
         for name in _keys(kind):
             hints[name] = hints[name] | declared[name] if name in hints else declared[name]
         required.append({name for name, needed in _keys(kind).items() if needed})
@@ -225,7 +227,7 @@ def _keys(kind: Any) -> dict[str, bool]:
 def _known(hint: Any) -> Any:
     """A type with documents and named tuples replaced by what pydantic makes objects of."""
     if isinstance(hint, type) and (issubclass(hint, Document) or hasattr(hint, "_fields")):
-        return _record_type(hint)
+        return _record_type(WRITTEN_AS.get(hint, hint))
     origin = get_origin(hint)
     if origin is None or origin is Literal:
         return hint

@@ -15,7 +15,6 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     sentence,
-    whole_bytes,
 )
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta, TierEta
 from colltool.congestion.loads import LinkClassLoad, LinkLoad
@@ -32,18 +31,13 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, on_fabric
-from colltool.render.documents import Document, OnFabricDocument, derived, optional
+from colltool.render.documents import Document, OnFabricDocument, derived, optional, whole_size
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
 
 
 def _four_digits(value: float) -> str:
     return format_count(value, 4)
-
-
-def _whole_bytes(group: GroupCost) -> float | None:
-    size: float | None = whole_bytes(group.bytes)
-    return size
 
 
 def _slowdown(group: GroupCost) -> float:
@@ -62,7 +56,7 @@ _GROUP: Columns[GroupCost] = (
     number("extra_hops", "extra hops", drop=5),
     number("tail_over_mean", "tail/mean", _four_digits, 8),
     label("busiest", "busiest", drop=9),
-    number("bytes", "size", format_bytes, hidden=True, get=_whole_bytes),
+    number("bytes", "size", format_bytes, hidden=True, get=whole_size),
     number("ideal_s", "ideal", format_time, 11),
     number("together_s", "together", format_time, 10),
 )
@@ -149,7 +143,7 @@ class GroupCostDocument(Document, of=GroupCost):
     eta_beta: float
     primitive: str
     algorithm: str
-    bytes: float | None = derived(_whole_bytes)
+    bytes: float | None = derived(whole_size)
     tail_over_mean: float
     busiest: str
     ideal_s: float | None

@@ -522,18 +522,9 @@ def _diff_blocks(result: LibraryDiff) -> list[Block]:
     return [Headline(_diff_answer(result)), _changes(result, 20)]
 
 
-class PickChangeDocument(Document, of=PickChange):
+class PickChangeDocument(Document, extends=PickChange):
     """A range of sizes in which two versions pick differently."""
 
-    primitive: str
-    ranks: int
-    stride: int
-    from_bytes: float
-    to_bytes: float
-    old: str
-    new: str
-    old_s: float | None
-    new_s: float | None
     factor: float | None
 
 

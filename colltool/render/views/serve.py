@@ -34,7 +34,7 @@ from colltool.render.documents import (
     optional,
     values_set,
 )
-from colltool.render.intervals import IntervalDocument, nine_in_ten, within
+from colltool.render.intervals import nine_in_ten, within
 from colltool.render.views.kernels import no_kernel_interval
 from colltool.render.views.sensitivity import quantity
 
@@ -164,23 +164,9 @@ def _blocks(result: Served) -> list[Block]:
     ]
 
 
-class OperationDocument(Document, of=ServedOperation):
+class OperationDocument(Document, extends=ServedOperation):
     """A collective operation of a step."""
 
-    operation: str
-    ranks: int
-    stride: int
-    bytes: float
-    kernel: str
-    why: str
-    each_s: float
-    wire: str
-    calls: float
-    total_s: float
-    share: float
-    error: float | None
-    notes: list[str]
-    interval: IntervalDocument | None
     group: str
     no_interval: str = optional(no_kernel_interval)
 
@@ -196,21 +182,9 @@ class ServedPhaseDocument(Document, of=ServedPhase):
     operations: list[OperationDocument]
 
 
-class KvDocument(Document, of=KvTransfer):
+class KvDocument(Document, extends=KvTransfer):
     """The transfer of a prompt's KV cache from the ranks of prefill to those of decode."""
 
-    bytes: float
-    pairs: int
-    kernel: str
-    total_s: float
-    layer_s: float
-    prefill_layer_s: float | None
-    hidden: bool
-    exposed_s: float
-    hiding_nic_Bps: float | None
-    error: float | None
-    notes: list[str]
-    interval: IntervalDocument | None
     no_interval: str = optional(no_kernel_interval)
 
 
@@ -366,15 +340,9 @@ def _reshard_blocks(result: Resharded) -> list[Block]:
     return [Headline(_reshard_answer(result)), _ways(result)]
 
 
-class WayDocument(Document, of=ReshardWay):
+class WayDocument(Document, extends=ReshardWay):
     """A way to bring weights from trainers to servers."""
 
-    way: str
-    total_s: float
-    wire: str
-    out_bytes: float
-    in_bytes: float
-    interval: IntervalDocument | None
     no_interval: str = optional(no_kernel_interval)
 
 

@@ -299,21 +299,15 @@ class Seconds(NamedTuple):
     executed: float
 
 
-class MessageDocument(Document, of=Message):
+class MessageDocument(Document, extends=Message):
     """A chunk on its way; ``add``: the receiver adds it to its own."""
 
-    src: int
-    dst: int
-    chunk: int
-    add: bool
     values: list[float] = optional("values")
 
 
-class HeldDocument(Document, of=Held):
+class HeldDocument(Document, extends=Held):
     """A chunk that a node holds, and the ranks that it is summed over."""
 
-    chunk: int
-    ranks: list[int]
     values: list[float] = optional("values")
 
 
