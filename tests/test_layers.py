@@ -61,6 +61,7 @@ ROOMS = {
     "rich": ("colltool.render", "colltool.cli"),
     "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
     "pydantic": (
+        "colltool.render.schemas",
         "colltool.definitions",
         "colltool.fabric",
         "colltool.congestion.layout",

@@ -99,7 +99,7 @@ def label(
     path: str = "",
 ) -> Column[Record]:
     """Return a left-aligned column."""
-    return Column(key, title, show, drop, False, hidden, fold, get, path)
+    return Column(key, title, show, drop, right=False, hidden=hidden, fold=fold, get=get, path=path)
 
 
 def yes_or_no(value: object) -> str:

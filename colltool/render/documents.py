@@ -25,9 +25,7 @@ from collections.abc import Callable
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.base.formatting import plain_number, whole_bytes
-from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, MachineUsed, Overrides, machine_used
+from colltool.base.formatting import plain_number
 from colltool.render.blocks import attribute_at
 
 
@@ -39,7 +37,7 @@ LEFT_OUT = _Missing.LEFT_OUT
 """Value of an optional key that a document does not have."""
 
 
-class Key(NamedTuple):
+class DocumentKey(NamedTuple):
     """Where the value of a key comes from, and whether the key may be missing."""
 
     source: str | Callable[[Any], object]
@@ -56,13 +54,13 @@ class Key(NamedTuple):
 
 def derived(source: str | Callable[[Any], object]) -> Any:
     """Declare a key whose value is at a path of the record, or is returned by a function of it."""
-    return Key(source, optional=False)
+    return DocumentKey(source, optional=False)
 
 
 def optional(source: str | Callable[[Any], object]) -> Any:
     """Declare a key that is left out where its path holds None or an empty text or tuple, or where
     the function returns :data:`LEFT_OUT`."""
-    return Key(source, optional=True)
+    return DocumentKey(source, optional=True)
 
 
 WRITTEN_AS: dict[type, type[Document]] = {}
@@ -77,7 +75,7 @@ class Document:
     may have further keys, which its schema does not name.
     """
 
-    keys: ClassVar[dict[str, Key]] = {}
+    keys: ClassVar[dict[str, DocumentKey]] = {}
     extends: ClassVar[type | None] = None
     open: ClassVar[bool] = False
 
@@ -124,74 +122,3 @@ def plain(value: Any) -> Any:
 def fields(record: Any, names: str) -> dict[str, Any]:
     """These attributes of a record, for JSON."""
     return {name: plain(getattr(record, name)) for name in names.split()}
-
-
-# --- documents that several views share
-
-
-def whole_size(record: Any) -> Any:
-    """The size of a record in whole bytes."""
-    return whole_bytes(record.bytes)
-
-
-def model_echo(result: Any) -> Any:
-    """The options of the model that a result was made with."""
-    return result.readings.echo()
-
-
-def ideal_or_realistic(result: Any) -> str:
-    return "ideal" if result.ideal else "realistic"
-
-
-class MachineDocument(Document, of=MachineUsed):
-    """The machine file whose measured rows are in the prices of a fabric."""
-
-    file: str
-    rows: int
-
-
-def values_set(result: Any) -> Any:
-    """The values that were set, by key."""
-    return dict(result.overrides) or LEFT_OUT
-
-
-def machine_of(overrides: Overrides) -> Any:
-    """The machine whose rows are in the prices; left out of results that take none."""
-    return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
-
-
-def machine_in_use(result: Any) -> Any:
-    return machine_of(result.overrides)
-
-
-class OverridesDocument(Document):
-    """What was set, if anything, and the machine in use."""
-
-    set: dict[str, str] = optional(values_set)
-    machine: MachineDocument | None = optional(machine_in_use)
-
-
-class FabricDocument(Document):
-    """The fabric that a result is for, by its name."""
-
-    fabric: str
-
-
-class OnFabricDocument(FabricDocument, OverridesDocument):
-    """The fabric that a result is for, and what was set."""
-
-
-def _open_axes(group: GroupPlacement) -> Any:
-    return group.open_axes if any(group.open_axes) else LEFT_OUT
-
-
-class GroupDocument(Document, of=GroupPlacement):
-    """Where the ranks of a group are."""
-
-    ranks: int
-    stride: int
-    per_domain: list[int]
-    alone: bool
-    shape: list[int] = optional("shape")
-    domains: list[int] = optional("domains")
-    open_axes: list[bool] = optional(_open_axes)

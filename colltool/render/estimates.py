@@ -34,16 +34,9 @@ from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Columns, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import context, group_columns, listed, on_fabric
-from colltool.render.documents import (
-    LEFT_OUT,
-    Document,
-    GroupDocument,
-    OnFabricDocument,
-    derived,
-    optional,
-    whole_size,
-)
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument
+from colltool.render.shared_documents import GroupDocument, OnFabricDocument, whole_size
 
 
 class Ranked(NamedTuple):
@@ -65,11 +58,11 @@ class Ranked(NamedTuple):
         return how(self.price, self.row)
 
     @property
-    def alpha_share(self) -> float:
+    def alpha_share(self) -> Any:
         return _alpha_share(self.row)
 
     @property
-    def bandwidth_share(self) -> float:
+    def bandwidth_share(self) -> Any:
         return _bandwidth_share(self.row)
 
     @property
@@ -509,7 +502,7 @@ class PickDocument(Document):
     estimate_s: float | None = derived("seconds")
 
 
-class WayDocument(PickDocument):
+class LibraryWayDocument(PickDocument):
     """An algorithm and protocol of a library, and why it cannot run."""
 
     reason: str
@@ -523,7 +516,7 @@ class PickingLibraryDocument(Document):
     pick: PickDocument
     runs: RowDocument | None
     of_fastest: float | None
-    ways: list[WayDocument]
+    ways: list[LibraryWayDocument]
 
 
 class LibraryNameDocument(Document):
@@ -543,7 +536,7 @@ def _library(price: Price) -> Any:
         library,
         pick=PickDocument.of(library.pick),
         of_fastest=price.slower_pick,
-        ways=tuple(map(WayDocument.of, library.ways)),
+        ways=tuple(map(LibraryWayDocument.of, library.ways)),
     )
 
 

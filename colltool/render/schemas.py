@@ -170,8 +170,8 @@ def _typed_schema(name: str) -> Schema:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Plain(GenerateJsonSchema):
-        """Without the titles of keys, which repeat their names, and without defaults, which only
-        say that a key may be missing."""
+        """Schemas without titles of keys, which repeat their names, and without defaults, which
+        only say that a key may be missing."""
 
         def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
             return False
@@ -179,8 +179,8 @@ def _typed_schema(name: str) -> Schema:
         def default_schema(self, schema: Any) -> Schema:
             return self.generate_inner(schema["schema"])
 
-    kind = _record_type(*document_classes(name))
-    schema = TypeAdapter(kind).json_schema(schema_generator=Plain)
+    classes: list[Any] = document_classes(name)
+    schema = TypeAdapter(_record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
             if value.get("type") in ("number", "integer") and (unit := _unit(key)):
@@ -227,7 +227,8 @@ def _keys(kind: Any) -> dict[str, bool]:
 def _known(hint: Any) -> Any:
     """A type with documents and named tuples replaced by what pydantic makes objects of."""
     if isinstance(hint, type) and (issubclass(hint, Document) or hasattr(hint, "_fields")):
-        return _record_type(WRITTEN_AS.get(hint, hint))
+        kind: Any = hint
+        return _record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     if origin is None or origin is Literal:
         return hint

@@ -47,18 +47,16 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, listed
-from colltool.render.documents import (
-    Document,
+from colltool.render.documents import Document, derived, optional
+from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
+from colltool.render.shared_documents import (
     MachineDocument,
-    derived,
     ideal_or_realistic,
     machine_of,
     model_echo,
-    optional,
     whole_size,
 )
-from colltool.render.estimates import ModelDocument, readings_block, running
-from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
 
 # --- the table
 

@@ -31,7 +31,8 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, on_fabric
-from colltool.render.documents import Document, OnFabricDocument, derived, optional, whole_size
+from colltool.render.documents import Document, derived, optional
+from colltool.render.shared_documents import OnFabricDocument, whole_size
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
 

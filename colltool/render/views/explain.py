@@ -41,16 +41,13 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, group_columns, on_fabric, set_text
-from colltool.render.documents import (
-    LEFT_OUT,
-    Document,
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.shared_documents import (
     GroupDocument,
     MachineDocument,
     OnFabricDocument,
-    derived,
     machine_of,
     model_echo,
-    optional,
     whole_size,
 )
 
@@ -256,7 +253,7 @@ def _group(result: Explanation) -> str:
     return result.group.spoken if result.group else ""
 
 
-class LatencyTerm(NamedTuple):
+class LatencyShare(NamedTuple):
     """A part of a library's own estimate of latency."""
 
     what: str
@@ -271,8 +268,8 @@ class EstimateDocument(Document, of=NcclEstimateParts):
     protocol: str
     picked: bool
     estimate_s: float = derived("seconds")
-    latency: list[LatencyTerm] = derived(
-        lambda estimate: tuple(LatencyTerm(*term) for term in estimate.latency)
+    latency: list[LatencyShare] = derived(
+        lambda estimate: tuple(LatencyShare(*term) for term in estimate.latency)
     )
     plateau: float
     channels_Bps: float = derived("bus_Bps")
@@ -328,7 +325,7 @@ class ExplainDocument(Document):
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
 
-class _Line(NamedTuple):
+class _CrossoverLine(NamedTuple):
     """A row: a crossing of a pair, a pair that never crosses, or a winner; fields of the others
     stay None."""
 
@@ -369,15 +366,15 @@ class _Line(NamedTuple):
         return _named(self.result, self.winner) if self.winner else ""
 
 
-def _approximation(name: str) -> Column[_Line]:
-    def size(line: _Line) -> float | None:
+def _approximation(name: str) -> Column[_CrossoverLine]:
+    def size(line: _CrossoverLine) -> float | None:
         return line.pair.approximations.get(name) if line.pair else None
 
     return number(name, f"~{name}", format_bytes, 5, get=size)
 
 
-_KIND: Column[_Line] = label("kind", "kind", hidden=True)
-_PAIR: Columns[_Line] = (
+_KIND: Column[_CrossoverLine] = label("kind", "kind", hidden=True)
+_PAIR: Columns[_CrossoverLine] = (
     label("a", "a", path="pair.a"),
     label("b", "b", path="pair.b"),
     label("a_spec", "spec of a", hidden=True, path="pair.a_spec"),
@@ -389,7 +386,7 @@ _PAIR: Columns[_Line] = (
     number("balance_a", "balance of a", format_bytes, 6),
     number("balance_b", "balance of b", format_bytes, 7),
 )
-_WINNER: Columns[_Line] = (
+_WINNER: Columns[_CrossoverLine] = (
     number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
     number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
     label("algorithm", "fastest of all", path="winner.algorithm"),
@@ -399,13 +396,13 @@ _WINNER: Columns[_Line] = (
 )
 
 
-def _pair_lines(result: Crossover) -> list[_Line]:
+def _pair_lines(result: Crossover) -> list[_CrossoverLine]:
     """The crossings of each pair, and the pairs of which one is always the faster."""
     lines = []
     for pair in result.pairs:
-        lines += [_Line(result, pair, crossing) for crossing in pair.crossings]
+        lines += [_CrossoverLine(result, pair, crossing) for crossing in pair.crossings]
         if not pair.crossings and pair.dominates is not None:
-            lines.append(_Line(result, pair))
+            lines.append(_CrossoverLine(result, pair))
     return lines
 
 
@@ -418,7 +415,7 @@ def _crossings(result: Crossover) -> Table:
         *_PAIR,
         *_WINNER,
     )
-    winners = (_Line(result, winner=winner) for winner in result.winners)
+    winners = (_CrossoverLine(result, winner=winner) for winner in result.winners)
     return Table(columns, (*_pair_lines(result), *winners))
 
 
@@ -465,7 +462,7 @@ def _crossings_for_people(result: Crossover) -> Table:
     return table.without(_APPROXIMATIONS[2])
 
 
-def _size_or_none(line: _Line) -> float | str:
+def _size_or_none(line: _CrossoverLine) -> float | str:
     return line.crossing.bytes if line.crossing else "none"
 
 
@@ -488,14 +485,14 @@ def _named(result: Crossover, winner: Winner) -> str:
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
     """Who wins from which size on, by the library's names."""
-    names: list[Column[_Line]] = [label("algorithm", title, fold=22, path="name")]
+    names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
     every = (*result.winners, *result.picks)
     if any(_named(result, winner) != winner.algorithm for winner in every):
         how = "how (inside / across)"
         names.append(label("how", how, fold=18, path="winner.algorithm"))
     start, end, _, *others = _WINNER
     columns = (start, end, *names, *others)
-    return Table(columns, tuple(_Line(result, winner=winner) for winner in winners))
+    return Table(columns, tuple(_CrossoverLine(result, winner=winner) for winner in winners))
 
 
 def _fastest(result: Crossover) -> str:

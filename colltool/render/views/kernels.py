@@ -45,16 +45,9 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import (
-    LEFT_OUT,
-    Document,
-    FabricDocument,
-    GroupDocument,
-    OnFabricDocument,
-    derived,
-    optional,
-)
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
+from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFabricDocument
 
 
 class _KernelLine(NamedTuple):
@@ -273,7 +266,7 @@ def _list_document(result: KernelPriceList) -> dict[str, Any]:
 # --- crossover
 
 
-class _Change(NamedTuple):
+class _KernelSwitch(NamedTuple):
     """Where one kernel gives way to another, by the library's own table or by the measured laws."""
 
     change: str
@@ -284,7 +277,7 @@ class _Change(NamedTuple):
     apart_s: float | None = None
 
 
-_CROSSING: Columns[_Change] = (
+_CROSSING: Columns[_KernelSwitch] = (
     label("change", ""),
     label("below", "below"),
     label("above", "above"),
@@ -296,10 +289,12 @@ _CROSSING: Columns[_Change] = (
 
 def _crossings(result: KernelCrossover) -> Table:
     changes = [
-        _Change("its table", at.below, at.above, at.at_bytes, at.equal_bytes, at.costs_s)
+        _KernelSwitch("its table", at.below, at.above, at.at_bytes, at.equal_bytes, at.costs_s)
         for at in result.thresholds
     ]
-    changes += [_Change("measured laws", below, above, at) for at, below, above in result.crossings]
+    changes += [
+        _KernelSwitch("measured laws", below, above, at) for at, below, above in result.crossings
+    ]
     asked = context(result.overrides, fabric=result.fabric, library=result.library)
     return Table((*asked, *_CROSSING), tuple(changes))
 

@@ -28,6 +28,7 @@ from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
+    Column,
     Columns,
     Headline,
     Lines,
@@ -38,7 +39,7 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, group_columns, listed
-from colltool.render.documents import optional
+from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
 
 if TYPE_CHECKING:
@@ -378,13 +379,13 @@ _WINNER: Columns[_SizeWinner] = (
     number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
     label("spec", "spec", drop=6, hidden=True, path="row.spec"),
 )
-_NAMES = {
+_NAMES: dict[str, Column] = {
     "fastest": label("fastest", "fastest", fold=22, path="name"),
     "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
 }
 
 
-def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Table:
+def _winners(result: PriceList, columns: tuple[Column, ...] = _WINNER) -> Table:
     records = []
     for price in result.prices:
         best, *rivals = price.results
@@ -429,6 +430,11 @@ def _is_array(price: Price) -> bool:
     return hasattr(price.bytes, "__len__")
 
 
+def _size_count(price: Price) -> int:
+    sizes: Any = price.bytes
+    return len(sizes)
+
+
 def _price_blocks(result: Price) -> list[Block]:
     return _all(tuple(r.at_each_size(result)), sizes=_is_array(result))
 
@@ -439,7 +445,7 @@ def _price_table(result: Price) -> Table:
 
 def _summary(result: Price) -> str:
     if _is_array(result):
-        count = f"{len(result.results)} algorithms at {len(result.bytes)} sizes"
+        count = f"{len(result.results)} algorithms at {_size_count(result)} sizes"
         return f"{r.heading(result, '')}: {count}"
     best = result.best
     took = f"{format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
@@ -584,7 +590,7 @@ def _breakdown_summary(result: Breakdown) -> str:
 # --- documents
 
 
-class PricesDocument(r.Document):
+class PricesDocument(Document):
     """The prices at several sizes."""
 
     sizes: list[r.SizeDocument]
@@ -623,7 +629,7 @@ def _list_document(result: PriceList) -> dict[str, Any]:
 
 def _breakdown_document(result: Breakdown) -> dict[str, Any]:
     return BreakdownDocument.of(
-        result.price, baselines=result.baselines, segments=result.segments or r.LEFT_OUT
+        result.price, baselines=result.baselines, segments=result.segments or LEFT_OUT
     )
 
 

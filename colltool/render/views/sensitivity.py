@@ -29,16 +29,15 @@ from colltool.fabric.variants import ParameterRange
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import (
-    Document,
+from colltool.render.documents import Document, derived
+from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.shared_documents import (
     GroupDocument,
     OnFabricDocument,
-    derived,
     ideal_or_realistic,
     model_echo,
     whole_size,
 )
-from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.views.compare import BasisDocument, ground_block, ground_summary
 
 

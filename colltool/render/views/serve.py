@@ -24,17 +24,15 @@ from colltool.kernels.served import (
 )
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import (
-    Document,
+from colltool.render.documents import Document, derived, optional
+from colltool.render.intervals import nine_in_ten, within
+from colltool.render.shared_documents import (
     FabricDocument,
     MachineDocument,
     OnFabricDocument,
-    derived,
     machine_in_use,
-    optional,
     values_set,
 )
-from colltool.render.intervals import nine_in_ten, within
 from colltool.render.views.kernels import no_kernel_interval
 from colltool.render.views.sensitivity import quantity
 
@@ -272,7 +270,7 @@ def _list_blocks(result: ServeList) -> list[Block]:
     ]
 
 
-class Refused(NamedTuple):
+class RefusedDeployment(NamedTuple):
     """A deployment that is not possible, and why."""
 
     name: str
@@ -301,8 +299,8 @@ class ServeListDocument(Document):
     title: str
     tried: int
     served: list[NamedServeDocument] = derived(_named_documents)
-    refused: list[Refused] = derived(
-        lambda result: tuple(Refused(*pair) for pair in result.refused)
+    refused: list[RefusedDeployment] = derived(
+        lambda result: tuple(RefusedDeployment(*pair) for pair in result.refused)
     )
 
 
@@ -340,7 +338,7 @@ def _reshard_blocks(result: Resharded) -> list[Block]:
     return [Headline(_reshard_answer(result)), _ways(result)]
 
 
-class WayDocument(Document, extends=ReshardWay):
+class ReshardWayDocument(Document, extends=ReshardWay):
     """A way to bring weights from trainers to servers."""
 
     no_interval: str = optional(no_kernel_interval)
@@ -355,7 +353,7 @@ class ReshardDocument(JobDocument, FabricDocument):
     replica: int
     storage_Bps: float | None
     least_s: float
-    ways: list[WayDocument]
+    ways: list[ReshardWayDocument]
     set: dict[str, str] = optional(values_set)
     machine: MachineDocument | None = optional(machine_in_use)
 

@@ -23,15 +23,10 @@ from colltool.base.formatting import (
 from colltool.estimate.results import Accuracy
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import (
-    Document,
-    OverridesDocument,
-    derived,
-    ideal_or_realistic,
-    optional,
-)
+from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, model_field, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval
+from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
 from colltool.render.views.compare import (
     BasisDocument,
     ground_block,

@@ -26,13 +26,8 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, group_columns, listed, set_text
-from colltool.render.documents import (
-    Document,
-    GroupDocument,
-    OverridesDocument,
-    derived,
-    optional,
-)
+from colltool.render.documents import Document, derived, optional
+from colltool.render.shared_documents import GroupDocument, OverridesDocument
 from colltool.schedules.executor import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
@@ -285,14 +280,14 @@ def _numbered(sent: Message | Held) -> str:
 # --- documents
 
 
-class Count(NamedTuple):
+class FormulaAndRun(NamedTuple):
     """A count of the formula, if there is one, and that of the execution."""
 
     formula: float | None
     executed: float
 
 
-class Seconds(NamedTuple):
+class PriceAndRun(NamedTuple):
     """The price by the formula, and the executed time."""
 
     price: float
@@ -333,8 +328,8 @@ class TraceDocument(Document, of=Trace):
     )
 
 
-def _seconds(row: Verified) -> Seconds | None:
-    return Seconds(*row.time_s) if row.time_s else None
+def _price_and_run(row: Verified) -> PriceAndRun | None:
+    return PriceAndRun(*row.time_s) if row.time_s else None
 
 
 class VerifiedDocument(Document, of=Verified):
@@ -346,10 +341,10 @@ class VerifiedDocument(Document, of=Verified):
     ranks: int
     group: GroupDocument
     verdict: str
-    n_alpha: Count = derived(lambda row: Count(*row.n_alpha))
-    n_beta: Count = derived(lambda row: Count(*row.n_beta))
+    n_alpha: FormulaAndRun = derived(lambda row: FormulaAndRun(*row.n_alpha))
+    n_beta: FormulaAndRun = derived(lambda row: FormulaAndRun(*row.n_beta))
     post_condition: bool
-    time_s: Seconds | None = derived(_seconds)
+    time_s: PriceAndRun | None = derived(_price_and_run)
     note: str
     spec: str
     simulated_s: float = optional("simulated_s")
