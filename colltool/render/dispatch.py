@@ -41,7 +41,8 @@ FORMATS = ("table", "json", "csv", "markdown", "html")
 def view_of(result: Any) -> View:
     """The view of a result's type."""
     kind = type(result)
-    if (name := getattr(kind, "subject", None)) is None:
+    name = getattr(kind, "subject", None)
+    if name is None:
         raise TypeError(f"{kind.__name__} is no result of colltool")
     views: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
     return views[kind]
@@ -63,10 +64,9 @@ def table(result: Any) -> Table:
 
 
 def columns(result: Any) -> dict[str, list[Any]]:
+    """A result's main table by column, at full precision."""
     main = table(result)
-    return {
-        column.key: [column.value(record) for record in main.records] for column in main.columns
-    }
+    return {column.key: list(map(column.value, main.records)) for column in main.columns}
 
 
 def summary(result: Any) -> str:

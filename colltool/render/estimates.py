@@ -134,11 +134,11 @@ def row_table(
     ``names`` puts the library's names first.
     """
     rows = [record.row for record in ranked]
-    idle = [
-        name
-        for name in ("overhead_s", "software_s", "protocol")
-        if not any(getattr(row, name) for row in rows)
-    ]
+    idle = []
+    for name in ("overhead_s", "software_s", "protocol"):
+        if not any(getattr(row, name) for row in rows):
+            idle.append(name)
+    # unlike the idle ones these are not even in CSV: they are there only where they were asked for
     absent = []
     if not any(row.slow for row in rows):
         absent += ["slow_total_s", "slowdown"]
@@ -335,14 +335,19 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
     return listed("ranked because they were named", lines)
 
 
+def place_name(tier: str, level: str) -> str:
+    """Such as ``ib leaf``; a tier without levels has one of its own name."""
+    return tier if level in ("", tier) else f"{tier} {level}"
+
+
 def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
     """The best number of segments of each pipelined part."""
     lines = []
     for cut in cuts:
-        where = cut.tier if cut.level in ("", cut.tier) else f"{cut.tier} {cut.level}"
         exact = f"P* = {cut.exact:.4g}"
         if cut.exact < 1:
             exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
+        where = place_name(cut.tier, cut.level)
         segments = counted(cut.segments, "segment")
         took = f"{format_time(cut.seconds)} with the filling"
         lines.append(f"{where}: {exact}, best in {segments}: {took}")

@@ -24,14 +24,17 @@ def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> s
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
         return ""
-    took = float(row.total_s) if isinstance(row, AlgorithmEstimate) else seconds
+    # a row has its own seconds, an interval alone has none
+    took = seconds if isinstance(row, Interval) else float(row.total_s)
     assert took is not None
     return f"{within_words(*interval.around(took))}: {interval.reason}"
 
 
 def nine_in_ten(interval: Interval | None, seconds: float) -> str:
     """``-34% to +51%`` around a price; empty without an interval."""
-    return "" if interval is None else within_words(*interval.around(seconds))
+    if interval is None:
+        return ""
+    return within_words(*interval.around(seconds))
 
 
 def within_words(low: float, high: float) -> str:
@@ -99,7 +102,9 @@ def interval_field(interval: Interval | None, why_none: str) -> dict[str, Any]:
     for."""
     if interval is not None:
         return {"interval": plain(interval)}
-    return {"interval": None, "no_interval": why_none} if why_none else {}
+    if not why_none:
+        return {}
+    return {"interval": None, "no_interval": why_none}
 
 
 def no_cell_interval(cell: Cell) -> Any:

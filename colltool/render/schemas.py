@@ -183,8 +183,9 @@ def _typed_schema(name: str) -> Schema:
     schema = TypeAdapter(_record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
-            if value.get("type") in ("number", "integer") and (unit := _unit(key)):
-                value["description"] = unit
+            # as in shapes.txt, a key that may be null does not say its unit
+            if value.get("type") in ("number", "integer") and _unit(key):
+                value["description"] = _unit(key)
     return schema
 
 

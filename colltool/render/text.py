@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import ceil
 from textwrap import fill, wrap
 from typing import NamedTuple
@@ -135,10 +135,11 @@ def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     border = _UNICODE_BORDER if screen.unicode else _ASCII_BORDER
     dashes = [border.dash * (column.width + 2) for column in columns]
     lines = [_rule(border.top, dashes)]
-    lines += _row([column.title for column in columns], columns, screen, _BOLD)
+    lines += _row([column.title for column in columns], columns, border.bar, screen, _BOLD)
     lines.append(_rule(border.middle, dashes))
     for at, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
-        lines += _row(cells, columns, screen, _BEST if at == best else "")
+        style = _BEST if at == best else ""
+        lines += _row(cells, columns, border.bar, screen, style)
     lines.append(_rule(border.bottom, dashes))
     return "".join(f"{line}\n" for line in lines)
 
@@ -148,10 +149,9 @@ def _rule(ends: str, dashes: Sequence[str]) -> str:
 
 
 def _row(
-    cells: Sequence[str], columns: Sequence[Drawn], screen: Screen, style: str
+    cells: Sequence[str], columns: Sequence[Drawn], bar: str, screen: Screen, style: str
 ) -> Iterator[str]:
     """A row of a table, of as many lines as its highest cell."""
-    bar = (_UNICODE_BORDER if screen.unicode else _ASCII_BORDER).bar
     for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
         sides = []
         for text, drawn_column in zip(texts, columns, strict=True):
@@ -369,8 +369,9 @@ def _verbatim(part: str, screen: Screen) -> str:
     indent = "  "
     if screen.width:
         room = screen.width - len(indent)
+        # without a command it is the text of a file, whose lines stay as they are
         if any(line.startswith("$ ") for line in lines):
-            lines = [piece for line in lines for piece in _in_pieces(line, room)]
+            lines = list(chain.from_iterable(_in_pieces(line, room) for line in lines))
         if max(map(len, lines), default=0) > room:
             indent = ""
     out = ""

@@ -175,7 +175,7 @@ def _numbers(
     if row.protocol:
         yield f"protocol {row.protocol}"
     for cable in result.cables:
-        where = cable.tier if cable.level == cable.tier else f"{cable.tier} {cable.level}"
+        where = r.place_name(cable.tier, cable.level)
         adds = f"{format_time(cable.adds_s)} of it are {format_length(cable.metres)} of cable"
         yield f"alpha of {where}: {adds}, before eta"
     for phase in row.phases:

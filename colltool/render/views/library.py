@@ -81,9 +81,8 @@ def library_blocks(fabric: Fabric) -> Iterator[Block]:
     name = known.spoken if known else "the library"
     if rows:
         # a column that says nothing of any row, such as the host's rate, is left out
-        columns = tuple(
-            column for column in _ADDED if any(column.value(row) is not None for row in rows)
-        )
+        empty = [column.key for column in _ADDED if set(map(column.value, rows)) == {None}]
+        columns = tuple(column for column in _ADDED if column.key not in empty)
         yield Table(columns, rows, None, f"what {name} adds to the wires")
     runs = []
     for tier in fabric.tiers:

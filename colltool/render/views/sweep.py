@@ -208,14 +208,13 @@ def changes(result: Sweep) -> list[Block]:
 
 
 def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
-    before = names[change.before]
-    after = names[change.after]
-    # two schedules under one name
-    if before == after:
-        before, after = change.before, change.after
+    then = f"{names[change.before]}, then {names[change.after]}"
+    # two schedules under one name of the library's are told apart by ours
+    if names[change.before] == names[change.after]:
+        then = f"{change.before}, then {change.after}"
     at = f"{_place(change.at)}: " if change.at else ""
     between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
-    return f"{at}{axis_title(change.axis)} {between}: {before}, then {after}"
+    return f"{at}{axis_title(change.axis)} {between}: {then}"
 
 
 def _notes(result: Sweep) -> Iterator[str]:
@@ -296,15 +295,16 @@ class CellDocument(Document, open=True):
 
 
 def _cells(result: Sweep) -> list[dict[str, Any]]:
+    keys = _keys(result)
     cells = []
     for cell in result.cells:
-        at = {key: _exact(key, value) for key, value in zip(_keys(result), cell.at, strict=True)}
+        at = dict(zip(keys, map(_exact, keys, cell.at), strict=True))
         cells.append(at | CellDocument.of(cell))
     return cells
 
 
 def _axes(result: Sweep) -> dict[str, list[Any]]:
-    return {axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes}
+    return {axis.key: list(map(partial(_exact, axis.key), axis.values)) for axis in result.axes}
 
 
 class ChangeDocument(Document, extends=WinnerChange):
