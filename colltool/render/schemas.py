@@ -180,7 +180,7 @@ def _typed_schema(name: str) -> Schema:
             return self.generate_inner(schema["schema"])
 
     classes: list[Any] = document_classes(name)
-    schema = TypeAdapter(_record_type(*classes)).json_schema(schema_generator=Plain)
+    schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
             # as in shapes.txt, a key that may be null does not say its unit
@@ -190,7 +190,7 @@ def _typed_schema(name: str) -> Schema:
 
 
 @cache
-def _record_type(*kinds: type) -> type:
+def record_type(*kinds: type) -> type:
     """Return a document, or a named tuple as it is, as a data class for pydantic.
 
     Of several kinds it has the keys of any, and requires those of all.
@@ -229,7 +229,7 @@ def _known(hint: Any) -> Any:
     """A type with documents and named tuples replaced by what pydantic makes objects of."""
     if isinstance(hint, type) and (issubclass(hint, Document) or hasattr(hint, "_fields")):
         kind: Any = hint
-        return _record_type(WRITTEN_AS.get(kind, kind))
+        return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     if origin is None or origin is Literal:
         return hint
