@@ -233,3 +233,18 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for text, name in pairs:
         by_text.setdefault(text, {})[name] = None
     return {text: list(names) for text, names in by_text.items()}
+
+
+def lines_by_text(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each text of (text, name) pairs: ``shared by a pipe: ring, tree``."""
+    return [f"{text}: {', '.join(names)}" for text, names in gathered(pairs).items()]
+
+
+def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The same with the names before the text: ``ring, tree: shared by a pipe``."""
+    return [f"{', '.join(names)}: {text}" for text, names in gathered(pairs).items()]
+
+
+def span_text(first: str, last: str) -> str:
+    """``1 us to 2 us``; equal ends are one."""
+    return first if first == last else f"{first} to {last}"

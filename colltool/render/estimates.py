@@ -32,7 +32,7 @@ from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
-from colltool.render.blocks import Block, Columns, Lines, Table, flag, gathered, label, number
+from colltool.render.blocks import Block, Columns, Lines, Table, flag, label, lines_by_text, number
 from colltool.render.dispatch import context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument
@@ -280,8 +280,8 @@ def notes(
         reason = row.not_selected_reason
         if row.rank_class == 1 and reason and not reason.foreign:
             about.append((not_run_text(reason), row.title))
-    lines = [f"{note}: {', '.join(titles)}" for note, titles in gathered(about).items()]
-    return listed("notes", (*extra, *lines), None if first is None else len(extra) + first)
+    shown = None if first is None else len(extra) + first
+    return listed("notes", (*extra, *lines_by_text(about)), shown)
 
 
 def _readings_lines(

@@ -45,6 +45,7 @@ from colltool.render.blocks import (
     attribute_at,
     label,
     number,
+    span_text,
 )
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived, optional
@@ -211,7 +212,7 @@ def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = Fa
     """How a column compares with the first over the sizes, with reasons unless ``brief``."""
     ranks = ""
     if finding.ranks != _ranks(result):
-        counts = " to ".join(dict.fromkeys(map(str, (finding.ranks[0], finding.ranks[-1]))))
+        counts = span_text(str(finding.ranks[0]), str(finding.ranks[-1]))
         ranks = f" on {counts} ranks"
     lines = [line for line in result.lines if line.primitive is finding.primitive]
     most = "at most " if sum(line.ranks in finding.ranks for line in lines) > 1 else ""

@@ -40,8 +40,8 @@ from colltool.render.blocks import (
     Lines,
     Table,
     flag,
-    gathered,
     label,
+    lines_by_names,
     number,
 )
 from colltool.render.dispatch import View, context, listed, on_fabric
@@ -134,7 +134,7 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
         for row in price.results:
             of_rows += [(note, row.kernel) for note in row.notes]
     notes = list(lines)
-    notes += [f"{', '.join(names)}: {text}" for text, names in gathered(of_rows).items()]
+    notes += lines_by_names(of_rows)
     first = [
         f"{choice.kernel} is taken by {choice.name}@{choice.version}: {choice.reason}"
         for choice in choices

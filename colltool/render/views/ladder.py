@@ -33,6 +33,7 @@ from colltool.render.blocks import (
     gathered,
     label,
     number,
+    span_text,
 )
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
@@ -142,8 +143,8 @@ def _answer(result: Ladder) -> str:
     if len(most) > 2:
         fastest += f"; {len(most) - 2} more with gap 1x"
     paid = [float(rung.realistic.total_s / rung.ideal.total_s) for rung in result.rows]
-    ends = (format_factor(min(paid), 3), format_factor(max(paid), 3))
-    costs = f"Contention costs {' to '.join(dict.fromkeys(ends))} of the ideal time"
+    times = span_text(format_factor(min(paid), 3), format_factor(max(paid), 3))
+    costs = f"Contention costs {times} of the ideal time"
     at = "" if several else f" at {title_size(result.bytes)} per rank"
     rungs = counted(len(result.rows), "rung")
     return f"Fastest: {fastest}. {costs}. Ladder {result.name}, {rungs}{at}."

@@ -36,6 +36,8 @@ from colltool.render.blocks import (
     gathered,
     label,
     later,
+    lines_by_names,
+    lines_by_text,
     number,
 )
 from colltool.render.dispatch import View, context, group_columns, listed
@@ -182,9 +184,8 @@ def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
 
 
 def _cannot_run(price: Price) -> list[Block]:
-    by_reason = gathered((row.reason, row.algorithm) for row in price.infeasible)
-    lines = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-    return listed("cannot run here", lines, first=0)
+    reasons = ((row.reason, row.algorithm) for row in price.infeasible)
+    return listed("cannot run here", lines_by_names(reasons), first=0)
 
 
 def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
@@ -243,8 +244,9 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     if selectable and len(prices) == 1:
         fastest_s, name = min(selectable)
         lines.append(f"fastest then: {name}, {format_time(fastest_s)}")
-    unknown = gathered((late.reason, row.title) for row, late in slow if late.reason)
-    lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
+    lines += lines_by_text(
+        (f"not known, {late.reason}", row.title) for row, late in slow if late.reason
+    )
     share = f"{slow[0][1].share:g} of their bandwidth"
     title = f"slow rank: all ports and links of one rank, the worst one, at {share}"
     return [Lines(title, tuple(lines))]

@@ -21,9 +21,10 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
-    gathered,
     label,
+    lines_by_text,
     number,
+    span_text,
 )
 from colltool.render.dispatch import View, context, group_columns, listed, set_text
 from colltool.render.documents import Document, derived, optional
@@ -105,21 +106,19 @@ def _blocks(result: Verification) -> list[Block]:
         if row.trace is not None:
             traces += _trace_tables(row, row.trace)
             legends[_legend(row.trace)] = None
-    noted = gathered(
+    notes = lines_by_text(
         (row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})")
         for row in worst_first
         if row.note
     )
-    notes = [f"{note}: {', '.join(names)}" for note, names in noted.items()]
-    skipped = gathered((row.reason, row.algorithm) for row in result.skipped)
-    reasons = (f"{reason}: {', '.join(names)}" for reason, names in skipped.items())
+    skipped = ((row.reason, row.algorithm) for row in result.skipped)
     return [
         Headline(_answer(result)),
         table,
         *traces,
         *listed("how to read the steps", legends),
         Lines("notes", (*notes, _ENDS_HERE), first=0),
-        *listed("not executed", reasons, first=0),
+        *listed("not executed", lines_by_text(skipped), first=0),
     ]
 
 
@@ -154,7 +153,7 @@ def _simulated(result: Verification) -> str:
     ]
     if not ratios:
         return ""
-    span = " to ".join(dict.fromkeys((format_factor(min(ratios)), format_factor(max(ratios)))))
+    span = span_text(format_factor(min(ratios)), format_factor(max(ratios)))
     schedules = counted(len(ratios), "schedule")
     return f" {result.simulator} finds {span} the executed time of {schedules}."
 
