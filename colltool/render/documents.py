@@ -29,6 +29,7 @@ from colltool.base.formatting import plain_number
 from colltool.render.blocks import attribute_at
 
 
+# an enum of one member, so that no value of a record can be mistaken for it
 class _Missing(Enum):
     LEFT_OUT = "left out"
 
@@ -47,6 +48,7 @@ class DocumentKey(NamedTuple):
         """The value for a record, or :data:`LEFT_OUT`."""
         if isinstance(self.source, str):
             value = attribute_at(record, self.source)
+            # a number of 0 or a False says something
             empty = value is None or (isinstance(value, str | tuple) and not value)
             return LEFT_OUT if self.optional and empty else value
         return self.source(record)
@@ -88,6 +90,8 @@ class Document:
         own = vars(cls)
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
+        # annotations are read by name alone: what they mean is worked out only for a schema, which
+        # costs more than printing
         for name in own.get("__annotations__", ()):
             cls.keys[name] = own.get(name) or derived(name)
         written = of or extends

@@ -145,6 +145,7 @@ def row_table(
     if all(row.energy_J is None for row in rows):
         absent.append("energy_J")
     columns = tuple(column for column in _ROW if column.key not in absent)
+    # where no algorithm has another name, the usual column says all
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[1:])
     asked = price_context(ranked[0].price if ranked else None)
@@ -216,6 +217,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
         rows = []
         for row in price.results:
             below = None
+            # a row without layers below is its own
             if row.below[0] is not row:
                 below = Kept(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
@@ -278,6 +280,7 @@ def notes(
     for row in rows:
         about += [(note, row.title) for note in row.notes]
         reason = row.not_selected_reason
+        # of another library's rows this goes without saying
         if row.rank_class == 1 and reason and not reason.foreign:
             about.append((not_run_text(reason), row.title))
     shown = None if first is None else len(extra) + first
@@ -375,6 +378,7 @@ _NOT_RUN: dict[NotRunCode, str] = {
     "kernels_inside": "its kernels read peer memory, which works only inside a node",
     "ranks_inside": "{by} takes at most {most} ranks per node, not {ranks}",
 }
+# a code without its words is found when the module is loaded
 assert set(_NOT_RUN) == set(get_args(NotRunCode))
 
 
@@ -394,6 +398,7 @@ def model_field(readings: Readings, varied: Collection[str] = ()) -> dict[str, A
 class ModelDocument(Document):
     """The options of the model in force; some are left out where they are the usual ones."""
 
+    # the options are declared once, with their types, in colltool.estimate.assumptions
     __annotations__ = {name: KINDS[name] for name in DECLARED if DECLARED[name].echoed != "never"}
 
 
@@ -454,6 +459,7 @@ def _bound_ratio(row: AlgorithmEstimate) -> Any:
 
 
 def _bound(row: AlgorithmEstimate) -> str | None:
+    # an array of sizes has no single one
     return None if hasattr(row.bytes, "tolist") else row.bound
 
 
@@ -496,6 +502,7 @@ class RowDocument(Document, of=AlgorithmEstimate):
     why_not: str = derived(why_not_ranked)
     notes: list[str]
     phases: list[PhaseDocument] = derived(_phases)
+    # left out where the fabric lists no protocols
     protocol: str = optional("protocol")
 
 

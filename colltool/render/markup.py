@@ -14,6 +14,7 @@ from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
 from colltool.render.text import drawn
 
+# a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
 MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
 
@@ -89,6 +90,7 @@ def _html(part: Block, most: int | None) -> str:
             return _html_table(part, most)
         case Strips():
             part = drawn(part)
+    # what is left is a list
     title = html(part.title)
     if not part.lines:
         return f"<p>{title}</p>\n"
@@ -107,6 +109,7 @@ def _html_table(table: Table, most: int | None) -> str:
         cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
         rows += f"<tr{best}>{cells}</tr>\n"
     title = html(table.title)
+    # the table scrolls in a region of its own, which the keyboard reaches and a reader can name
     caption = f"<caption>{title}</caption>\n" if title else ""
     named = f' aria-label="{title}"' if title else ""
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"

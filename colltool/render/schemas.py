@@ -145,6 +145,7 @@ def document_schema(name: str) -> Schema:
     }
 
 
+# what a report holds: the documents of other commands
 _ANY_DOCUMENT: Schema = {
     "document": {
         "type": "object",
@@ -204,6 +205,7 @@ def record_type(*kinds: type) -> type:
         for name in _keys(kind):
             hints[name] = hints[name] | declared[name] if name in hints else declared[name]
         required.append({name for name, needed in _keys(kind).items() if needed})
+    # such as a price by algorithms and one by kernels, which share a document's name
     needed = set.intersection(*required)
     record = make_dataclass(
         kinds[0].__name__.removesuffix("Document"),
@@ -231,6 +233,7 @@ def _known(hint: Any) -> Any:
         kind: Any = hint
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
+    # the arguments of a Literal are values, not types
     if origin is None or origin is Literal:
         return hint
     parts = tuple(map(_known, get_args(hint)))

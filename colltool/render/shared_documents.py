@@ -38,6 +38,7 @@ def values_set(result: Any) -> Any:
 
 def machine_of(overrides: Overrides) -> Any:
     """The machine whose rows are in the prices; left out of results that take none."""
+    # plain pairs are of a result that loaded no fabric
     return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
 
 
@@ -58,6 +59,7 @@ class FabricDocument(Document):
     fabric: str
 
 
+# two bases for their order: the fabric comes before what was set
 class OnFabricDocument(FabricDocument, OverridesDocument):
     """The fabric that a result is for, and what was set."""
 

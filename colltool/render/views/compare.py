@@ -80,6 +80,7 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
         yield number(
             f"{column.name}:total_s", column.name, format_time, get=partial(cell, name="total_s")
         )
+        # the first is what the others are compared with
         if at:
             ratio = partial(CompareLine.ratio, column=at)
             yield number(f"{column.name}:ratio", "ratio", format_factor, get=ratio)
@@ -136,6 +137,7 @@ def _blocks(result: Comparison) -> list[Block]:
 def _answer(result: Comparison) -> str:
     brief = _brief(result)
     told = "; ".join(brief[:2])
+    # an answer is a sentence or two
     if len(brief) > 2:
         told += f"; {len(brief) - 2} more below"
     what = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
@@ -246,10 +248,12 @@ _OUTCOMES = {
 
 
 def _outcome(run: OutcomeRange, most: str, *, brief: bool) -> str:
+    # "1.2x slower" and "1.2x faster", never "0.83x faster"
     times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
     outcome = _OUTCOMES[run.outcome].format(times)
     if run.within is None:
         return outcome
+    # the error of the ratio is larger than its distance from 1
     if brief:
         return "no sure difference"
     return f"no sure difference ({outcome}, within the error of {percent(run.within)})"
@@ -351,6 +355,7 @@ def layers_first(ground: Sequence[BasisDifference]) -> str:
     for difference in ground:
         if difference.code == "layers":
             return f"{sentence(_least_layers(difference))}. "
+    # all columns have the same layers
     return ""
 
 
@@ -371,6 +376,7 @@ def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject
     """The columns that lack what others have."""
     without: list[str] = []
     having: list[str] = []
+    # a value of None, False or 0 is a lack
     for value, names in difference.parts:
         side = without if value in (None, False) else having
         side += names

@@ -86,6 +86,7 @@ def _blocks(result: Contention) -> list[Block]:
 def _answer(result: Contention) -> str:
     worst = max(result.groups, key=_slowdown)
     told = "No group is slowed down"
+    # less would be shown as 1x
     if worst.slowdown > 1.0005:
         waits = f"{worst.name} waits for {result.hottest[0].link}"
         told = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
@@ -101,6 +102,7 @@ def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:
 
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
     table = Table((*_asked(result), *_GROUP), tuple(groups))
+    # without a size there are loads in units of M, but no times
     return table if result.unit == "bytes" else table.without("ideal_s", "together_s")
 
 
@@ -225,6 +227,7 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
     yaml = []
     options = []
     for eta in result.etas:
+        # a tier that bounds no group has no beta, and keeps its own
         keys = {"alpha": _file(eta.alpha)}
         if eta.beta is not None:
             keys["beta"] = _file(eta.beta)

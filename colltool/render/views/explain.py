@@ -87,6 +87,7 @@ _PRICED: Columns[AlgorithmExplanation] = (
 
 
 def _table(result: Explanation) -> Table:
+    # empty in every row where no fabric was asked for, so that the header is always the same
     asked: Columns[AlgorithmExplanation] = (
         label("fabric", "fabric", get=lambda _: result.fabric),
         label("set", "set", get=lambda _: set_text(result.overrides)),
@@ -180,6 +181,7 @@ def _numbers(
         yield f"alpha of {where}: {adds}, before eta"
     for phase in row.phases:
         yield from _phase_terms(phase, alone=len(row.phases) == 1)
+    # more than a rounding error of the sum
     if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.moved_s) * (1 + _SAME):
         yield (
             "phases stream: of the bytes the busiest tier's count alone,"
@@ -227,6 +229,7 @@ def _limits(
     if entry.partners is not None:
         others = "other" if entry.partners == 1 else "others"
         yield f"partners: a rank exchanges with {entry.partners} {others} at most"
+    # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         yield f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"
@@ -438,6 +441,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
             columns=tuple(column for column in picks.columns if column.key != "balance"),
             title=f"what {library_title(result)} picks by its own cost model",
         )
+        # who named algorithms did not ask what the library would pick
         if result.asked:
             out.append(picks._replace(first=0))
         else:
@@ -446,6 +450,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
 
 
 def _crossings_for_people(result: Crossover) -> Table:
+    # pairs that never cross follow, for --all only
     lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
     names: dict[str, None] = {}
     for name in ("a", "b"):
@@ -490,6 +495,7 @@ def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
     if any(_named(result, winner) != winner.algorithm for winner in every):
         how = "how (inside / across)"
         names.append(label("how", how, fold=18, path="winner.algorithm"))
+    # the names in place of the column of the algorithm
     start, end, _, *others = _WINNER
     columns = (start, end, *names, *others)
     return Table(columns, tuple(_CrossoverLine(result, winner=winner) for winner in winners))

@@ -81,6 +81,7 @@ def _answer(price: KernelPrice) -> str:
     told += f" {_asked(price)}."
     if not best.interval:
         told += f" {sentence(best.measured)}."
+    # less than 2% is no difference that anybody would measure
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
         told += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
@@ -188,6 +189,7 @@ class KernelRowDocument(Document, of=KernelEstimate):
     library: str
     alpha_s: float = derived("latency_s")
     bandwidth_s: float
+    # a kernel's latency has its launch and its software in it
     overhead_s: float = derived(_nothing)
     software_s: float = derived(_nothing)
     total_s: float
@@ -307,6 +309,7 @@ def _judged(threshold: Threshold) -> str:
         where = f"its table goes from {threshold.below} to {threshold.above} at {at}"
         return f"{where}; {threshold.faster} is faster at every size, by {apart} there"
     pair = f"from {threshold.below} to {threshold.above}"
+    # a tenth either way: closer than the laws are known
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
         return f"its threshold of {at} {pair} is right"
     far = "" if threshold.measured else " (beyond the sizes that both were measured at)"

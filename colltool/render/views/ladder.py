@@ -80,6 +80,7 @@ def _short_name(primitive: Primitive) -> str:
     return SHORT[primitive]
 
 
+# columns as people read them, where CSV has longer names
 _FOR_PEOPLE: dict[str, Column] = {
     "primitive": label("primitive", "PRIM", _short_name),
     "gap_realistic": number("gap_realistic", "gap", format_gap),
@@ -133,6 +134,7 @@ def _answer(result: Ladder) -> str:
     several = _several_sizes(result)
     wins = []
     for rung in result.rows:
+        # exactly 1: the fastest is divided by itself
         if rung.gap_realistic == 1:
             what = rung.primitive.spoken
             if several:
@@ -363,6 +365,7 @@ def _largest_move(result: Diff, found: list[_Field]) -> str:
     # under other readings, what else moved cannot be told apart
     if result.readings:
         reasons = ""
+    # the total if it moved: its parts are told by the causes
     times = [field for field in found if field.name == "total_s"]
     most = max(times or found, key=lambda field: _size_of(field.largest))
     own = {_row(change) for change in result.changed if change not in result.readings}

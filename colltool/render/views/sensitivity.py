@@ -46,6 +46,7 @@ def quantity(key: str, value: float) -> str:
     last = key.rpartition(".")[2]
     if last in ("alpha_switch", "post", "launch_overhead"):
         return format_time(value)
+    # eta.alpha is a factor, any other alpha a time
     if last == "alpha" and not key.endswith("eta.alpha"):
         return format_time(value)
     if last in ("bandwidth", "local_copy"):
@@ -97,6 +98,7 @@ def _how_safe(result: Sensitivity) -> str:
     turned_inside = any(
         ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips
     )
+    # more would be shown as 100%
     if result.holds > 0.9995 and not turned_inside:
         return f"a safe choice: {told}"
     if result.regret_p95 < 0.01:
@@ -105,6 +107,7 @@ def _how_safe(result: Sensitivity) -> str:
 
 
 def _loses(result: Sensitivity) -> str:
+    # less would be shown as 0.0%
     if result.regret_p95 < 0.0005:
         return ""
     return f"; in 95 of 100 it loses at most {percent(result.regret_p95)}"
@@ -308,6 +311,7 @@ def contest_verdict(result: Contest) -> tuple[str, ...]:
 
 
 def _against_first(first: str, beats: Beats) -> str:
+    # None where the two are not compared
     ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
     known = [format_factor(ratio) for ratio in ratios if ratio is not None]
     if beats.faster is None or len(known) < len(ratios):
@@ -341,6 +345,7 @@ class SideDocument(Document):
     ratio_p5: float | None = derived("beats.ratio_p5")
     ratio_p50: float | None = derived("beats.ratio_p50")
     ratio_p95: float | None = derived("beats.ratio_p95")
+    # the first is compared with nothing
     shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
     compared: bool = derived(lambda line: line.beats is None or line.beats.compared)
     ranges: list[RangeDocument] = derived("side.numbers")

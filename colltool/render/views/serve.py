@@ -58,6 +58,7 @@ def _most(phase: ServedPhase) -> ServedOperation:
 
 def _answer(result: Served) -> str:
     decode = result.decode
+    # a single rank has nobody to talk to
     if not decode.network_s:
         return f"No network in a token: {_where(result)} needs one rank.{_memory(result)}"
     times = f"{format_time(decode.network_s)} of network a token"
@@ -251,6 +252,7 @@ def _list_table(result: ServeList) -> Table:
 
 def _list_answer(result: ServeList) -> str:
     records = _list_records(result)
+    # deployments of a search are ordered already
     if result.title == "side by side":
         best = min(records, key=_network_s)
         took = format_time(_network_s(best))
