@@ -58,6 +58,7 @@ ROOMS = {
     "rich": ("colltool.render", "colltool.commands"),
     "yaml": ("colltool.definitions.yaml_text", "colltool.fabric.templates"),
     "pydantic": (
+        "colltool.render.schemas",
         "colltool.definitions",
         "colltool.fabric",
         "colltool.congestion.layout",

@@ -5,14 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from colltool.base.formatting import counted
+from colltool.base.formatting import counted, plain_number
+
+if TYPE_CHECKING:
+    # a default type needs Python 3.13 or typing_extensions, which only mypy loads; columns of views
+    # that do not annotate their tables are columns of anything
+    from typing_extensions import TypeVar
+
+    Record = TypeVar("Record", default=Any)
+else:
+    from typing import TypeVar
+
+    Record = TypeVar("Record")
+Value = TypeVar("Value")
 
 
-class Column(NamedTuple):
-    """A column of a table; its value is the field ``key`` of a record unless ``get`` is given."""
+def attribute_at(record: Any, path: str) -> Any:
+    """Attribute of a record by a dotted path such as ``row.slow.total_s``; None where any part of
+    the path is None."""
+    for name in path.split("."):
+        if record is None:
+            return None
+        record = getattr(record, name)
+    return record
+
+
+class Column(NamedTuple, Generic[Record]):
+    """A column of a table of records.
+
+    Its value is the attribute at ``path``, by default the one that is called like ``key``, unless
+    ``get`` returns it. Columns are made by :func:`number`, :func:`label` and :func:`flag`, which
+    let mypy compare the value that ``get`` returns with what ``show`` takes.
+    """
 
     key: str  # in CSV, ``to_columns()`` and ``--columns``, with its SI unit (``total_s``)
     title: str
@@ -22,27 +48,75 @@ class Column(NamedTuple):
     hidden: bool = False  # only in CSV, so that rows of several runs can be put together
     # characters to which texts are folded before any column is dropped; 0: only after that
     fold: int = 0
-    get: Callable[[Any], Any] | None = None  # full value of a record; None or empty for none
+    get: Callable[[Record], object] | None = None  # full value of a record; None or "" for none
+    path: str = ""
 
-    def value(self, record: Any) -> Any:
-        """The full value, for CSV and ``to_columns()``."""
-        value = self.get(record) if self.get else attrgetter(self.key)(record)
+    def value(self, record: Record) -> Any:
+        """The full value, for CSV and ``to_columns()``; None for an empty text."""
+        value = self._read(record)
         if isinstance(value, StrEnum):
             return value.value
+        return plain_number(value)
+
+    def text(self, record: Record) -> str:
+        """The value as people read it; ``-`` for none."""
+        value = self._read(record)
+        return "-" if value is None else self.show(value)
+
+    def _read(self, record: Record) -> Any:
+        read = self.get or partial(attribute_at, path=self.path or self.key)
+        value = read(record)
         return None if isinstance(value, str) and not value else value
 
-    def text(self, record: Any) -> str:
-        """The value as people read it; ``-`` for none."""
-        value = self.get(record) if self.get else attrgetter(self.key)(record)
-        return "-" if value is None or (isinstance(value, str) and not value) else self.show(value)
+
+Columns = tuple[Column[Record], ...]
+"""The columns of a table of such records."""
 
 
-number = Column
-"""A right-aligned column."""
-label = partial(Column, right=False)
-"""A left-aligned column."""
-flag = partial(Column, show=lambda value: "yes" if value else "no", right=False)
-"""A column of booleans, shown as yes and no."""
+def number(
+    key: str,
+    title: str,
+    show: Callable[[Value], str] = str,
+    drop: int = 0,
+    *,
+    hidden: bool = False,
+    get: Callable[[Record], Value | None] | None = None,
+    path: str = "",
+) -> Column[Record]:
+    """Return a right-aligned column."""
+    return Column(key, title, show, drop, hidden=hidden, get=get, path=path)
+
+
+def label(
+    key: str,
+    title: str,
+    show: Callable[[Value], str] = str,
+    drop: int = 0,
+    *,
+    hidden: bool = False,
+    fold: int = 0,
+    get: Callable[[Record], Value | None] | None = None,
+    path: str = "",
+) -> Column[Record]:
+    """Return a left-aligned column."""
+    return Column(key, title, show, drop, right=False, hidden=hidden, fold=fold, get=get, path=path)
+
+
+def yes_or_no(value: object) -> str:
+    return "yes" if value else "no"
+
+
+def flag(
+    key: str,
+    title: str,
+    drop: int = 0,
+    *,
+    hidden: bool = False,
+    get: Callable[[Record], object] | None = None,
+    path: str = "",
+) -> Column[Record]:
+    """Return a left-aligned column of booleans, shown as yes and no."""
+    return label(key, title, yes_or_no, drop, hidden=hidden, get=get, path=path)
 
 
 class Headline(NamedTuple):
@@ -52,8 +126,10 @@ class Headline(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Records in columns; ``best`` is the row to highlight. The default view has the ``first``
-    rows, all when None."""
+    """Records in columns.
+
+    ``best`` is the row to highlight. The default view has the ``first`` rows, all when None.
+    """
 
     columns: tuple[Column, ...]
     records: tuple[Any, ...]
@@ -67,20 +143,25 @@ class Table(NamedTuple):
 
     def without(self, *keys: str) -> Table:
         """The table with these columns hidden."""
-        return self._replace(
-            columns=tuple(c._replace(hidden=c.hidden or c.key in keys) for c in self.columns)
-        )
+        return self._with_hidden(keys, hidden=True)
 
     def with_shown(self, *keys: str) -> Table:
         """The table with these columns no longer hidden."""
-        return self._replace(
-            columns=tuple(c._replace(hidden=c.hidden and c.key not in keys) for c in self.columns)
+        return self._with_hidden(keys, hidden=False)
+
+    def _with_hidden(self, keys: tuple[str, ...], *, hidden: bool) -> Table:
+        columns = (
+            column._replace(hidden=hidden) if column.key in keys else column
+            for column in self.columns
         )
+        return self._replace(columns=tuple(columns))
 
 
 class Lines(NamedTuple):
-    """A list under a title; ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in
-    :class:`Table`."""
+    """A list under a title.
+
+    ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in :class:`Table`.
+    """
 
     title: str
     lines: tuple[str, ...]
@@ -127,26 +208,43 @@ def later(part: Block) -> Block:
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     """The blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``."""
     shown: list[Block] = []
-    rows = lines = 0
+    rows = 0
+    notes = 0
     for part in parts:
-        if isinstance(part, Table) and part.first is not None:
-            rows += max(0, len(part.records) - part.first)
-            shown += [part._replace(records=part.records[: part.first])] if part.first else []
-        elif isinstance(part, Lines) and part.first is not None:
-            lines += max(not part.lines, len(part.lines) - part.first)
-            shown += [part._replace(lines=part.lines[: part.first])] if part.first else []
-        else:
+        if not isinstance(part, Table | Lines) or part.first is None:
             shown.append(part)
-    return shown, [
-        counted(number, what) for number, what in ((rows, "row"), (lines, "note")) if number
-    ]
+            continue
+        if isinstance(part, Table):
+            rows += max(0, len(part.records) - part.first)
+            cut: Block = part._replace(records=part.records[: part.first])
+        else:
+            # a title without lines is a note too
+            notes += max(not part.lines, len(part.lines) - part.first)
+            cut = part._replace(lines=part.lines[: part.first])
+        if part.first:
+            shown.append(cut)
+    left = {"row": rows, "note": notes}
+    return shown, [counted(count, what) for what, count in left.items() if count]
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """The names by text of (text, name) pairs, without duplicates, in order."""
-    by_text: dict[str, list[str]] = {}
+    by_text: dict[str, dict[str, None]] = {}
     for text, name in pairs:
-        names = by_text.setdefault(text, [])
-        if name not in names:
-            names.append(name)
-    return by_text
+        by_text.setdefault(text, {})[name] = None
+    return {text: list(names) for text, names in by_text.items()}
+
+
+def lines_by_text(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each text of (text, name) pairs: ``shared by a pipe: ring, tree``."""
+    return [f"{text}: {', '.join(names)}" for text, names in gathered(pairs).items()]
+
+
+def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The same with the names before the text: ``ring, tree: shared by a pipe``."""
+    return [f"{', '.join(names)}: {text}" for text, names in gathered(pairs).items()]
+
+
+def span_text(first: str, last: str) -> str:
+    """``1 us to 2 us``; equal ends are one."""
+    return first if first == last else f"{first} to {last}"

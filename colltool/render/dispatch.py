@@ -8,23 +8,31 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from functools import partial
 from importlib import import_module
 from io import StringIO
-from itertools import starmap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
-from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
+from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Applied, Overrides, machine_used
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
+from colltool.render.documents import fields as fields
+from colltool.render.documents import plain as plain
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from colltool.fabric.model import Fabric
     from colltool.render.text import Screen
+
+    Shown = TypeVar("Shown", default=Any)
+else:
+    from typing import TypeVar
+
+    Shown = TypeVar("Shown")
 
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
@@ -33,7 +41,8 @@ FORMATS = ("table", "json", "csv", "markdown", "html")
 def view_of(result: Any) -> View:
     """The view of a result's type."""
     kind = type(result)
-    if (name := getattr(kind, "subject", None)) is None:
+    name = getattr(kind, "subject", None)
+    if name is None:
         raise TypeError(f"{kind.__name__} is no result of colltool")
     views: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
     return views[kind]
@@ -55,10 +64,9 @@ def table(result: Any) -> Table:
 
 
 def columns(result: Any) -> dict[str, list[Any]]:
+    """A result's main table by column, at full precision."""
     main = table(result)
-    return {
-        column.key: [column.value(record) for record in main.records] for column in main.columns
-    }
+    return {column.key: list(map(column.value, main.records)) for column in main.columns}
 
 
 def summary(result: Any) -> str:
@@ -87,30 +95,33 @@ def rendered(
     ``everything``: ``--all``; only text and Markdown have a shorter default view. Raises a
     ColltoolError if no table has such a column, or the format has no columns.
     """
-    if form == "json":
-        choose([], names, form)
-        return to_json(document(result))
-    if form == "csv":
-        (main,) = choose([table(result)], names, form)
-        return to_csv(main)  # type: ignore[arg-type]
-    if form == "html" and (page := view_of(result).page) is not None:
-        without_columns(names)
-        return page(result)
-    parts = choose(_for_people(result), names, form)
-    if form == "markdown":
-        from colltool.render.markup import to_markdown
+    # each format imports its own module: a JSON answer needs no table
+    match form:
+        case "json":
+            choose([], names, form)
+            return to_json(document(result))
+        case "csv":
+            main = table(result)
+            _check_columns([main], names)
+            return to_csv(_with_columns(main, names))
+        case "markdown":
+            from colltool.render.markup import to_markdown
 
-        return to_markdown(parts, everything=everything)
-    if form == "html":
-        from colltool.render.markup import to_html
+            return to_markdown(choose(_for_people(result), names, form), everything=everything)
+        case "html":
+            page = view_of(result).page
+            if page is not None:
+                without_columns(names)
+                return page(result)
+            from colltool.render.markup import to_html
 
-        return to_html(parts)
+            return to_html(choose(_for_people(result), names, form))
     from colltool.render.text import PIPE, PLAIN_WIDTH, to_text
 
     screen = screen or PIPE
     if screen.width is None and not (everything or names):
         screen = screen._replace(width=PLAIN_WIDTH)
-    return to_text(parts, screen, everything=everything)
+    return to_text(choose(_for_people(result), names, form), screen, everything=everything)
 
 
 def without_columns(names: Sequence[str]) -> None:
@@ -138,20 +149,23 @@ def to_csv(table: Table) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.key for column in table.columns)
-    writer.writerows(
-        [_exact(column.value(record)) for column in table.columns] for record in table.records
-    )
+    for record in table.records:
+        writer.writerow([_csv_cell(column.value(record)) for column in table.columns])
     return out.getvalue()
 
 
-def _exact(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, int) else csv_text(str(value))
+def _csv_cell(value: Any) -> Any:
+    """A full value; None is an empty cell."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case float():
+            return repr(value)
+        case int():
+            return value
+    return csv_text(str(value))
 
 
 def json_text(text: str) -> str:
@@ -159,14 +173,17 @@ def json_text(text: str) -> str:
     becomes the text ``\udc80``."""
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(char if char == "\n" or char.isprintable() else _in_json(char) for char in text)
+    return "".join(map(_json_character, text))
 
 
-def _in_json(char: str) -> str:
+def _json_character(char: str) -> str:
+    if char == "\n" or char.isprintable():
+        return char
     if "\ud800" <= char <= "\udfff":
         return f"\\\\u{ord(char):04x}"
-    pairs = char.encode("utf-16-be")
-    return "".join(f"\\u{pairs[at]:02x}{pairs[at + 1]:02x}" for at in range(0, len(pairs), 2))
+    # beyond 16 bits a character is a pair of escapes
+    code = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{code[start : start + 4]}" for start in range(0, len(code), 4))
 
 
 def to_json(content: Document) -> str:
@@ -181,51 +198,67 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
     """
     if not names:
         return list(parts)
-    known = [column for part in parts if isinstance(part, Table) for column in part.columns]
-    if not any(isinstance(part, Table) for part in parts):
+    tables = [part for part in parts if isinstance(part, Table)]
+    if not tables:
         what = "a document has all fields" if form == "json" else "this result has no table"
         raise ColltoolError(
             f"nothing to choose columns of: {what}",
             argument="columns",
             fix=f"leave {given('columns')} out",
         )
-    for name in names:
-        if not any(_called(column, name) for column in known):
-            keys = list(dict.fromkeys(column.key for column in known))
-            hint = nearest(name, [*keys, *dict.fromkeys(column.title for column in known)])
-            fix = f"{hint} columns: {', '.join(keys)}".strip()
-            raise ColltoolError(f"no column '{name}'", argument="columns", fix=fix)
-    chosen = []
+    _check_columns(tables, names)
+    chosen: list[Block] = []
     for part in parts:
         if isinstance(part, Table):
-            found = dict.fromkeys(
-                column for name in names for column in part.columns if _called(column, name)
-            )
-            # first named, last dropped
-            kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]
-            part = part._replace(columns=tuple(kept))
+            part = _with_columns(part, names)
         if not isinstance(part, Table) or part.columns:
             chosen.append(part)
     return chosen
 
 
-def _called(column: Column, name: str) -> bool:
+def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
+    """Refuse a name of which no table has a column."""
+    known: list[Column] = []
+    for table in tables:
+        known += table.columns
+    for name in names:
+        if not any(_is_called(column, name) for column in known):
+            keys = list(dict.fromkeys(column.key for column in known))
+            titles = list(dict.fromkeys(column.title for column in known))
+            hint = nearest(name, keys + titles)
+            fix = f"{hint} columns: {', '.join(keys)}".strip()
+            raise ColltoolError(f"no column '{name}'", argument="columns", fix=fix)
+
+
+def _with_columns(table: Table, names: Sequence[str]) -> Table:
+    """The table with the named columns alone, in the order of their names; all without names."""
+    if not names:
+        return table
+    found: dict[Column, None] = {}
+    for name in names:
+        found |= dict.fromkeys(column for column in table.columns if _is_called(column, name))
+    # first named, last dropped
+    kept = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
+    return table._replace(columns=tuple(kept))
+
+
+def _is_called(column: Column, name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
 Document = dict[str, Any]
 
 
-class View(NamedTuple):
+class View(NamedTuple, Generic[Shown]):
     """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
 
     schema: str  # of the JSON document, as in ``colltool.price/1``
-    blocks: Callable[[Any], list[Block]]
-    document: Callable[[Any], Document]
-    table: Callable[[Any], Table]  # the main table, for CSV and ``to_columns()``
-    summary: Callable[[Any], str]
+    blocks: Callable[[Shown], list[Block]]
+    document: Callable[[Shown], Document]
+    table: Callable[[Shown], Table]  # the main table, for CSV and ``to_columns()``
+    summary: Callable[[Shown], str]
     # its own HTML page, where that is more than its blocks
-    page: Callable[[Any], str] | None = None
+    page: Callable[[Shown], str] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:
@@ -253,23 +286,6 @@ def reached_percent(share: float) -> str:
     return percent(share) if share > 10 else whole_percent(share)
 
 
-def plain(value: Any) -> Any:
-    """A value for JSON: named tuples as dicts, tuples as lists, enums as text."""
-    if isinstance(value, tuple):
-        fields_of = getattr(value, "_asdict", None)
-        return (
-            [plain(one) for one in value]
-            if fields_of is None
-            else {key: plain(one) for key, one in fields_of().items()}
-        )
-    return value.value if isinstance(value, StrEnum) else plain_number(value)
-
-
-def fields(record: Any, names: str) -> Document:
-    """These fields and properties of a record, for JSON."""
-    return {name: plain(getattr(record, name)) for name in names.split()}
-
-
 def set_field(overrides: Overrides) -> Document:
     """What was set, if anything, and of a fabric its machine."""
     found: Document = {"set": dict(overrides)} if overrides else {}
@@ -277,43 +293,35 @@ def set_field(overrides: Overrides) -> Document:
 
 
 def machine_field(overrides: Overrides) -> Document:
-    used = machine_used(overrides)
     if not isinstance(overrides, Applied):
         return {}
-    return {"machine": None if used is None else {"file": used.file, "rows": used.rows}}
-
-
-def group_field(group: GroupPlacement) -> Document:
-    more = {
-        name: list(own) for name, own in (("shape", group.shape), ("domains", group.domains)) if own
-    }
-    if any(group.open_axes):
-        more["open_axes"] = list(group.open_axes)
-    return {
-        "ranks": group.ranks,
-        "stride": group.stride,
-        "per_domain": list(group.per_domain),
-        "alone": group.alone,
-    } | more
+    return {"machine": plain(machine_used(overrides))}
 
 
 def group_columns(
     group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
 ) -> tuple[Column, ...]:
     """Hidden columns that tell groups of equal size apart: stride, or shape."""
-    if group is None or group.stride == 1:
-        shape = label(
-            "shape",
-            "shape",
-            get=lambda one: (seats := get(one)) and shape_text(seats.shape),
-            hidden=True,
-        )
-        return (shape,) if group and group.shape else ()
+
+    def shape(record: Any) -> str | None:
+        placement = get(record)
+        return placement and shape_text(placement.shape)
+
+    def stride(record: Any) -> int | None:
+        placement = get(record)
+        return placement and placement.stride
+
+    def alone(record: Any) -> bool | None:
+        placement = get(record)
+        return placement and placement.alone
+
+    if group is None:
+        return ()
+    if group.stride == 1:
+        return (label("shape", "shape", hidden=True, get=shape),) if group.shape else ()
     return (
-        number(
-            "stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True
-        ),
-        flag("alone", "alone", get=lambda one: (seats := get(one)) and seats.alone, hidden=True),
+        number("stride", "stride", hidden=True, get=stride),
+        flag("alone", "alone", hidden=True, get=alone),
     )
 
 
@@ -324,19 +332,19 @@ def set_text(overrides: Overrides) -> str:
 def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
     """Hidden columns with one value in all rows, for rows of several runs to be put together;
     ``set`` only with overrides."""
-    return tuple(
-        starmap(
-            _same_in_all, (values | ({"set": set_text(overrides)} if overrides else {})).items()
-        )
-    )
+    if overrides:
+        values["set"] = set_text(overrides)
+    return tuple(_same_in_all(key, value) for key, value in values.items())
 
 
 def _same_in_all(key: str, value: Any) -> Column:
     kind = number if isinstance(value, int | float) else label
-    title, show = ("size", title_size) if key == "bytes" else (key, str)
-    return kind(key, title, show, get=lambda _: value, hidden=True)
+    if key == "bytes":
+        return kind(key, "size", title_size, hidden=True, get=lambda _: value)
+    return kind(key, key, hidden=True, get=lambda _: value)
 
 
 def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
     """A list; no block without lines."""
-    return [Lines(title, found, first=first)] if (found := tuple(lines)) else []
+    found = tuple(lines)
+    return [Lines(title, found, first=first)] if found else []

@@ -1,10 +1,10 @@
-"""What views of prices share: columns, names, titles, notes, and the fields of JSON documents."""
+"""What views of prices share: columns, names, titles, notes, and the documents of prices."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
 from colltool.base.errors import given, said
@@ -20,26 +20,23 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Kept, PhaseCost, SlowRank
-from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.results import AssumptionsUsed, Price
+from colltool.estimate.algorithm_estimate import (
+    LATE,
+    AlgorithmEstimate,
+    Kept,
+    Layers,
+    PhaseCost,
+    SlowRank,
+)
+from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
+from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
-from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
-from colltool.render.dispatch import (
-    Document,
-    context,
-    fields,
-    group_columns,
-    group_field,
-    listed,
-    on_fabric,
-    set_field,
-)
-from colltool.render.intervals import interval_field
-
-if TYPE_CHECKING:
-    pass
+from colltool.render.blocks import Block, Columns, Lines, Table, flag, label, lines_by_text, number
+from colltool.render.dispatch import context, group_columns, listed, on_fabric
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.intervals import IntervalDocument
+from colltool.render.shared_documents import GroupDocument, OnFabricDocument, whole_size
 
 
 class Ranked(NamedTuple):
@@ -48,68 +45,78 @@ class Ranked(NamedTuple):
     price: Price
     row: AlgorithmEstimate
 
+    @property
+    def size(self) -> Any:
+        return whole_bytes(self.price.bytes)
 
-def price_context(price: Price | None) -> tuple[Column, ...]:
+    @property
+    def name(self) -> str:
+        return named(self.price, self.row)
+
+    @property
+    def how(self) -> str:
+        return how(self.price, self.row)
+
+    @property
+    def alpha_share(self) -> Any:
+        return _alpha_share(self.row)
+
+    @property
+    def bandwidth_share(self) -> Any:
+        return _bandwidth_share(self.row)
+
+    @property
+    def shipped_by(self) -> str:
+        return ", ".join(self.row.shipped_by)
+
+    @property
+    def why_not(self) -> str:
+        return why_not_ranked(self.row)
+
+
+def _price_group(ranked: Ranked) -> Any:
+    return ranked.price.group
+
+
+def price_context(price: Price | None) -> Columns[Ranked]:
     """The hidden columns that say what was priced."""
-    size = number(
-        "bytes", "size", title_size, get=lambda one: whole_bytes(one.price.bytes), hidden=True
-    )
+    size = number("bytes", "size", title_size, hidden=True, path="size")
     if price is None:
         return (*context(fabric="", primitive="", ranks=0), size)
-    asked = context(fabric=price.fabric, primitive=price.primitive, ranks=price.ranks)
     return (
-        *asked,
-        *group_columns(price.group, lambda one: one.price.group),
+        *context(fabric=price.fabric, primitive=price.primitive, ranks=price.ranks),
+        *group_columns(price.group, _price_group),
         size,
         *context(price.overrides),
     )
 
 
-_ROW: tuple[Column, ...] = (
-    label("algorithm", "algorithm", get=lambda one: one.row.title, fold=22),
-    label("protocol", "protocol", get=lambda one: one.row.protocol, drop=5),
-    number("n_alpha", "n_alpha", format_count, 6, get=lambda one: one.row.n_alpha),
-    number("n_beta", "n_beta", format_count, 7, get=lambda one: one.row.n_beta),
-    number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.row.alpha_s)),
-    number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: float(one.row.bandwidth_s)),
-    number("overhead_s", "launch", format_time, 5, get=lambda one: float(one.row.overhead_s)),
-    number("software_s", "software", format_time, 1, get=lambda one: float(one.row.software_s)),
-    number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
-    number(
-        "slow_total_s",
-        "slow rank",
-        format_time,
-        get=lambda one: one.row.slow and one.row.slow.total_s,
-    ),
-    number(
-        "slowdown", "slower", format_factor, get=lambda one: one.row.slow and one.row.slow.slowdown
-    ),
-    number(
-        "alpha_share",
-        "alpha%",
-        whole_percent,
-        9,
-        get=lambda one: float(one.row.alpha_s / one.row.total_s),
-    ),
-    number(
-        "bandwidth_share",
-        "BW%",
-        whole_percent,
-        10,
-        get=lambda one: float(one.row.bandwidth_s / one.row.total_s),
-    ),
-    number("algbw_Bps", "algbw", format_rate, 8, get=lambda one: float(one.row.algbw_Bps)),
-    number("busbw_Bps", "busbw", format_rate, 3, get=lambda one: float(one.row.busbw_Bps)),
-    number("energy_J", "energy", format_energy, 8, get=lambda one: plain_number(one.row.energy_J)),
-    label("status", "status", drop=11, get=lambda one: one.row.status),
-    label("shipped_by", "shipped by", drop=11, get=lambda one: ", ".join(one.row.shipped_by)),
-    label("spec", "spec", drop=12, get=lambda one: one.row.spec, hidden=True),
-    flag("leads", "leads", get=lambda one: one.row.selectable, hidden=True),
-    label("why_not", "why not", get=lambda one: why_not_ranked(one.row), hidden=True),
+_ROW: Columns[Ranked] = (
+    label("algorithm", "algorithm", fold=22, path="row.title"),
+    label("protocol", "protocol", drop=5, path="row.protocol"),
+    number("n_alpha", "n_alpha", format_count, 6, path="row.n_alpha"),
+    number("n_beta", "n_beta", format_count, 7, path="row.n_beta"),
+    number("alpha_s", "alpha", format_time, 2, path="row.alpha_s"),
+    number("bandwidth_s", "bandwidth", format_time, 2, path="row.bandwidth_s"),
+    number("overhead_s", "launch", format_time, 5, path="row.overhead_s"),
+    number("software_s", "software", format_time, 1, path="row.software_s"),
+    number("total_s", "total", format_time, path="row.total_s"),
+    number("slow_total_s", "slow rank", format_time, path="row.slow.total_s"),
+    number("slowdown", "slower", format_factor, path="row.slow.slowdown"),
+    number("alpha_share", "alpha%", whole_percent, 9),
+    number("bandwidth_share", "BW%", whole_percent, 10),
+    number("algbw_Bps", "algbw", format_rate, 8, path="row.algbw_Bps"),
+    number("busbw_Bps", "busbw", format_rate, 3, path="row.busbw_Bps"),
+    number("energy_J", "energy", format_energy, 8, path="row.energy_J"),
+    label("status", "status", drop=11, path="row.status"),
+    label("shipped_by", "shipped by", drop=11),
+    label("spec", "spec", drop=12, hidden=True, path="row.spec"),
+    flag("leads", "leads", hidden=True, path="row.selectable"),
+    label("why_not", "why not", hidden=True),
 )
-_NAMED = (
-    label("algorithm", "algorithm", get=lambda one: named(one.price, one.row), fold=22),
-    label("how", "how (inside / across)", get=lambda one: how(one.price, one.row), fold=18),
+_NAMED: Columns[Ranked] = (
+    label("algorithm", "algorithm", fold=22, path="name"),
+    label("how", "how (inside / across)", fold=18),
 )
 
 
@@ -126,19 +133,23 @@ def row_table(
 
     ``names`` puts the library's names first.
     """
-    idle = [
-        key
-        for key in ("overhead_s", "software_s", "protocol")
-        if not any(getattr(one.row, key) for one in ranked)
-    ]
-    absent = set() if any(one.row.slow for one in ranked) else {"slow_total_s", "slowdown"}
-    absent |= set() if any(one.row.energy_J is not None for one in ranked) else {"energy_J"}
-    own = tuple(column for column in _ROW if column.key not in absent)
-    if names and any(how(one.price, one.row) for one in ranked):
-        own = (*_NAMED, *own[1:])
-    table = Table(
-        (*price_context(ranked[0].price if ranked else None), *own), tuple(ranked), best, title
-    ).without(*idle)
+    rows = [record.row for record in ranked]
+    idle = []
+    for name in ("overhead_s", "software_s", "protocol"):
+        if not any(getattr(row, name) for row in rows):
+            idle.append(name)
+    # unlike the idle ones these are not even in CSV: they are there only where they were asked for
+    absent = []
+    if not any(row.slow for row in rows):
+        absent += ["slow_total_s", "slowdown"]
+    if all(row.energy_J is None for row in rows):
+        absent.append("energy_J")
+    columns = tuple(column for column in _ROW if column.key not in absent)
+    # where no algorithm has another name, the usual column says all
+    if names and any(record.how for record in ranked):
+        columns = (*_NAMED, *columns[1:])
+    asked = price_context(ranked[0].price if ranked else None)
+    table = Table((*asked, *columns), tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
 
 
@@ -151,11 +162,9 @@ def every_row(prices: Sequence[Price]) -> Table:
     """All rows of all sizes: those that may lead fastest first, then the others by their class."""
     ranked = []
     for price in prices:
-        rows = [
-            *sorted(price.leading, key=seconds),
-            *sorted(price.others, key=lambda row: (row.rank_class, seconds(row))),
-        ]
-        ranked += [Ranked(price, row) for row in rows]
+        others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
+        for row in (*sorted(price.leading, key=seconds), *others):
+            ranked.append(Ranked(price, row))
     return row_table(ranked, sizes=len(prices) > 1)
 
 
@@ -163,14 +172,16 @@ def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     """The library's own name of an algorithm; may be empty."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
         return ""
-    if found := name_on(price.library.name, price.primitive, price.group, row.spec):
+    library = price.library.name
+    found = name_on(library, price.primitive, price.group, row.spec)
+    if found:
         return found
-    bracketed = (
-        one.partition(" (")[2].rstrip(")")
-        for one in row.shipped_by
-        if ships(price.library.name, [one])
-    )
-    return next((name for name in bracketed if name and "," not in name), "")
+    for vendor in row.shipped_by:
+        # such as "MPICH (recursive doubling)"; several names in the brackets are none
+        name = vendor.partition(" (")[2].rstrip(")")
+        if name and "," not in name and ships(library, [vendor]):
+            return name
+    return ""
 
 
 def named(price: Price, row: AlgorithmEstimate) -> str:
@@ -204,12 +215,10 @@ def at_each_size(price: Price) -> Iterator[Price]:
     for at, size in enumerate(price.bytes):
         rows = []
         for row in price.results:
-            wires, contended = row.below
-            below = (
-                None
-                if wires is row
-                else Kept((_at_one_size(wires, at), _at_one_size(contended, at)))
-            )
+            below = None
+            # a row without layers below is its own
+            if row.below[0] is not row:
+                below = Kept(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
         yield replace(price, bytes=float(size), results=tuple(rows))
 
@@ -219,32 +228,35 @@ def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
     numbers = {}
     for field, name in _NUMBERS.items():
         value = getattr(row, name)
-        numbers[field] = plain_number(value[at] if getattr(value, "shape", ()) else value)
+        if getattr(value, "shape", ()):
+            value = value[at]
+        numbers[field] = plain_number(value)
     return replace(row, late_phases=tuple, **numbers)
 
 
 def heading(price: Price, sizes: str | None = None) -> str:
     """What was asked; ``sizes`` is its one size unless given."""
+    parts = [price.primitive.spoken + _where(price), price.group.spoken]
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
-    library = (
-        f"{running(price.library.name, leads=bool(price.runnable))}, " if price.library else ""
-    )
-    where = on_fabric(price.fabric, price.overrides)
-    media = [f"{tier} as {medium}" for tier, medium in price.assumed]
-    over = f" ({', '.join(media)})" if media and price.mode != "ideal" else ""
-    return (
-        f"{price.primitive.spoken} on {where}{over}, {price.group.spoken},"
-        f" {several}{library}{price.mode}"
-    )
+    library = ""
+    if price.library:
+        library = f"{running(price.library.name, leads=bool(price.runnable))}, "
+    return f"{', '.join(parts)}, {several}{library}{price.mode}"
+
+
+def _where(price: Price) -> str:
+    """Such as `` on mine (ib as InfiniBand)``, where media were assumed."""
+    where = f" on {on_fabric(price.fabric, price.overrides)}"
+    if not price.assumed or price.mode == "ideal":
+        return where
+    media = (f"{tier} as {medium}" for tier, medium in price.assumed)
+    return f"{where} ({', '.join(media)})"
 
 
 def running(library: str, *, leads: bool) -> str:
     """The library in a title; ``leads`` says whether it runs any of the rows."""
     known = LIBRARIES[library]
     return known.spoken if leads else f"none of it implemented in {known.spoken}{known.hint}"
-
-
-NONE_RUNS = "the library implements none of these algorithms"
 
 
 def notes(
@@ -257,23 +269,21 @@ def notes(
 
     The default view has all of the former and ``first`` of the latter.
     """
-    extra = _readings_lines(model.readings, model.usual)
+    extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
     one_port = said(given("ports", "one"))
-    extra += [
-        f"with {one_port} {one.leads_on_one_port} leads: {one.results[0].title}"
-        for one in prices
-        if one.leads_on_one_port and isinstance(one.leads_on_one_port, str)
-    ]
+    for price in prices:
+        leader = price.leads_on_one_port
+        if leader and isinstance(leader, str):
+            extra[f"with {one_port} {leader} leads: {price.results[0].title}"] = None
     about = []
     for row in rows:
         about += [(note, row.title) for note in row.notes]
-        if row.rank_class == 1 and (reason := row.not_selected_reason) and not reason.foreign:
+        reason = row.not_selected_reason
+        # of another library's rows this goes without saying
+        if row.rank_class == 1 and reason and not reason.foreign:
             about.append((not_run_text(reason), row.title))
-    lines = (
-        *dict.fromkeys(extra),
-        *(f"{note}: {', '.join(titles)}" for note, titles in gathered(about).items()),
-    )
-    return listed("notes", lines, None if first is None else len(dict.fromkeys(extra)) + first)
+    shown = None if first is None else len(extra) + first
+    return listed("notes", (*extra, *lines_by_text(about)), shown)
 
 
 def _readings_lines(
@@ -327,120 +337,23 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
     return listed("ranked because they were named", lines)
 
 
+def place_name(tier: str, level: str) -> str:
+    """Such as ``ib leaf``; a tier without levels has one of its own name."""
+    return tier if level in ("", tier) else f"{tier} {level}"
+
+
 def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
     """The best number of segments of each pipelined part."""
     lines = []
     for cut in cuts:
-        where = cut.tier if cut.level in ("", cut.tier) else f"{cut.tier} {cut.level}"
-        exact = (
-            f"P* = {cut.exact:.4g}"
-            if cut.exact >= 1
-            else f"P* = {cut.exact:.2g}, so the payload stays whole"
-        )
-        lines.append(
-            f"{where}: {exact}, best in {counted(cut.segments, 'segment')}:"
-            f" {format_time(cut.seconds)} with the filling"
-        )
+        exact = f"P* = {cut.exact:.4g}"
+        if cut.exact < 1:
+            exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
+        where = place_name(cut.tier, cut.level)
+        segments = counted(cut.segments, "segment")
+        took = f"{format_time(cut.seconds)} with the filling"
+        lines.append(f"{where}: {exact}, best in {segments}: {took}")
     return lines
-
-
-def segments_field(cuts: Sequence[BestSegments]) -> Document:
-    return {"segments": [cut._asdict() for cut in cuts]} if cuts else {}
-
-
-def price_fields(price: Price) -> Document:
-    own, library = price.library, {}
-    if own is not None and own.pick is not None:
-        ways = [
-            {
-                "algorithm": one.algorithm,
-                "protocol": one.protocol,
-                "estimate_s": one.seconds,
-                "reason": one.reason,
-            }
-            for one in own.ways
-        ]
-        pick = {
-            "algorithm": own.pick.algorithm,
-            "protocol": own.pick.protocol,
-            "estimate_s": own.pick.seconds,
-        }
-        runs = {
-            "runs": None if own.runs is None else row_fields(own.runs),
-            "of_fastest": price.slower_pick,
-        }
-        library = {"library": {**fields(own, "name version"), "pick": pick, **runs, "ways": ways}}
-    elif own is not None:
-        library = {"library": {"name": own.name} | ({"reason": own.reason} if own.reason else {})}
-    return (
-        {"fabric": price.fabric, **set_field(price.overrides), **fields(price, "primitive ranks")}
-        | {"group": group_field(price.group), "bytes": whole_bytes(price.bytes), "mode": price.mode}
-        | {"model": price.model.echo(), "results": [row_fields(row) for row in price.results]}
-        | {"infeasible": [one._asdict() for one in (*price.infeasible, *price.failed)], **library}
-        | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
-        | {"accuracy": price.accuracy and price.accuracy._asdict()}
-        | ({"inert": [told._asdict() for told in price.inert]} if price.inert else {})
-    )
-
-
-def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
-    """All readings of the model; ``varied`` ones are an axis."""
-    return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
-
-
-def row_fields(row: AlgorithmEstimate) -> Document:
-    ratio = None if row.lower_bound_s is None else row.total_s / row.lower_bound_s
-    return (
-        fields(
-            row,
-            "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s"
-            " total_s",
-        )
-        | interval_field(row.interval, row.no_interval)
-        | ({} if row.slow is None else {"slow_rank": row.slow._asdict()})
-        | {"lower_bound_s": plain_number(row.lower_bound_s), "bound_ratio": plain_number(ratio)}
-        | {
-            "layers": {
-                name: plain_number(seconds) for name, seconds in row.layers._asdict().items()
-            }
-        }
-        | {"bound": None if hasattr(row.bytes, "tolist") else row.bound}
-        | {
-            "alpha_share": plain_number(row.alpha_s / row.total_s),
-            "bandwidth_share": plain_number(row.bandwidth_s / row.total_s),
-        }
-        | fields(row, "algbw_Bps busbw_Bps")
-        | _energy(row.energy_J)
-        | fields(row, "status shipped_by")
-        | {"leads": row.selectable, "why_not": why_not_ranked(row), "notes": list(row.notes)}
-        | {"phases": [_phase(phase, row) for phase in row.phases], **under(row.protocol)}
-    )
-
-
-def under(protocol: Any) -> Document:
-    """The protocol, if the fabric lists any."""
-    return {"protocol": plain_number(protocol)} if len(protocol) else {}
-
-
-def _energy(joule: Any) -> Document:
-    return {} if joule is None else {"energy_J": plain_number(joule)}
-
-
-def _phase(phase: PhaseCost, row: AlgorithmEstimate) -> Document:
-    head = fields(phase, "tier level label primitive algorithm ranks") | {
-        "bytes": whole_bytes(phase.bytes)
-    }
-    costs = fields(
-        phase, "n_alpha n_beta alpha_s bandwidth_s eta_alpha eta_beta bandwidth_Bps share"
-    )
-    return (
-        head
-        | costs
-        | {
-            "of_total": plain_number(phase.total_s / row.total_s),
-            **_energy(phase.energy_J),
-        }
-    )
 
 
 _NOT_RUN: dict[NotRunCode, str] = {
@@ -464,10 +377,197 @@ _NOT_RUN: dict[NotRunCode, str] = {
     "kernels_inside": "its kernels read peer memory, which works only inside a node",
     "ranks_inside": "{by} takes at most {most} ranks per node, not {ranks}",
 }
+# a code without its words is found when the module is loaded
 assert set(_NOT_RUN) == set(get_args(NotRunCode))
 
 
 def not_run_text(reason: NotRun) -> str:
-    return _NOT_RUN[reason.code].format_map(
-        reason._asdict() | {"library": LIBRARIES[reason.library].spoken}
+    fields = reason._asdict() | {"library": LIBRARIES[reason.library].spoken}
+    return _NOT_RUN[reason.code].format_map(fields)
+
+
+# --- documents
+
+
+def model_field(readings: Readings, varied: Collection[str] = ()) -> dict[str, Any]:
+    """All readings of the model; ``varied`` ones are an axis."""
+    return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
+
+
+class ModelDocument(Document):
+    """The options of the model in force; some are left out where they are the usual ones."""
+
+    # the options are declared once, with their types, in colltool.estimate.assumptions
+    __annotations__ = {name: KINDS[name] for name in DECLARED if DECLARED[name].echoed != "never"}
+
+
+for _name in ModelDocument.keys:
+    if DECLARED[_name].echoed != "always":
+        ModelDocument.keys[_name] = optional(_name)
+
+
+class LayersDocument(Document, of=Layers):
+    """What each layer of the model adds to a price; their sum is the price."""
+
+    wires_s: float
+    contention_s: float
+    library_s: float
+    machine_s: float
+
+
+class PhaseDocument(Document):
+    """A phase of a schedule on one tier."""
+
+    tier: str
+    level: str
+    label: str
+    primitive: str
+    algorithm: str
+    ranks: int
+    bytes: float = derived(whole_size)
+    n_alpha: float
+    n_beta: float
+    alpha_s: float
+    bandwidth_s: float
+    eta_alpha: float
+    eta_beta: float
+    bandwidth_Bps: float
+    share: float
+    of_total: float
+    energy_J: float = optional("energy_J")
+
+
+def _phases(row: AlgorithmEstimate) -> tuple[dict[str, Any], ...]:
+    def written(phase: PhaseCost) -> dict[str, Any]:
+        return PhaseDocument.of(phase, of_total=phase.total_s / row.total_s)
+
+    return tuple(map(written, row.phases))
+
+
+def _interval(row: AlgorithmEstimate) -> Any:
+    """Left out where none was asked for."""
+    return LEFT_OUT if row.interval is None and not row.no_interval else row.interval
+
+
+def _no_interval(row: AlgorithmEstimate) -> Any:
+    return row.no_interval if row.interval is None and row.no_interval else LEFT_OUT
+
+
+def _bound_ratio(row: AlgorithmEstimate) -> Any:
+    return None if row.lower_bound_s is None else row.total_s / row.lower_bound_s
+
+
+def _bound(row: AlgorithmEstimate) -> str | None:
+    # an array of sizes has no single one
+    return None if hasattr(row.bytes, "tolist") else row.bound
+
+
+def _alpha_share(row: AlgorithmEstimate) -> Any:
+    return row.alpha_s / row.total_s
+
+
+def _bandwidth_share(row: AlgorithmEstimate) -> Any:
+    return row.bandwidth_s / row.total_s
+
+
+class RowDocument(Document, of=AlgorithmEstimate):
+    """A priced algorithm."""
+
+    algorithm: str
+    detail: str
+    spec: str
+    n_alpha: float | None
+    n_beta: float | None
+    alpha_s: float
+    bandwidth_s: float
+    overhead_s: float
+    software_s: float
+    total_s: float
+    interval: IntervalDocument | None = optional(_interval)
+    no_interval: str = optional(_no_interval)
+    slow_rank: SlowRank = optional("slow")
+    lower_bound_s: float | None
+    bound_ratio: float | None = derived(_bound_ratio)
+    layers: LayersDocument
+    bound: str = derived(_bound)
+    alpha_share: float = derived(_alpha_share)
+    bandwidth_share: float = derived(_bandwidth_share)
+    algbw_Bps: float
+    busbw_Bps: float
+    energy_J: float = optional("energy_J")
+    status: str
+    shipped_by: list[str]
+    leads: bool = derived("selectable")
+    why_not: str = derived(why_not_ranked)
+    notes: list[str]
+    phases: list[PhaseDocument] = derived(_phases)
+    # left out where the fabric lists no protocols
+    protocol: str = optional("protocol")
+
+
+class PickDocument(Document):
+    """The algorithm and protocol that a library picks, by its own estimate."""
+
+    algorithm: str
+    protocol: str
+    estimate_s: float | None = derived("seconds")
+
+
+class LibraryWayDocument(PickDocument):
+    """An algorithm and protocol of a library, and why it cannot run."""
+
+    reason: str
+
+
+class PickingLibraryDocument(Document):
+    """The library that a price is for, and what its cost model picks."""
+
+    name: str
+    version: str
+    pick: PickDocument
+    runs: RowDocument | None
+    of_fastest: float | None
+    ways: list[LibraryWayDocument]
+
+
+class LibraryNameDocument(Document):
+    """The library that a price is for, and why its own pick is not known."""
+
+    name: str
+    reason: str = optional("reason")
+
+
+def _library(price: Price) -> Any:
+    library = price.library
+    if library is None:
+        return LEFT_OUT
+    if library.pick is None:
+        return LibraryNameDocument.of(library)
+    return PickingLibraryDocument.of(
+        library,
+        pick=PickDocument.of(library.pick),
+        of_fastest=price.slower_pick,
+        ways=tuple(map(LibraryWayDocument.of, library.ways)),
     )
+
+
+def _leads_on_one_port(price: Price) -> Any:
+    """A name, or for arrays one of each size; left out where nothing else leads."""
+    return price.leads_on_one_port if any(price.leads_on_one_port) else LEFT_OUT
+
+
+class SizeDocument(OnFabricDocument):
+    """The prices of a collective at one size."""
+
+    primitive: str
+    ranks: int
+    group: GroupDocument
+    bytes: float = derived(whole_size)
+    mode: str
+    model: ModelDocument = derived(lambda price: price.model.echo())
+    results: list[RowDocument]
+    infeasible: list[Infeasible] = derived(lambda price: (*price.infeasible, *price.failed))
+    library: PickingLibraryDocument | LibraryNameDocument = optional(_library)
+    leads_on_one_port: str = optional(_leads_on_one_port)
+    accuracy: Accuracy | None
+    inert: list[Inert] = optional("inert")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import (
-    format_count,
-    whole_percent,
-)
+from colltool.base.formatting import format_count, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.interval import NO_INTERVAL, Interval
-from colltool.render.dispatch import Document, fields
+from colltool.render.documents import LEFT_OUT, Document, derived, plain
 
 if TYPE_CHECKING:
     from colltool.analysis.grid import Cell
@@ -27,9 +24,17 @@ def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> s
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
         return ""
-    took = float(row.total_s) if isinstance(row, AlgorithmEstimate) else seconds
+    # a row has its own seconds, an interval alone has none
+    took = seconds if isinstance(row, Interval) else float(row.total_s)
     assert took is not None
     return f"{within_words(*interval.around(took))}: {interval.reason}"
+
+
+def nine_in_ten(interval: Interval | None, seconds: float) -> str:
+    """``-34% to +51%`` around a price; empty without an interval."""
+    if interval is None:
+        return ""
+    return within_words(*interval.around(seconds))
 
 
 def within_words(low: float, high: float) -> str:
@@ -37,6 +42,7 @@ def within_words(low: float, high: float) -> str:
     if 1 + high <= WIDE:
         return f"{_signed(low)} to {_signed(high)}"
     factor = format_count(1 + high, 2) if high < 9 else f"{1 + high:.0f}"
+    # the ends are inverse to each other but for rounding
     if abs((1 + low) * (1 + high) - 1) < 0.02:
         return f"within a factor of {factor} either way"
     return f"{format_count(1 + low, 2)} to {factor} times that"
@@ -46,51 +52,61 @@ def _signed(share: float) -> str:
     return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
 
 
-def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """Narrowest and widest of several prices, each with its seconds; empty without any."""
-    found = sorted(
-        {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(),
-        key=lambda pair: pair[1],
-    )
-    if not found:
-        return ""
-    (least, _), (most, _) = found[0], found[-1]
-    return (
-        f"{NINE_OF_TEN} {least}"
-        if least == most
-        else f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
-    )
-
-
 NINE_OF_TEN = "Nine of ten measurements:"
 
 
-def _told(interval: Interval, seconds: float) -> str:
-    return within_words(*interval.around(seconds))
-
-
-def interval_field(interval: Interval | None, why_none: str) -> Document:
-    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked
-    for."""
-    if interval is None:
-        return {"interval": None, "no_interval": why_none} if why_none else {}
-    parts = [{"name": name, "value": value} for name, value in interval.parts]
-    return {
-        "interval": (
-            fields(interval, "low_s high_s share rows basis")
-            | {
-                "parts": parts,
-                "nearest": interval.nearest,
-            }
-        )
+def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
+    """Narrowest and widest of several prices, each with its seconds; empty without any."""
+    sides = {
+        nine_in_ten(interval, seconds): interval.larger_side(seconds)
+        for interval, seconds in intervals
     }
-
-
-def none_for(cell: Cell) -> str:
-    """Why a cell of a grid has no interval."""
-    return cell.reason or NO_INTERVAL
+    if not sides:
+        return ""
+    by_width = sorted(sides, key=lambda words: sides[words])
+    least = by_width[0]
+    most = by_width[-1]
+    if least == most:
+        return f"{NINE_OF_TEN} {least}"
+    return f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
     """Whether no more can be said of a faster way: it is inside the interval of what runs."""
     return row.interval is not None and float(faster.total_s) >= row.interval.low_s
+
+
+class IntervalPart(NamedTuple):
+    """A source of error and its standard deviation of ln t."""
+
+    name: str
+    value: float
+
+
+class IntervalDocument(Document, of=Interval):
+    """Where nine of ten measurements of a price lie."""
+
+    low_s: float
+    high_s: float
+    share: float
+    rows: int
+    basis: str
+    parts: list[IntervalPart] = derived(
+        lambda interval: tuple(IntervalPart(*part) for part in interval.parts)
+    )
+    nearest: str | None
+
+
+def interval_field(interval: Interval | None, why_none: str) -> dict[str, Any]:
+    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked
+    for."""
+    if interval is not None:
+        return {"interval": plain(interval)}
+    if not why_none:
+        return {}
+    return {"interval": None, "no_interval": why_none}
+
+
+def no_cell_interval(cell: Cell) -> Any:
+    """Why a cell of a grid has no interval, for its document."""
+    return LEFT_OUT if cell.interval is not None else cell.reason or NO_INTERVAL

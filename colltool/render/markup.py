@@ -14,6 +14,7 @@ from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
 from colltool.render.text import drawn
 
+# a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
 MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
 
@@ -52,19 +53,21 @@ def html(text: str) -> str:
 
 def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
-    named = [
-        part.instead if isinstance(part, Picture) else part
-        for part in parts
-        if not isinstance(part, Strips)
-    ]
-    titles = [
-        title
-        for part in named
-        if (title := part.text.partition(". ")[0] if isinstance(part, Headline) else part.title)
-    ]
-    return _PAGE.format(
-        title=html(titles[0]) if titles else "colltool", style=_STYLE, body=bare(parts, None)
-    )
+    titles = filter(None, map(_title, parts))
+    title = html(next(titles, "colltool"))
+    return _PAGE.format(title=title, style=_STYLE, body=bare(parts, None))
+
+
+def _title(part: Block) -> str:
+    """What a block can give a page as its title; may be empty."""
+    match part:
+        case Headline():
+            return part.text.partition(". ")[0]
+        case Strips():
+            return ""
+        case Picture():
+            return part.instead.title
+    return part.title
 
 
 def to_fragment(parts: Sequence[Block]) -> str:
@@ -87,30 +90,35 @@ def _html(part: Block, most: int | None) -> str:
             return _html_table(part, most)
         case Strips():
             part = drawn(part)
+    # what is left is a list
     title = html(part.title)
     if not part.lines:
         return f"<p>{title}</p>\n"
     if part.as_drawn:
-        inside = "\n".join(html(line) for line in part.lines)
+        inside = "\n".join(map(html, part.lines))
         return f"<p>{title}:</p>\n<pre>{inside}</pre>\n"
     items = "".join(f"<li>{html(line)}</li>\n" for line in part.lines if line)
     return f"<p>{title}:</p>\n<ul>\n{items}</ul>\n"
 
 
 def _html_table(table: Table, most: int | None) -> str:
-    title, rows = html(table.title), []
     head = "".join(_cell('th scope="col"', column, column.title) for column in table.shown)
-    for number, record in enumerate(table.records[:most]):
+    rows = ""
+    for at, record in enumerate(table.records[:most]):
+        best = ' class="best"' if at == table.best else ""
         cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
-        best = ' class="best"' if number == table.best else ""
-        rows.append(f"<tr{best}>{cells}</tr>\n")
-    left = len(table.records) - len(rows)
-    more = f"<p>{left} more rows: to_columns() has them all</p>\n" if left else ""
-    caption, named = (
-        (f"<caption>{title}</caption>\n", f' aria-label="{title}"') if title else ("", "")
-    )
-    whole = f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n"
-    return f'<div class="scroll" tabindex="0" role="region"{named}>\n{whole}</div>\n{more}'
+        rows += f"<tr{best}>{cells}</tr>\n"
+    title = html(table.title)
+    # the table scrolls in a region of its own, which the keyboard reaches and a reader can name
+    caption = f"<caption>{title}</caption>\n" if title else ""
+    named = f' aria-label="{title}"' if title else ""
+    body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"
+    out = f'<div class="scroll" tabindex="0" role="region"{named}>\n'
+    out += f"<table>\n{caption}{body}\n</table>\n</div>\n"
+    left = len(table.records) - len(table.records[:most])
+    if left:
+        out += f"<p>{left} more rows: to_columns() has them all</p>\n"
+    return out
 
 
 def _cell(tag: str, column: Column, text: str) -> str:
@@ -128,10 +136,13 @@ def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
 
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
-    shown, left = (parts, []) if everything else in_brief(parts)
-    return "\n".join(
-        [*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])]
-    )
+    if everything:
+        return "\n".join(map(_block, parts))
+    shown, left = in_brief(parts)
+    out = list(map(_block, shown))
+    if left:
+        out.append(f"`--all` adds {'; '.join(left)}\n")
+    return "\n".join(out)
 
 
 def _block(part: Block) -> str:
@@ -139,13 +150,7 @@ def _block(part: Block) -> str:
         case Headline():
             return f"{markdown(part.text)}\n"
         case Table():
-            rows = [[markdown(column.title) for column in part.shown]]
-            rows.append(["---:" if column.right else ":---" for column in part.shown])
-            rows += [
-                [markdown(column.text(record)) for column in part.shown] for record in part.records
-            ]
-            title = f"**{markdown(part.title)}**\n\n" if part.title else ""
-            return title + "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+            return _markdown_table(part)
         case Strips():
             part = drawn(part)
         case Picture():
@@ -153,7 +158,19 @@ def _block(part: Block) -> str:
     title = markdown(part.title)
     if not part.lines:
         return f"{title}\n"
-    lines = [f"    {printable(line)}" for line in part.lines]
-    if not part.as_drawn:
+    if part.as_drawn:
+        lines = [f"    {printable(line)}" for line in part.lines]
+    else:
         lines = [f"- {markdown(line)}" for line in part.lines if line]
     return "\n".join([f"{title}:", "", *lines]) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    rows = [
+        [markdown(column.title) for column in table.shown],
+        ["---:" if column.right else ":---" for column in table.shown],
+    ]
+    for record in table.records:
+        rows.append([markdown(column.text(record)) for column in table.shown])
+    title = f"**{markdown(table.title)}**\n\n" if table.title else ""
+    return title + "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -1,21 +1,24 @@
-"""JSON Schemas of the documents that ``--format json`` prints, made of one table of their shapes,
-``shapes.txt`` beside this.
+"""JSON Schemas of the documents that ``--format json`` prints.
 
-A shape lists keys; what a key without a type holds follows from its name, whose unit it carries.
-Readings and the document's own ``schema`` are declared elsewhere and taken from there.
+The schema of a document follows from its class (:mod:`colltool.render.documents`). Those that have
+no class yet are in ``shapes.txt`` beside this: a shape lists keys; what a key without a type holds
+follows from its name, whose unit it carries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from dataclasses import field, make_dataclass
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.estimate.assumptions import DECLARED, KINDS, takes_count, words
+from colltool.render.documents import WRITTEN_AS, Document
 
 Schema = dict[str, Any]
 _UNITS = {
@@ -25,51 +28,41 @@ _UNITS = {
     "_J": "joules",
     "bytes": "bytes",
 }
-_COUNTED = ("n_alpha", "n_beta", "eta_alpha", "eta_beta", "share", "of_total")
-_TYPES = {
-    "int": {"type": "integer"},
-    "num": {"type": "number"},
-    "bool": {"type": "boolean"},
-    "text": {"type": "string"},
-    "map": {"type": "object"},
-    "any": {},
-}
-_SHARED = (
-    "group",
-    "accuracy",
-    "interval",
-    "layers",
-    "machine",
-    "inert",
-    "phase",
-    "slow_rank",
-    "row",
-    "refused",
-    "size",
-    "model",
-)
-_KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<null>~)?")
-
-
-@cache
-def _shapes() -> dict[str, list[str]]:
-    """The words of each shape."""
-    text = re.sub(r"\n  ", " ", (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8"))
-    lines = [
-        line.partition(" = ") for line in text.splitlines() if line and not line.startswith("#")
-    ]
-    echoed = {name: one.echoed for name, one in DECLARED.items() if one.echoed != "never"}
-    readings = [f"{name}{'' if when == 'always' else '?'}:reading" for name, when in echoed.items()]
-    return {name: keys.split() for name, _, keys in lines} | {"model": readings}
 
 
 def reading_schema(name: str) -> Schema:
-    """The schema of a reading of the model (:class:`colltool.Readings`)."""
+    """The schema of an option of the model (:class:`colltool.Readings`)."""
     if isinstance(KINDS[name], type):
         return {"type": "boolean" if KINDS[name] is bool else "number"}
     known: Schema = {"enum": list(words(name))}
     return {"anyOf": [known, {"type": "integer"}]} if takes_count(name) else known
 
+
+DOCUMENTS = {
+    "breakdown": ("price:BreakdownDocument",),
+    "compare": ("compare:CompareDocument",),
+    "contention": ("contention:ContentionDocument",),
+    "contention-eta": ("contention:LayoutEtaDocument",),
+    "crossover": ("explain:CrossoverDocument", "kernels:KernelCrossoverDocument"),
+    "diff": ("ladder:DiffDocument",),
+    "explain": ("explain:ExplainDocument",),
+    "ladder": ("ladder:LadderDocument",),
+    "library-check": ("kernels:LibrariesDocument",),
+    "library-diff": ("kernels:LibraryDiffDocument",),
+    "library-list": ("kernels:LibrariesDocument",),
+    "library-show": ("kernels:LibraryDocument",),
+    "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
+    "reshard": ("serve:ReshardDocument",),
+    "sensitivity": ("sensitivity:SensitivityDocument",),
+    "sensitivity-compare": ("sensitivity:ContestDocument",),
+    "serve": ("serve:ServeDocument",),
+    "serve-list": ("serve:ServeListDocument",),
+    "serve-spread": ("serve:ServeSpreadDocument",),
+    "sweep": ("sweep:SweepDocument",),
+    "verify": ("verify:VerifyDocument",),
+}
+"""The classes of each document, in the modules of :mod:`colltool.render.views`. A document of
+several classes has the keys of any of them, and requires those of all."""
 
 _ASKED = {
     "plan-compare": "plan -f A -f B",
@@ -118,7 +111,8 @@ def asked_by(document: str) -> str:
 
 def documents() -> list[str]:
     """The documents by the name in their ``schema``, sorted."""
-    return sorted(name for name in _shapes() if "." not in name and name not in _SHARED)
+    shapes = (name for name in _shapes() if "." not in name and name not in _SHARED)
+    return sorted([*DOCUMENTS, *shapes])
 
 
 def document_schema(name: str) -> Schema:
@@ -131,8 +125,11 @@ def document_schema(name: str) -> Schema:
         known = [*documents(), *FILE_KINDS]
         fix = f"{nearest(name, known)} known: {', '.join(known)}".strip()
         raise ColltoolError(f"nothing with a schema is called '{clipped(name)}'", fix=fix)
+    if name in DOCUMENTS:
+        own = _typed_schema(name)
+    else:
+        own = _object(name) | {"$defs": {shape: _object(shape) for shape in sorted(_reached(name))}}
     identity = f"colltool.{name}/1"
-    own = _object(name)
     properties = {
         "schema": {"const": identity},
         "colltool": {"type": "string", "description": "the version that wrote it"},
@@ -140,14 +137,15 @@ def document_schema(name: str) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:colltool:output:{name}:1",
-        "title": identity,
         **own,
+        "title": identity,
         "properties": properties | own["properties"],
         "required": [*properties, *own["required"]],
-        "$defs": {one: _object(one) for one in sorted(_reached(name))} | _ANY_DOCUMENT,
+        "$defs": own.get("$defs", {}) | _ANY_DOCUMENT,
     }
 
 
+# what a report holds: the documents of other commands
 _ANY_DOCUMENT: Schema = {
     "document": {
         "type": "object",
@@ -160,37 +158,140 @@ _ANY_DOCUMENT: Schema = {
 }
 
 
+# --- documents that have a class
+
+
+def document_classes(name: str) -> list[type[Document]]:
+    """The classes of a document by its name."""
+    return [resolve_name(f"colltool.render.views.{place}") for place in DOCUMENTS[name]]
+
+
+def _typed_schema(name: str) -> Schema:
+    from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Plain(GenerateJsonSchema):
+        """Schemas without titles of keys, which repeat their names, and without defaults, which
+        only say that a key may be missing."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+            return False
+
+        def default_schema(self, schema: Any) -> Schema:
+            return self.generate_inner(schema["schema"])
+
+    classes: list[Any] = document_classes(name)
+    schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
+    for shape in (schema, *schema.get("$defs", {}).values()):
+        for key, value in shape.get("properties", {}).items():
+            # as in shapes.txt, a key that may be null does not say its unit
+            if value.get("type") in ("number", "integer") and _unit(key):
+                value["description"] = _unit(key)
+    return schema
+
+
+@cache
+def record_type(*kinds: type) -> type:
+    """Return a document, or a named tuple as it is, as a data class for pydantic.
+
+    Of several kinds it has the keys of any, and requires those of all.
+    """
+    hints: dict[str, Any] = {}
+    required = []
+    for kind in kinds:
+        declared = get_type_hints(kind)
+        if issubclass(kind, Document) and kind.extends is not None:
+            declared = get_type_hints(kind.extends) | declared
+        for name in _keys(kind):
+            hints[name] = hints[name] | declared[name] if name in hints else declared[name]
+        required.append({name for name, needed in _keys(kind).items() if needed})
+    # such as a price by algorithms and one by kernels, which share a document's name
+    needed = set.intersection(*required)
+    record = make_dataclass(
+        kinds[0].__name__.removesuffix("Document"),
+        [
+            (name, _known(hint), field() if name in needed else field(default=None))
+            for name, hint in hints.items()
+        ],
+        kw_only=True,
+    )
+    extra = "allow" if getattr(kinds[0], "open", False) else "forbid"
+    record.__pydantic_config__ = {"extra": extra}  # type: ignore[attr-defined]
+    return record
+
+
+def _keys(kind: Any) -> dict[str, bool]:
+    """The keys of a document or a named tuple, and whether each is required."""
+    if issubclass(kind, Document):
+        return {name: not declared.optional for name, declared in kind.keys.items()}
+    return dict.fromkeys(kind._fields, True)
+
+
+def _known(hint: Any) -> Any:
+    """A type with documents and named tuples replaced by what pydantic makes objects of."""
+    if isinstance(hint, type) and (issubclass(hint, Document) or hasattr(hint, "_fields")):
+        kind: Any = hint
+        return record_type(WRITTEN_AS.get(kind, kind))
+    origin = get_origin(hint)
+    # the arguments of a Literal are values, not types
+    if origin is None or origin is Literal:
+        return hint
+    parts = tuple(map(_known, get_args(hint)))
+    return reduce(or_, parts) if origin in (Union, UnionType) else origin[parts]
+
+
+def _unit(key: str) -> str:
+    return next((unit for suffix, unit in _UNITS.items() if key.endswith(suffix)), "")
+
+
+# --- documents that are still in shapes.txt
+
+_COUNTED = ("n_alpha", "n_beta", "eta_alpha", "eta_beta", "share", "of_total")
+_TYPES = {
+    "int": {"type": "integer"},
+    "num": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "text": {"type": "string"},
+    "map": {"type": "object"},
+    "any": {},
+}
+_SHARED = ("accuracy", "interval", "machine", "model")
+_KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<null>~)?")
+
+
+@cache
+def _shapes() -> dict[str, list[str]]:
+    """The words of each shape."""
+    text = re.sub(r"\n  ", " ", (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8"))
+    shapes = {}
+    for line in text.splitlines():
+        name, _, words_of_shape = line.partition(" = ")
+        if words_of_shape and not line.startswith("#"):
+            shapes[name] = words_of_shape.split()
+    shapes["model"] = []
+    for name, option in DECLARED.items():
+        if option.echoed != "never":
+            maybe = "" if option.echoed == "always" else "?"
+            shapes["model"].append(f"{name}{maybe}:reading")
+    return shapes
+
+
 def _reached(name: str) -> set[str]:
     """The shapes that a shape refers to, directly or through others."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
-        for word in _words(waiting.pop()):
-            for one in re.findall(r"@([\w.-]+)", word):
-                if one not in found and one != "document":
-                    found.add(one)
-                    waiting.append(one)
+        words_of_shape = " ".join(_shapes()[waiting.pop()])
+        new = set(re.findall(r"@([\w.-]+)", words_of_shape)) - found - {"document"}
+        found |= new
+        waiting += new
     return found
 
 
-def _words(name: str) -> Iterator[str]:
-    """The keys of a shape, those that it takes from another among them."""
-    for word in _shapes()[name]:
-        if not word.startswith("<"):
-            yield word
-            continue
-        maybe = "?" * word.endswith("?")
-        for other in _words(word[1:].rstrip("?")):
-            key, colon, kind = other.partition(":")
-            yield f"{key.rstrip('?')}{maybe or '?' * key.endswith('?')}{colon}{kind}"
-
-
 def _object(name: str) -> Schema:
-    properties, required, closed = {}, [], True
-    for word in _words(name):
-        if word == "...":
-            closed = False
-            continue
+    properties = {}
+    required = []
+    for word in _shapes()[name]:
         key = _KEY.fullmatch(word)
         assert key is not None, f"{name}: {word}"
         properties[key["name"]] = _typed(key["name"], key["type"] or "", null=bool(key["null"]))
@@ -200,26 +301,26 @@ def _object(name: str) -> Schema:
         "type": "object",
         "properties": properties,
         "required": required,
-        "additionalProperties": not closed,
+        "additionalProperties": False,
     }
 
 
 def _typed(name: str, kind: str, *, null: bool) -> Schema:
     """The schema of a key's value."""
+    unit = _unit(name)
+    if kind == "reading":
+        return reading_schema(name)
     if kind.startswith("["):
         inner = kind[1:-1]
-        found: Schema = {
-            "type": "array",
-            "items": _typed("", inner.rstrip("~"), null=inner.endswith("~")),
-        }
+        items = _typed("", inner.rstrip("~"), null=inner.endswith("~"))
+        found: Schema = {"type": "array", "items": items}
     elif kind.startswith("@"):
         found = {"$ref": f"#/$defs/{kind[1:]}"}
-    elif kind == "reading":
-        return reading_schema(name)
     else:
-        counted = name in _COUNTED or name.endswith(tuple(_UNITS))
-        found = dict(_TYPES[kind or ("num" if counted else "text")])
+        usual = "num" if unit or name in _COUNTED else "text"
+        found = dict(_TYPES[kind or usual])
     if null:
         found = {"anyOf": [found, {"type": "null"}]}
-    unit = next((text for suffix, text in _UNITS.items() if name.endswith(suffix)), "")
-    return found | ({"description": unit} if unit and not kind else {})
+    if unit and not kind:
+        found["description"] = unit
+    return found

@@ -4,9 +4,9 @@ commands and output as they are."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import ceil
 from textwrap import fill, wrap
 from typing import NamedTuple
@@ -15,8 +15,14 @@ from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
 
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
-_TRUNK, _BRANCH = re.compile(r"[ |+\-│├└─]*"), re.compile(r"[^ |│]")
-_BOLD, _DIM, _BEST = "1", "2", "1;32"
+_TRUNK = " |+-│├└─"  # characters that lines of a tree begin with
+_BRANCH = re.compile(r"[^ |│]")
+# ANSI styles
+_BOLD = "1"
+_DIM = "2"
+_BEST = "1;32"
+_COMMAND = "1;36"
+_OUTPUT = "36"
 
 
 class Screen(NamedTuple):
@@ -27,7 +33,9 @@ class Screen(NamedTuple):
     unicode: bool = False
 
     def paint(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self.colour and text and style else text
+        if not (self.colour and text and style):
+            return text
+        return f"\x1b[{style}m{text}\x1b[0m"
 
 
 PIPE = Screen()
@@ -41,12 +49,13 @@ def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool =
     if everything:
         return "\n".join(_block(part, screen, None) for part in parts)
     shown, left = in_brief(parts)
-    columns: list[str] = []
-    out = [_block(part, screen, columns) for part in shown]
-    left += [f"columns: {', '.join(dict.fromkeys(columns))}"] if columns else []
-    return "\n".join(
-        [*out, *([_painted(f"--all adds {'; '.join(left)}", screen, _DIM)] if left else [])]
-    )
+    dropped: list[str] = []
+    out = [_block(part, screen, dropped) for part in shown]
+    if dropped:
+        left.append(f"columns: {', '.join(dict.fromkeys(dropped))}")
+    if left:
+        out.append(_painted(f"--all adds {'; '.join(left)}", screen, _DIM))
+    return "\n".join(out)
 
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
@@ -62,89 +71,100 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
     title = printable(part.title)
     if not part.lines:
         return _painted(title, screen, "")
-    wrapped = (
-        _wrapped(printable(line), None if part.verbatim else screen.width) for line in part.lines
-    )
-    return _painted(f"{title}:", screen, _BOLD) + "".join(f"{line}\n" for line in wrapped)
+    width = None if part.verbatim else screen.width
+    lines = "".join(f"{_wrapped(printable(line), width)}\n" for line in part.lines)
+    return _painted(f"{title}:", screen, _BOLD) + lines
 
 
 def _painted(text: str, screen: Screen, style: str) -> str:
-    lines = (
-        fill(text, screen.width, break_on_hyphens=False).splitlines() if screen.width else [text]
-    )
+    lines = [text]
+    if screen.width:
+        lines = fill(text, screen.width, break_on_hyphens=False).splitlines()
     return "".join(f"{screen.paint(line, style)}\n" for line in lines)
 
 
-def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
-    every = drawn_columns(table)
-    kept = kept_columns(every, screen.width)
-    there = {one.column for one in kept}
-    rest = [one for one in every if one.column not in there]
-    grids = [kept]
-    if dropped is None:
-        grids += continued(every[0], rest, screen.width or 0)
-    else:
-        dropped += [one.column.title for one in rest]
-    title = _painted(printable(table.title), screen, _BOLD) if table.title else ""
-    return title + "".join(_grid(columns, screen, table.best) for columns in grids)
-
-
-def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
-    bar, dash, (left, down, right), (first, cross, last), (low_left, up, low_right) = (
-        ("│", "─", "╭┬╮", "├┼┤", "╰┴╯") if screen.unicode else ("|", "-", "+-+", "|+|", "+-+")
-    )
-
-    def row(cells: Sequence[str], style: str) -> list[str]:
-        lines = []
-        for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
-            sides = (
-                text.rjust(one.width) if one.column.right else text.ljust(one.width)
-                for text, one in zip(texts, columns, strict=True)
-            )
-            lines.append(
-                f"{bar} {f' {bar} '.join(screen.paint(side, style) for side in sides)} {bar}"
-            )
-        return lines
-
-    def rule(start: str, between: str, end: str) -> str:
-        return start + between.join(dash * (one.width + 2) for one in columns) + end
-
-    rows = enumerate(zip(*(one.cells for one in columns), strict=True))
-    body = [line for at, cells in rows for line in row(cells, _BEST if at == best else "")]
-    head = row([one.title for one in columns], _BOLD)
-    return (
-        "\n".join(
-            [
-                rule(left, down, right),
-                *head,
-                rule(first, cross, last),
-                *body,
-                rule(low_left, up, low_right),
-            ]
-        )
-        + "\n"
-    )
-
-
 def _wrapped(line: str, width: int | None) -> str:
-    # continuation lines of a tree keep its trunk
+    """A line of a list; the lines that continue a tree keep its trunk."""
     if width is None or len(line) + 2 <= width:
         return f"  {line}".rstrip()
-    lead = _TRUNK.match(line)[0]  # type: ignore[index]
-    indent = "  " + _BRANCH.sub(" ", lead) + ("" if lead else "  ")
+    trunk = line[: len(line) - len(line.lstrip(_TRUNK))]
+    indent = "  " + (_BRANCH.sub(" ", trunk) or "  ")
     return fill(
-        line[len(lead) :],
+        line[len(trunk) :],
         max(width, len(indent) + 20),
-        initial_indent=f"  {lead}",
+        initial_indent=f"  {trunk}",
         subsequent_indent=indent,
         break_on_hyphens=False,
     )
 
 
+# --- tables: columns as drawn, those that fit, and their grid
+
+
+def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
+    """A table; the titles of columns that do not fit go to ``dropped``, or, where that is None,
+    the columns to further tables."""
+    every = drawn_columns(table)
+    kept = kept_columns(every, screen.width)
+    there = {drawn_column.column for drawn_column in kept}
+    rest = [drawn_column for drawn_column in every if drawn_column.column not in there]
+    grids = [kept]
+    if dropped is None:
+        grids += continued(every[0], rest, screen.width or 0)
+    else:
+        dropped += [drawn_column.column.title for drawn_column in rest]
+    title = _painted(printable(table.title), screen, _BOLD) if table.title else ""
+    return title + "".join(_grid(columns, screen, table.best) for columns in grids)
+
+
+class _Border(NamedTuple):
+    """The characters of a table: of each rule the left end, the crossing and the right end."""
+
+    bar: str
+    dash: str
+    top: str
+    middle: str
+    bottom: str
+
+
+_ASCII_BORDER = _Border("|", "-", "+-+", "|+|", "+-+")
+_UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
+
+
+def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
+    border = _UNICODE_BORDER if screen.unicode else _ASCII_BORDER
+    dashes = [border.dash * (column.width + 2) for column in columns]
+    lines = [_rule(border.top, dashes)]
+    lines += _row([column.title for column in columns], columns, border.bar, screen, _BOLD)
+    lines.append(_rule(border.middle, dashes))
+    for at, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        style = _BEST if at == best else ""
+        lines += _row(cells, columns, border.bar, screen, style)
+    lines.append(_rule(border.bottom, dashes))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rule(ends: str, dashes: Sequence[str]) -> str:
+    return ends[0] + ends[1].join(dashes) + ends[2]
+
+
+def _row(
+    cells: Sequence[str], columns: Sequence[Drawn], bar: str, screen: Screen, style: str
+) -> Iterator[str]:
+    """A row of a table, of as many lines as its highest cell."""
+    for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+        sides = []
+        for text, drawn_column in zip(texts, columns, strict=True):
+            adjust = str.rjust if drawn_column.column.right else str.ljust
+            sides.append(screen.paint(adjust(text, drawn_column.width), style))
+        yield f"{bar} {f' {bar} '.join(sides)} {bar}"
+
+
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12  # characters; cells folded to less cannot be read
 _USUAL_FOLD = 22  # characters of an algorithm's name on two lines
-_TYPED = re.compile(r"(--[\w-]+) (?=\S)")  # an option, which stays on one line with its value
+# an option, which stays on one line with its value: the space between is a NUL while text is broken
+_OPTION = re.compile(r"(--[\w-]+) (?=\S)")
 
 
 class Drawn(NamedTuple):
@@ -155,20 +175,43 @@ class Drawn(NamedTuple):
     cells: tuple[str, ...]
     width: int
 
+    @property
+    def longest_word(self) -> int:
+        words: list[str] = []
+        for cell in self.cells:
+            words += _OPTION.sub("\\1\0", cell).split()
+        return max(map(len, words), default=0)
+
+    @property
+    def width_with_folded_title(self) -> int:
+        return max(map(len, (*self.cells, *self.title.split())), default=1)
+
+    def with_folded_title(self) -> Drawn:
+        width = self.width_with_folded_title
+        return self._replace(title=_broken(self.title, width), width=width)
+
+    def folded(self, width: int) -> Drawn:
+        cells = tuple(_broken(cell, width) for cell in self.cells)
+        return self._replace(title=_broken(self.title, width), cells=cells, width=width)
+
+
+def _broken(text: str, width: int) -> str:
+    kept = _OPTION.sub("\\1\0", text.replace("\n", " "))
+    return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
+
 
 def drawn_columns(table: Table) -> list[Drawn]:
     found = []
     for column in table.shown:
-        title, *cells = map(
-            printable, (column.title, *(column.text(record) for record in table.records))
-        )
-        found.append(Drawn(column, title, tuple(cells), max(map(len, (title, *cells)))))
+        title = printable(column.title)
+        cells = tuple(printable(column.text(record)) for record in table.records)
+        found.append(Drawn(column, title, cells, max(map(len, (title, *cells)))))
     return found
 
 
 def total_width(columns: Sequence[Drawn]) -> int:
     """Characters with borders."""
-    return sum(one.width + _GAP for one in columns) + 1
+    return sum(column.width + _GAP for column in columns) + 1
 
 
 def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
@@ -176,80 +219,69 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     widest texts folded."""
     if width is None or total_width(columns) <= width:
         return list(columns)
-    folded = [_with_folded_title(one) for one in columns]
-    least = (
-        max(one.column.fold, _longest_word(one)) if one.column.fold else one.width for one in folded
-    )
-    narrowest = [
-        one._replace(width=min(one.width, width)) for one, width in zip(folded, least, strict=True)
-    ]
-    there = {one.column for one in _needed(narrowest, width)}
-    kept = [one for one in folded if one.column in there]
-    for whole in (True, False):  # words are broken only if nothing else helps
-        for one in sorted(kept, key=lambda one: -one.width):
-            floor = min(_LEAST_FOLD, one.column.fold or _LEAST_FOLD)
-            over, fewest = total_width(kept) - width, max(floor, _longest_word(one) if whole else 0)
-            if over > 0 and not one.column.right and one.width > fewest:
-                kept[kept.index(one)] = _folded(one, max(fewest, one.width - over))
+    folded = [column.with_folded_title() for column in columns]
+    there = {column.column for column in _needed(list(map(_narrowest, folded)), width)}
+    kept = [column for column in folded if column.column in there]
+    _fold_widest(kept, width, whole_words=True)
+    _fold_widest(kept, width, whole_words=False)
     return kept
 
 
-def _longest_word(one: Drawn) -> int:
-    return max(
-        (len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0
-    )
+def _narrowest(column: Drawn) -> Drawn:
+    """The column as narrow as it can be read, to see whether it fits at all."""
+    fold = column.column.fold
+    least = max(fold, column.longest_word) if fold else column.width
+    return column._replace(width=min(column.width, least))
+
+
+def _fold_widest(kept: list[Drawn], width: int, *, whole_words: bool) -> None:
+    """Fold the widest texts in place until the columns fit, or nothing more can be folded."""
+    for column in sorted(kept, key=lambda column: -column.width):
+        fewest = min(_LEAST_FOLD, column.column.fold or _LEAST_FOLD)
+        if whole_words:
+            fewest = max(fewest, column.longest_word)
+        over = total_width(kept) - width
+        if over > 0 and not column.column.right and column.width > fewest:
+            kept[kept.index(column)] = column.folded(max(fewest, column.width - over))
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
     """Further tables for the columns that did not fit, each beginning with the key column."""
-    key = _folded(key, min(key.width, _USUAL_FOLD))
+    key = key.folded(min(key.width, _USUAL_FOLD))
     tables: list[list[Drawn]] = []
-    for one in map(_with_folded_title, rest):
-        if total_width([key, one]) > width and not one.column.right:
-            one = _folded(one, max(_LEAST_FOLD, width - total_width([key]) - _GAP))
-        if not tables or total_width([*tables[-1], one]) > width:
+    for column in rest:
+        column = column.with_folded_title()
+        if total_width([key, column]) > width and not column.column.right:
+            column = column.folded(max(_LEAST_FOLD, width - total_width([key]) - _GAP))
+        if not tables or total_width([*tables[-1], column]) > width:
             tables.append([key])
-        tables[-1].append(one)
+        tables[-1].append(column)
     return tables
 
 
 def _needed(columns: Sequence[Drawn], width: int) -> list[Drawn]:
+    """The columns that are left when those to drop first are dropped until the others fit."""
     kept = list(columns)
-    while total_width(kept) > width and any(one.column.drop for one in kept):
-        kept.remove(max(kept, key=lambda one: one.column.drop))
+    while total_width(kept) > width and any(column.column.drop for column in kept):
+        kept.remove(max(kept, key=lambda column: column.column.drop))
     return kept
-
-
-def _with_folded_title(one: Drawn) -> Drawn:
-    width = max(map(len, (*one.cells, *one.title.split())), default=1)
-    return one._replace(title=_broken(one.title, width), width=width)
-
-
-def _folded(one: Drawn, width: int) -> Drawn:
-    return one._replace(
-        title=_broken(one.title, width),
-        cells=tuple(_broken(cell, width) for cell in one.cells),
-        width=width,
-    )
-
-
-def _broken(text: str, width: int) -> str:
-    kept = _TYPED.sub("\\1\0", text.replace("\n", " "))
-    return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
     """The table with the columns that fit a width after folding, and the titles of the others."""
     narrow = []
-    for one in drawn_columns(table):
-        widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
-        narrow.append(one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD)))
-    kept = [one.column for one in _needed(narrow, width)]
+    for column in drawn_columns(table):
+        widest = column.width_with_folded_title
+        if not column.column.right:
+            widest = min(widest, _USUAL_FOLD)
+        narrow.append(column._replace(width=widest))
+    kept = {column.column for column in _needed(narrow, width)}
     dropped = [column for column in table.shown if column not in kept]
-    return table.without(*(column.key for column in dropped)), tuple(
-        column.title for column in dropped
-    )
+    keys = (column.key for column in dropped)
+    return table.without(*keys), tuple(column.title for column in dropped)
 
+
+# --- heat maps
 
 ASCII = ".:-=+*#%@"
 BLOCKS = "·▁▂▃▄▅▆▇█"
@@ -260,35 +292,37 @@ def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> 
     """Strips as lines, with a legend of the shades; cells that share a character show the busiest
     of them."""
     shades = BLOCKS if unicode else ASCII
+    width = width or _WIDE
     label = max((len(strip.name) for strip in block.strips), default=0)
-    room = max(8, (width or _WIDE) - label - 6)
+    room = max(8, width - label - 6)
     lines = []
     for strip in block.strips:
         merged = ceil(len(strip.cells) / room)
-        cells = [
-            max(strip.cells[start : start + merged]) for start in range(0, len(strip.cells), merged)
-        ]
-        text = f"{strip.name:<{label}}  {''.join(_shade(cell, shades) for cell in cells)}"
-        each = (
-            f"  {strip.per_cell * merged} links a character" if strip.per_cell * merged > 1 else ""
-        )
-        lines.append(text + each if len(text + each) + 2 <= (width or _WIDE) else text)
+        text = f"{strip.name:<{label}}  "
+        for start in range(0, len(strip.cells), merged):
+            text += _shade(max(strip.cells[start : start + merged]), shades)
+        links = strip.per_cell * merged
+        each = f"  {links} links a character"
+        if links > 1 and len(text + each) + 2 <= width:
+            text += each
+        lines.append(text)
     scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
     return Lines(f"{block.what}, {scale} ({block.top})", tuple(lines), verbatim=True)
 
 
 def _shade(cell: float, shades: str) -> str:
-    return (
-        shades[0]
-        if cell <= 0
-        else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]
-    )
+    if cell <= 0:
+        return shades[0]
+    # a share that is a whole step but for rounding is the step below
+    step = int(cell * (len(shades) - 1) - 1e-9)
+    return shades[1 + min(len(shades) - 2, step)]
 
+
+# --- guides
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
 _GUIDE_WIDTH = 120  # characters; longer lines are hard to read
-_COMMAND, _OUTPUT = "1;36", "36"
 
 
 def to_guide(text: str, screen: Screen) -> str:
@@ -298,7 +332,8 @@ def to_guide(text: str, screen: Screen) -> str:
     """
     if not screen.unicode:
         return text
-    parts = _FENCED.split(_COMMENT.sub(r"`\1`:", text))  # prose and fenced in turn
+    # prose and fenced in turn
+    parts = _FENCED.split(_COMMENT.sub(r"`\1`:", text))
     drawn = [
         _verbatim(part, screen) if number % 2 else _prose(part, screen)
         for number, part in enumerate(parts)
@@ -307,13 +342,14 @@ def to_guide(text: str, screen: Screen) -> str:
 
 
 def _prose(part: str, screen: Screen) -> str:
+    # rich for Markdown alone: our tables drop and fold columns, which its tables do not
     from rich.console import Console
     from rich.markdown import Markdown
 
-    file, width = StringIO(), min(screen.width or _GUIDE_WIDTH, _GUIDE_WIDTH)
+    file = StringIO()
     console = Console(
         file=file,
-        width=width,
+        width=min(screen.width or _GUIDE_WIDTH, _GUIDE_WIDTH),
         height=100,
         color_system="standard" if screen.colour else None,
         force_terminal=screen.colour,
@@ -328,30 +364,39 @@ def _prose(part: str, screen: Screen) -> str:
 
 
 def _verbatim(part: str, screen: Screen) -> str:
+    """Commands and their output; commands that are too long are wrapped."""
     lines = part.splitlines()
-    if screen.width and any(line.startswith("$ ") for line in lines):
-        lines = [piece for line in lines for piece in _in_pieces(line, screen.width - 2)]
-    indent = "" if screen.width and max(map(len, lines), default=0) > screen.width - 2 else "  "
-    painted = (
-        screen.paint(f"{indent}{line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT)
-        for line in lines
-    )
-    return "".join(f"{line}\n" for line in painted)
+    indent = "  "
+    if screen.width:
+        room = screen.width - len(indent)
+        # without a command it is the text of a file, whose lines stay as they are
+        if any(line.startswith("$ ") for line in lines):
+            lines = list(chain.from_iterable(_in_pieces(line, room) for line in lines))
+        if max(map(len, lines), default=0) > room:
+            indent = ""
+    out = ""
+    for line in lines:
+        style = _COMMAND if line.startswith("$ ") else _OUTPUT
+        out += screen.paint(f"{indent}{line}".rstrip(), style) + "\n"
+    return out
 
 
 def _in_pieces(line: str, width: int) -> list[str]:
     """A command or output line in pieces that fit; table rows stay whole."""
-    if len(line) <= width or line.lstrip()[:1] in ("|", "+"):
+    rest = line.lstrip()
+    if len(line) <= width or rest[:1] in ("|", "+"):
         return [line]
-    command, rest = line.startswith("$ "), line.lstrip()
     before = line[: len(line) - len(rest)]
-    more = f"{before}    "
+    is_command = line.startswith("$ ")
     pieces = wrap(
         rest,
-        width - 2 * command,
+        width - 2 if is_command else width,
         initial_indent=before,
-        subsequent_indent=more,
+        subsequent_indent=f"{before}    ",
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:] if command else pieces
+    if not is_command:
+        return pieces
+    # so that the pieces can be pasted
+    return [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:]

@@ -7,12 +7,15 @@ are the rarer ones.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -21,12 +24,20 @@ from msccl_texts import all_reduce_ring
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.commands.app import COMMANDS
-from colltool.render import schemas, views
+from colltool.estimate.interval import Interval
+from colltool.estimate.segments import BestSegments
+from colltool.nccl.model import NcclEstimate
+from colltool.render import estimates, schemas, views
+from colltool.render.blocks import Column
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
 from tests.commands.conftest import run
 from tests.logs.test_chakra_traces import STEP
 from tests.logs.test_chakra_traces import write as chakra_file
 
+OPEN = (
+    "document",
+    "Cell",
+)  # any document in a report; a cell of a sweep, which has its axes as keys
 VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (
     (
@@ -114,7 +125,8 @@ def test_every_view_has_a_schema_and_the_table_no_other() -> None:
     assert {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()} == set(
         documents()
     )
-    used = {shape for name in documents() for shape in schemas._reached(name)} | set(documents())
+    shapes = set(documents()) - set(schemas.DOCUMENTS)
+    used = {shape for name in shapes for shape in schemas._reached(name)} | shapes
     assert used == set(schemas._shapes())
 
 
@@ -130,7 +142,7 @@ def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
         *(
             shape
             for key, shape in schema["$defs"].items()
-            if key not in ("document", "sweep.cells")
+            if "properties" in shape and key not in OPEN
         ),
     ):
         assert one["additionalProperties"] is False
@@ -186,11 +198,11 @@ def test_a_document_that_is_changed_does_not_fit() -> None:
 
 
 def test_units_are_told() -> None:
-    row = document_schema("price")["$defs"]["row"]["properties"]
+    row = document_schema("price")["$defs"]["Row"]["properties"]
     assert row["total_s"] == {"type": "number", "description": "seconds"}
     assert row["busbw_Bps"]["description"] == "bytes a second"
-    model = document_schema("price")["$defs"]["model"]
-    assert model["properties"]["placement"] == {"enum": ["packed", "scattered"]}
+    model = document_schema("price")["$defs"]["Model"]
+    assert model["properties"]["placement"]["enum"] == ["packed", "scattered"]
     assert set(model["properties"]) == set(colltool.Readings._fields) - {"ideal"}
 
 
@@ -209,6 +221,154 @@ def test_the_command_lists_and_prints_them(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     assert run("schema", "layout", "-o", "layout.json").code == 0
     assert json.loads((tmp_path / "layout.json").read_text())["$id"] == "urn:colltool:layout:1"
+
+
+ELSEWHERE = {
+    "estimates": {"how": "detail", "slow_total_s": "slow_rank"},
+    "explain": {
+        "N*alpha*BW": "approximations",
+        "N*alpha*BW/(log2N-1)": "approximations",
+        "N*alpha*BW/log2N": "approximations",
+        "balance_a": "balance",
+        "balance_b": "balance",
+        "kind": "dominates",
+    },
+    "kernels": {
+        "apart_s": "costs_s",
+        "change": "thresholds",
+        "collective": "primitive",
+        "latency_s": "alpha_s",
+        "picked": "leads",
+        "sent_bytes": "bytes",
+        "within": "interval",
+    },
+    "ladder": {
+        "field": "where",
+        "from": "old",
+        "ideal_s": "ideal",
+        "kind": "added",
+        "largest": "where",
+        "range": "relative",
+        "realistic_s": "realistic",
+        "to": "new",
+    },
+    "price": {
+        "fastest": "results",
+        "fastest_s": "results",
+        "pick_protocol": "pick",
+        "priced_as": "runs",
+        "runner_up": "results",
+        "runner_up_s": "results",
+        "runs_s": "runs",
+    },
+    "sensitivity": {"range": "low"},
+    "serve": {"phase": "name", "prefill_network_s": "network_s", "within": "interval"},
+    "sweep": {"how": "spec"},
+    "verify": {
+        "executed_s": "time_s",
+        "n_alpha_executed": "n_alpha",
+        "n_alpha_formula": "n_alpha",
+        "n_beta_executed": "n_beta",
+        "n_beta_formula": "n_beta",
+        "price_s": "time_s",
+        "step_n_alpha": "n_alpha",
+        "step_n_beta": "n_beta",
+    },
+}
+"""Columns of a module that are called otherwise than the key that says it in the document."""
+
+
+def property_names(schema: Any) -> set[str]:
+    """The keys of all objects of a schema."""
+    names = set(schema.get("properties", ()))
+    for shape in schema.get("$defs", {}).values():
+        names |= property_names(shape)
+    return names
+
+
+def module_of(place: str) -> Any:
+    return import_module(f"{views.__name__}.{place.partition(':')[0]}")
+
+
+def columns_of(module: Any) -> Iterator[Column]:
+    """The columns that a module declares, alone or in a table."""
+    for value in vars(module).values():
+        if isinstance(value, Column):
+            yield value
+        elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+            yield from (column for column in value if isinstance(column, Column))
+
+
+CONVERTED = sorted(
+    {place.partition(":")[0] for places in schemas.DOCUMENTS.values() for place in places}
+)
+
+
+def schema_keys(module: str) -> set[str]:
+    """The keys of all documents that have a class in a module."""
+    names = (
+        name
+        for name, places in schemas.DOCUMENTS.items()
+        if any(place.startswith(f"{module}:") for place in places)
+    )
+    return {key for name in names for key in property_names(document_schema(name))}
+
+
+def check_columns(module: Any, name: str, known: set[str]) -> None:
+    keys = {column.key for column in columns_of(module)}
+    elsewhere = ELSEWHERE.get(name, {})
+    assert keys - known == set(elsewhere)
+    assert set(elsewhere.values()) <= known
+
+
+@pytest.mark.parametrize("module", CONVERTED)
+def test_a_column_has_a_key_in_the_document(module: str) -> None:
+    """A new column without a key in JSON and schema fails."""
+    check_columns(module_of(module), module, schema_keys(module))
+
+
+def test_a_column_of_prices_has_a_key_in_the_document() -> None:
+    check_columns(estimates, "estimates", schema_keys("price"))
+
+
+# classes that modules import for type checking alone
+LATE = {"Interval": Interval, "NcclEstimate": NcclEstimate, "BestSegments": BestSegments}
+
+
+def attribute_hint(kind: Any, name: str) -> Any:
+    """The type of an attribute or property; Any where no annotation says it."""
+    found = inspect.getattr_static(kind, name, None)
+    if isinstance(found, property | cached_property):
+        getter = found.fget if isinstance(found, property) else found.func
+        return get_type_hints(getter, localns=LATE).get("return", Any)
+    hints = get_type_hints(kind, localns=LATE)
+    assert name in hints, f"{kind.__name__} has no {name}"
+    return hints[name]
+
+
+def follow(kind: Any, path: str) -> None:
+    """Follow a dotted path from a class through its annotations."""
+    for name in path.split("."):
+        options = [one for one in get_args(kind) if one is not NoneType] or [kind]
+        if options == [Any]:
+            return
+        kind = attribute_hint(options[0], name)
+
+
+def tables_of(module: Any) -> Iterator[tuple[Any, Column]]:
+    """The columns of annotated tables, each with the class of its records."""
+    for name, hint in vars(module)["__annotations__"].items():
+        if hint.startswith("Columns["):
+            record = eval(hint, vars(module)).__args__[0].__args__[0]
+            yield from ((record, column) for column in vars(module)[name])
+
+
+@pytest.mark.parametrize("module", CONVERTED)
+def test_the_path_of_a_column_is_in_its_records(module: str) -> None:
+    """What mypy checks of a function: a path that leads nowhere fails here, not in a terminal."""
+    for record, column in tables_of(module_of(module)):
+        if column.get is None:
+            follow(record, column.path or column.key)
 
 
 def test_a_name_that_none_has() -> None:

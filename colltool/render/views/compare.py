@@ -4,18 +4,19 @@ prices not comparable."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from operator import methodcaller
-from typing import Any, NamedTuple, assert_never, get_args
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.analysis.basis import LAYERS, BasisDifference
 from colltool.analysis.compare import (
     ColumnDifference,
+    CompareColumn,
     CompareLine,
     Comparison,
+    OnePortWinner,
     OutcomeRange,
-    Reason,
     SameReason,
 )
 from colltool.analysis.grid import Cell
@@ -29,206 +30,211 @@ from colltool.base.formatting import (
     percent,
     sentence,
     title_size,
-    whole_bytes,
 )
+from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
+from colltool.estimate.results import Accuracy
 from colltool.machines.used import own_rows_of
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.dispatch import Document, View, fields, listed, machine_field, plain
-from colltool.render.estimates import model_field, readings_block, running
-from colltool.render.intervals import interval_field, none_for, within_several
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    attribute_at,
+    label,
+    number,
+    span_text,
+)
+from colltool.render.dispatch import View, listed
+from colltool.render.documents import Document, derived, optional
+from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
+from colltool.render.shared_documents import (
+    MachineDocument,
+    ideal_or_realistic,
+    machine_of,
+    model_echo,
+    whole_size,
+)
 
-_WHERE = (
+# --- the table
+
+
+_WHERE: Columns[CompareLine] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
     number("ranks", "ranks"),
-    number("bytes", "size", title_size, get=lambda line: whole_bytes(line.bytes)),
+    number("bytes", "size", title_size, get=whole_size),
 )
 
 
-def _columns(result: Comparison, *, people: bool) -> Iterator[Column]:
-    for at, one in enumerate(result.columns):
-        # the fastest are not told again where they are those of the column before
-        told = at > 0 and all(
-            line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines
-        )
-        yield number(f"{one.name}:total_s", one.name, format_time, get=_cell(at, "total_s"))
-        if at:
-            yield number(f"{one.name}:ratio", "ratio", format_factor, get=methodcaller("ratio", at))
+def _cell(line: CompareLine, at: int, name: str) -> Any:
+    """An attribute of a column's cell."""
+    return attribute_at(line.cells[at], name)
+
+
+def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine]]:
+    for at, column in enumerate(result.columns):
+        cell = partial(_cell, at=at)
         yield number(
-            f"{one.name}:busbw_Bps",
-            "busbw",
-            format_rate,
-            3,
-            get=_cell(at, "busbw_Bps"),
-            hidden=people,
+            f"{column.name}:total_s", column.name, format_time, get=partial(cell, name="total_s")
         )
-        name = f"{one.name}:algorithm"
+        # the first is what the others are compared with
+        if at:
+            ratio = partial(CompareLine.ratio, column=at)
+            yield number(f"{column.name}:ratio", "ratio", format_factor, get=ratio)
+        busbw = partial(cell, name="busbw_Bps")
+        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 3, get=busbw, hidden=people)
         yield label(
-            name,
+            f"{column.name}:algorithm",
             "fastest",
             drop=2 + at,
-            get=_cell(at, "known_as" if people else "algorithm"),
-            hidden=people and told,
+            get=partial(cell, name="known_as" if people else "algorithm"),
+            hidden=people and _same_algorithms(result, at),
         )
 
 
-def _cell(at: int, field: str) -> Callable[[Any], Any]:
-    return lambda line: getattr(line.cells[at], field)
+def _same_algorithms(result: Comparison, at: int) -> bool:
+    """Whether the fastest of a column are those of the column before."""
+    if not at:
+        return False
+    return all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
 
 
-def _table(result: Comparison, title: str = "", *, people: bool = False) -> Table:
+def _table(result: Comparison) -> Table:
+    return Table((*_WHERE, *_columns(result, people=False)), result.lines)
+
+
+def _table_for_people(result: Comparison) -> Table:
     several = len({line.primitive for line in result.lines}) > 1
-    where = _WHERE if several or not people else _WHERE[1:]
-    return Table((*where, *_columns(result, people=people)), result.lines, None, title)
+    where = _WHERE if several else _WHERE[1:]
+    return Table((*where, *_columns(result, people=True)), result.lines)
+
+
+# --- the answer
 
 
 def _blocks(result: Comparison) -> list[Block]:
-    brief = [_sentence(result, one.in_short, brief=True) for one in result.findings]
-    told = "; ".join(brief[:2]) + (f"; {len(brief) - 2} more below" if len(brief) > 2 else "")
-    spoken = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
-    asked = sentence(
-        f"{spoken}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}"
-    )
-    reasons = dict.fromkeys(
-        f"{result.columns[at].name}: {cell.reason}"
-        for line in result.lines
-        for at, cell in enumerate(line.cells)
-        if cell.reason
-    )
-    cells = [cell for line in result.lines for cell in line.cells]
-    off = within_several(
-        [(cell.interval, cell.total_s) for cell in cells if cell.interval and cell.total_s]
-    )
+    reasons: dict[str, None] = {}
+    for line in result.lines:
+        for column, cell in zip(result.columns, line.cells, strict=True):
+            if cell.reason:
+                reasons[f"{column.name}: {cell.reason}"] = None
+    own_rows = own_rows_of((column.name, column.set) for column in result.columns)
     return [
-        Headline(f"{layers_first(result.ground)}{told}. {asked}.{f' {off}.' if off else ''}"),
-        _table(result, people=True),
+        Headline(_answer(result)),
+        _table_for_people(result),
         Lines("what follows", (*verdict(result), *_one_port_lines(result))),
         *readings_block(result.readings),
-        *listed(
-            "rows of one's own", own_rows_of((column.name, column.set) for column in result.columns)
-        ),
+        *listed("rows of one's own", own_rows),
         *listed("notes", _notes(result), first=0),
         *ground_block(result.ground, _ranks(result)),
         *listed("not priced", reasons),
     ]
 
 
+def _answer(result: Comparison) -> str:
+    brief = _brief(result)
+    told = "; ".join(brief[:2])
+    # an answer is a sentence or two
+    if len(brief) > 2:
+        told += f"; {len(brief) - 2} more below"
+    what = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
+    asked = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
+    cells: list[Cell] = []
+    for line in result.lines:
+        cells += line.cells
+    off = within_cells(cells)
+    answer = f"{layers_first(result.ground)}{told}. {asked}."
+    return f"{answer} {off}." if off else answer
+
+
+def within_cells(cells: Sequence[Cell]) -> str:
+    """Narrowest and widest interval of cells; empty without any."""
+    priced = [cell for cell in cells if cell.total_s]
+    return within_several(
+        (cell.interval, cell.total_s or 0.0) for cell in priced if cell.interval is not None
+    )
+
+
 def _notes(result: Comparison) -> Iterator[str]:
     for at, column in enumerate(result.columns):
-        if found := result.not_run(at):
-            some = (
-                ""
-                if len(found) == len(result.lines)
-                else f"{len(found)} of {counted(len(result.lines), 'row')}, "
-            )
+        found = result.not_run(at)
+        if found:
+            some = ""
+            if len(found) < len(result.lines):
+                some = f"{len(found)} of {counted(len(result.lines), 'row')}, "
             yield f"{column.name}: {some}{running(result.libraries[at], leads=False)}"
-        yield from (
-            f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines])
-        )
+        for line in held_lines([line.cells[at] for line in result.lines]):
+            yield f"{column.name}: {line}"
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
-    return tuple(_sentence(result, one) for one in result.findings)
+    """A sentence on each column and primitive beside the first column."""
+    return tuple(_sentence(result, finding) for finding in result.findings)
 
 
-def _one_port_lines(result: Comparison) -> tuple[str, ...]:
+def _brief(result: Comparison) -> list[str]:
+    return [_sentence(result, finding.in_short, brief=True) for finding in result.findings]
+
+
+def _one_port_lines(result: Comparison) -> list[str]:
     """Such as ``all-reduce at 16MB: with --ports one star512 wins``."""
-    out = []
-    for primitive in dict.fromkeys(one.primitive for one in result.turned):
-        mine = [line for line in result.lines if line.primitive is primitive]
-        for column in dict.fromkeys(
-            one.column for one in result.turned if one.primitive is primitive
-        ):
-            rows = [
-                one for one in result.turned if (one.primitive, one.column) == (primitive, column)
-            ]
-            sizes, counts = (
-                list(dict.fromkeys(getattr(one, key) for one in rows)) for key in ("bytes", "ranks")
-            )
-            where = (
-                f" on {', '.join(map(str, counts))} ranks"
-                if set(counts) != {line.ranks for line in mine}
-                else ""
-            )
-            where += (
-                f" at {', '.join(map(title_size, sizes))}"
-                if set(sizes) != {line.bytes for line in mine}
-                else ""
-            )
-            out.append(
-                f"{primitive.spoken}{where}: with {said(given('ports', 'one'))} {column} wins"
-            )
-    return tuple(out)
+    turned: dict[tuple[Primitive, str], list[OnePortWinner]] = {}
+    for winner in result.turned:
+        turned.setdefault((winner.primitive, winner.column), []).append(winner)
+    wins = f"with {said(given('ports', 'one'))}"
+    return [
+        f"{primitive.spoken}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
+        for (primitive, column), winners in turned.items()
+    ]
+
+
+def _where_turned(
+    result: Comparison, primitive: Primitive, winners: Sequence[OnePortWinner]
+) -> str:
+    """Such as `` on 64 ranks at 1MB, 16MB``; empty where it is so on all ranks and at all sizes."""
+    lines = [line for line in result.lines if line.primitive is primitive]
+    counts = dict.fromkeys(winner.ranks for winner in winners)
+    sizes = dict.fromkeys(winner.bytes for winner in winners)
+    where = ""
+    if set(counts) != {line.ranks for line in lines}:
+        where += f" on {', '.join(map(str, counts))} ranks"
+    if set(sizes) != {line.bytes for line in lines}:
+        where += f" at {', '.join(map(title_size, sizes))}"
+    return where
 
 
 def _ranks(result: Comparison) -> tuple[int, ...]:
     return tuple(dict.fromkeys(line.ranks for line in result.lines))
 
 
-def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False) -> str:
-    counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
-    ranks = "" if one.ranks == _ranks(result) else f" on {counts} ranks"
+def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = False) -> str:
+    """How a column compares with the first over the sizes, with reasons unless ``brief``."""
+    ranks = ""
+    if finding.ranks != _ranks(result):
+        counts = span_text(str(finding.ranks[0]), str(finding.ranks[-1]))
+        ranks = f" on {counts} ranks"
+    lines = [line for line in result.lines if line.primitive is finding.primitive]
+    most = "at most " if sum(line.ranks in finding.ranks for line in lines) > 1 else ""
     told = []
-    points = [
-        line for line in result.lines if line.primitive is one.primitive and line.ranks in one.ranks
-    ]
-    most = "at most " if len(points) > 1 else ""
-    for at, run in enumerate(one.runs):
-        since = "" if at == 0 else f"from {format_bytes(run.from_bytes, 3)} "
-        to = (
-            "on "
-            if at == len(one.runs) - 1
-            else f"{'to' if at else 'up to'} {format_bytes(run.to_bytes, 3)} "
-        )
-        sizes = since + to if len(one.runs) > 1 else ""
-        times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
-        outcome = _OUTCOMES[run.outcome].format(times)
-        if run.within is not None:
-            outcome = "no sure difference" + (
-                "" if brief else f" ({outcome}, within the error of {percent(run.within)})"
-            )
-        told.append(f"{sizes}{outcome}{'' if brief else _because(result, one, run)}")
-    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(told)}"
+    for at, run in enumerate(finding.runs):
+        text = _run_sizes(finding.runs, at) + _outcome(run, most, brief=brief)
+        told.append(text if brief else text + _because(result, finding, run))
+    return f"{finding.column}, {finding.primitive.spoken}{ranks}: {', '.join(told)}"
 
 
-def _because(result: Comparison, one: ColumnDifference, run: OutcomeRange) -> str:
-    if run.outcome == "unlike":
-        lacks = [uneven for uneven in result.ground if uneven.code == "launch"]
-        without = [
-            name
-            for uneven in lacks
-            for value, names in uneven.parts
-            for name in names
-            if value is None
-        ]
-        lacking = next(
-            (name for name in (one.column, result.columns[0].name) if name in without), ""
-        )
-        if not lacking:
-            return " (only one of the two pays measured software time there)"
-        return f" ({lacking} has no launch overhead: a lower bound there)"
-    reasons = dict.fromkeys(_REASONS[why.reason](why) for why in run.why)
-    return f" ({'; '.join(reasons)})" if reasons else ""
+def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:
+    """Such as ``up to 1 MB``, ``from 1 MB to 4 MB`` or ``from 4 MB on``; empty for all sizes."""
+    if len(runs) == 1:
+        return ""
+    start = f"from {format_bytes(runs[at].from_bytes, 3)} "
+    end = f"to {format_bytes(runs[at].to_bytes, 3)} "
+    if at == 0:
+        return f"up {end}"
+    return f"{start}on " if at == len(runs) - 1 else start + end
 
-
-_REASONS: dict[Reason, Callable[[SameReason], str]] = {
-    "tier": lambda why: f"no two ranks meet on {why.tier}",
-    "level": lambda why: (
-        f"nothing reaches the {why.level} of {why.tier}: one {why.below} holds all {why.endpoints}"
-        " endpoints"
-    ),
-    "share": lambda why: (
-        f"few enough messages of {why.algorithm} cross the {why.level} of {why.tier} at a time"
-    ),
-    "unpaid": lambda why: (
-        f"{why.algorithm}, the fastest, pays nothing of {why.key}"
-        if why.key
-        else f"{why.algorithm} pays the same on both"
-    ),
-    "small": lambda why: f"at most {percent(why.most)}",
-}
-
-assert set(_REASONS) == set(get_args(Reason))
 
 _OUTCOMES = {
     "same": "no difference",
@@ -241,95 +247,94 @@ _OUTCOMES = {
 }
 
 
-def _document(result: Comparison) -> Document:
-    primitives = list(dict.fromkeys(str(line.primitive) for line in result.lines))
-    rows = []
-    for line in result.lines:
-        values = [
-            fields(cell, "total_s busbw_Bps algorithm")
-            | {"ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
-            | {
-                "accuracy": cell.accuracy and cell.accuracy._asdict(),
-                "ratio_interval": _ratio_interval(line, at),
-            }
-            | interval_field(cell.interval, none_for(cell))
-            | ({"reason": cell.reason} if cell.reason else {})
-            for at, cell in enumerate(line.cells)
-        ]
-        rows.append(
-            fields(line, "primitive ranks") | {"bytes": whole_bytes(line.bytes), "values": values}
-        )
-    return (
-        {
-            "primitive": primitives[0] if len(primitives) == 1 else primitives,
-            "mode": "ideal" if result.ideal else "realistic",
-        }
-        | model_field(result.readings)
-        | {
-            "columns": [
-                {
-                    "name": one.name,
-                    "fabric": one.fabric,
-                    "set": dict(one.set),
-                    **machine_field(one.set),
-                }
-                for one in result.columns
-            ]
-        }
-        | {"rows": rows, "verdict": list(verdict(result)), "findings": plain(result.findings)}
-        | {"ground": ground_field(result.ground), "turned_on_one_port": plain(result.turned)}
-    )
+def _outcome(run: OutcomeRange, most: str, *, brief: bool) -> str:
+    # "1.2x slower" and "1.2x faster", never "0.83x faster"
+    times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
+    outcome = _OUTCOMES[run.outcome].format(times)
+    if run.within is None:
+        return outcome
+    # the error of the ratio is larger than its distance from 1
+    if brief:
+        return "no sure difference"
+    return f"no sure difference ({outcome}, within the error of {percent(run.within)})"
 
 
-def _ratio_interval(line: CompareLine, at: int) -> Document | None:
-    found = line.ratio_interval(at)
-    return found and {"low": found[0], "high": found[1], "share": SHARE}
+def _because(result: Comparison, finding: ColumnDifference, run: OutcomeRange) -> str:
+    if run.outcome == "unlike":
+        return f" ({_unlike(result, finding.column)})"
+    reasons = dict.fromkeys(map(_reason, run.why))
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _unlike(result: Comparison, column: str) -> str:
+    """Why a column and the first cannot be compared."""
+    without: list[str] = []
+    for difference in result.ground:
+        if difference.code == "launch":
+            for value, names in difference.parts:
+                without += names if value is None else ()
+    for name in (column, result.columns[0].name):
+        if name in without:
+            return f"{name} has no launch overhead: a lower bound there"
+    return "only one of the two pays measured software time there"
+
+
+def _reason(why: SameReason) -> str:
+    """Why two columns take equally long."""
+    match why.reason:
+        case "tier":
+            return f"no two ranks meet on {why.tier}"
+        case "level":
+            holds = f"one {why.below} holds all {why.endpoints} endpoints"
+            return f"nothing reaches the {why.level} of {why.tier}: {holds}"
+        case "share":
+            level = f"the {why.level} of {why.tier}"
+            return f"few enough messages of {why.algorithm} cross {level} at a time"
+        case "unpaid":
+            if not why.key:
+                return f"{why.algorithm} pays the same on both"
+            return f"{why.algorithm}, the fastest, pays nothing of {why.key}"
+        case "small":
+            return f"at most {percent(why.most)}"
+        case _:
+            assert_never(why.reason)
 
 
 def _summary(result: Comparison) -> str:
-    brief = (_sentence(result, one.in_short, brief=True) for one in result.findings)
-    return "; ".join((*brief, *ground_summary(result.ground)))
+    return "; ".join((*_brief(result), *ground_summary(result.ground)))
+
+
+# --- what makes columns not comparable
 
 
 def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    return listed("not alike", ground_lines([one for one in ground if one.code != "layers"], every))
+    """The differences as a list, but for the layers, which begin the answer."""
+    lines = ground_lines(
+        [difference for difference in ground if difference.code != "layers"], every
+    )
+    return listed("not alike", lines)
 
 
 def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
     """A sentence each; ``every`` is all rank counts, which are not named."""
-    ranks = (
-        (
-            ""
-            if not one.ranks or set(one.ranks) == set(every)
-            else f"on {', '.join(map(str, one.ranks))} ranks: "
-        )
-        for one in ground
-    )
-    return tuple(where + _said(one) for one, where in zip(ground, ranks, strict=True))
+    lines = []
+    for difference in ground:
+        where = ""
+        if difference.ranks and set(difference.ranks) != set(every):
+            where = f"on {', '.join(map(str, difference.ranks))} ranks: "
+        lines.append(where + _basis_sentence(difference))
+    return tuple(lines)
 
 
 def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
-    ways = len({one.code for one in ground})
+    ways = len({difference.code for difference in ground})
     return (f"not alike in {counted(ways, 'way')}",) if ground else ()
 
 
-def ground_field(ground: Sequence[BasisDifference]) -> list[Document]:
-    found = []
-    for one in ground:
-        values = [{"value": value, "columns": list(columns)} for value, columns in one.parts]
-        found.append(
-            {
-                "code": one.code,
-                "values": values,
-                **fields(one, "primitives ranks"),
-                "says": _said(one),
-            }
-        )
-    return found
-
-
 def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """Such as ``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 class _Subject(NamedTuple):
@@ -347,85 +352,97 @@ class _Subject(NamedTuple):
 def layers_first(ground: Sequence[BasisDifference]) -> str:
     """What all columns are priced by where that is less than some have, for the start of an answer;
     else empty."""
-    found = [_least_layers(one) for one in ground if one.code == "layers"]
-    return f"{sentence(found[0])}. " if found else ""
+    for difference in ground:
+        if difference.code == "layers":
+            return f"{sentence(_least_layers(difference))}. "
+    # all columns have the same layers
+    return ""
 
 
-def _least_layers(one: BasisDifference) -> str:
-    """All columns stand on the layers of the one that is known least."""
-    layers, columns = min(one.parts, key=lambda part: LAYERS.index(part[0]))
-    by = (
-        "what a library takes on such wires"
-        if layers == "library"
-        else "data sheets, without any library's time"
+def _least_layers(difference: BasisDifference) -> str:
+    """All columns are priced by the layers of the one that is known least."""
+    layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
+    has = _Subject(columns).does("has", "have")
+    if layers == "library":
+        by = "what a library takes on such wires"
+        lacking = "no measurement of its own"
+    else:
+        by = "data sheets, without any library's time"
+        lacking = "no library's numbers"
+    return f"all are priced by {by}: {has} {lacking}"
+
+
+def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject]:
+    """The columns that lack what others have."""
+    without: list[str] = []
+    having: list[str] = []
+    # a value of None, False or 0 is a lack
+    for value, names in difference.parts:
+        side = without if value in (None, False) else having
+        side += names
+    return _Subject(tuple(without)), _Subject(tuple(having))
+
+
+def _launch_sentence(difference: BasisDifference) -> str:
+    without, having = _without_and_having(difference)
+    most = format_time(max(value for value, _ in difference.parts if value is not None))
+    lacking = f"{without.does('has', 'have')} no launch overhead"
+    others = f"{having.does('has', 'have')} ({most})"
+    one_for_all = given("overrides", [f"launch_overhead={most.replace(' ', '')}"])
+    return said(
+        f"{lacking}, {others}: times in which that is felt cannot be compared. To give all of them"
+        f" one: {one_for_all}"
     )
-    least = _Subject(columns)
-    lacking = "no measurement of its own" if layers == "library" else "no library's numbers"
-    return f"all are priced by {by}: {least.does('has', 'have')} {lacking}"
 
 
-def _said(one: BasisDifference) -> str:
-    parts = [(value not in (None, False), name) for value, names in one.parts for name in names]
-    without, having = (
-        _Subject(tuple(name for has, name in parts if has is wanted)) for wanted in (False, True)
-    )
-    match one.code:
+def _software_time_sentence(difference: BasisDifference) -> str:
+    ((fitted, total, size), measured), (_, none) = difference.parts
+    paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
+    pays = f"{_Subject(measured).does('pays', 'pay')} measured software time ({paid})"
+    lacks = f"{_Subject(none).does('has', 'have')} none measured"
+    return f"{pays}, {lacks}: small sizes are not the same kind of number"
+
+
+def _basis_sentence(difference: BasisDifference) -> str:
+    without, having = _without_and_having(difference)
+    match difference.code:
         case "layers":
-            return _least_layers(one)
+            return _least_layers(difference)
         case "launch":
-            most = format_time(max(value for value, _ in one.parts if value is not None))
-            lacking = (
-                f"{without.does('has', 'have')} no launch overhead, {having.does('has', 'have')}"
-                f" ({most})"
-            )
-            one_for_all = given("overrides", [f"launch_overhead={most.replace(' ', '')}"])
-            return said(
-                f"{lacking}: times in which that is felt cannot be compared. To give all of them"
-                f" one: {one_for_all}"
-            )
+            return _launch_sentence(difference)
         case "protocols":
             its = "its" if len(without.names) == 1 else "their"
-            return (
-                f"{having.does('is', 'are')} priced by measured protocols, {without} by {its}"
-                " tiers' own numbers"
-            )
+            priced = f"{having.does('is', 'are')} priced by measured protocols"
+            return f"{priced}, {without} by {its} tiers' own numbers"
         case "software":
             return (
                 f"what the library reaches is in the prices of {having}, not in those of {without}:"
                 " no figures there"
             )
         case "contention":
-            return (
-                f"{without.does('states', 'state')} no contention (eta) on some tier: 1 there, as"
-                " if nobody else sent"
-            )
+            states = f"{without.does('states', 'state')} no contention (eta) on some tier"
+            return f"{states}: 1 there, as if nobody else sent"
         case "library":
-            spoken = (
-                (LIBRARIES[name].spoken if name else "any library", columns)
-                for name, columns in one.parts
-            )
-            return ", ".join(f"{library} on {_listed(columns)}" for library, columns in spoken)
+            libraries = []
+            for name, columns in difference.parts:
+                spoken = LIBRARIES[name].spoken if name else "any library"
+                libraries.append(f"{spoken} on {_listed(columns)}")
+            return ", ".join(libraries)
         case "group":
-            sits = (
+            groups = (
                 f"{' x '.join(map(str, shape))} on {_listed(columns)}"
-                for shape, columns in one.parts
+                for shape, columns in difference.parts
             )
-            return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
+            return f"ranks in a domain of each tier, innermost first: {', '.join(groups)}"
         case "slice":
-            return (
-                "slices:"
-                f" {', '.join(f'{shape} on {_listed(columns)}' for shape, columns in one.parts if shape)}"
+            slices = (
+                f"{shape} on {_listed(columns)}" for shape, columns in difference.parts if shape
             )
+            return f"slices: {', '.join(slices)}"
         case "software_time":
-            ((fitted, total, size), measured), (_, none) = one.parts
-            paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
-            what = f"{_Subject(measured).does('pays', 'pay')} measured software time ({paid})"
-            return (
-                f"{what}, {_Subject(none).does('has', 'have')} none measured: small sizes are not"
-                " the same kind of number"
-            )
+            return _software_time_sentence(difference)
         case _:
-            assert_never(one.code)
+            assert_never(difference.code)
 
 
 def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -439,4 +456,109 @@ def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
     )
 
 
-VIEWS = {Comparison: View("compare", _blocks, _document, _table, _summary)}
+# --- documents
+
+
+class BasisValue(NamedTuple):
+    """A value of what columns differ in, and the columns that have it."""
+
+    value: Any
+    columns: list[str]
+
+
+def _basis_values(difference: BasisDifference) -> tuple[BasisValue, ...]:
+    return tuple(BasisValue(value, list(columns)) for value, columns in difference.parts)
+
+
+class BasisDocument(Document, of=BasisDifference):
+    """What makes columns not comparable."""
+
+    code: str
+    values: list[BasisValue] = derived(_basis_values)
+    primitives: list[str]
+    ranks: list[int]
+    says: str = derived(_basis_sentence)
+
+
+def ground_field(ground: Sequence[BasisDifference]) -> list[dict[str, Any]]:
+    return list(map(BasisDocument.of, ground))
+
+
+class RatioInterval(NamedTuple):
+    """Where nine of ten measured ratios to the first column lie."""
+
+    low: float
+    high: float
+    share: float
+
+
+class ValueDocument(Document):
+    """The fastest of a column at a point."""
+
+    total_s: float | None
+    busbw_Bps: float | None
+    algorithm: str | None
+    ratio: float | None
+    lower_bound: bool
+    leads: bool = derived("selectable")
+    accuracy: Accuracy | None
+    ratio_interval: RatioInterval | None
+    interval: IntervalDocument | None
+    no_interval: str = optional(no_cell_interval)
+    reason: str = optional("reason")
+
+
+def _values(line: CompareLine) -> tuple[dict[str, Any], ...]:
+    values = []
+    for at, cell in enumerate(line.cells):
+        ends = line.ratio_interval(at)
+        values.append(
+            ValueDocument.of(
+                cell,
+                ratio=line.ratio(at),
+                lower_bound=line.is_bound(at),
+                ratio_interval=ends and RatioInterval(*ends, SHARE),
+            )
+        )
+    return tuple(values)
+
+
+class LineDocument(Document, of=CompareLine):
+    """All columns at a primitive, number of ranks and size."""
+
+    primitive: str
+    ranks: int
+    bytes: float = derived(whole_size)
+    values: list[ValueDocument] = derived(_values)
+
+
+class ColumnDocument(Document, of=CompareColumn):
+    """A fabric with what was set, and the machine in use."""
+
+    name: str
+    fabric: str
+    set: dict[str, str] = derived(lambda column: dict(column.set))
+    machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
+
+
+def _primitives(result: Comparison) -> Any:
+    """The primitive, or a list of several."""
+    found = tuple(dict.fromkeys(line.primitive for line in result.lines))
+    return found[0] if len(found) == 1 else found
+
+
+class CompareDocument(Document):
+    """Fabrics side by side."""
+
+    primitive: str | list[str] = derived(_primitives)
+    mode: str = derived(ideal_or_realistic)
+    model: ModelDocument = derived(model_echo)
+    columns: list[ColumnDocument]
+    rows: list[LineDocument] = derived("lines")
+    verdict: list[str] = derived(verdict)
+    findings: list[ColumnDifference]
+    ground: list[BasisDocument]
+    turned_on_one_port: list[OnePortWinner] = derived("turned")
+
+
+VIEWS = {Comparison: View("compare", _blocks, CompareDocument.of, _table, _summary)}

@@ -4,7 +4,7 @@ paste."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nsmallest
+from heapq import nlargest
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -15,13 +15,13 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     sentence,
-    whole_bytes,
 )
-from colltool.congestion.contention import Contention, GroupCost, LayoutEta
-from colltool.congestion.loads import LinkLoad
+from colltool.congestion.contention import Contention, GroupCost, LayoutEta, TierEta
+from colltool.congestion.loads import LinkClassLoad, LinkLoad
 from colltool.render.blocks import (
     Block,
     Column,
+    Columns,
     Headline,
     Lines,
     Strip,
@@ -30,57 +30,70 @@ from colltool.render.blocks import (
     label,
     number,
 )
-from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
+from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.documents import Document, derived, optional
+from colltool.render.shared_documents import OnFabricDocument, whole_size
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
-_GROUP = (
+
+
+def _four_digits(value: float) -> str:
+    return format_count(value, 4)
+
+
+def _slowdown(group: GroupCost) -> float:
+    return group.slowdown
+
+
+_GROUP: Columns[GroupCost] = (
     label("name", "group"),
     number("ranks", "ranks", drop=6),
     label("primitive", "primitive", lambda primitive: primitive.spoken, 4),
     label("algorithm", "algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
     number("interference", "neighbours", format_factor, 3),
-    number("eta_beta", "eta_b", lambda eta: format_count(eta, 4), 2),
-    number("eta_alpha", "eta_a", lambda eta: format_count(eta, 4), 1),
+    number("eta_beta", "eta_b", _four_digits, 2),
+    number("eta_alpha", "eta_a", _four_digits, 1),
     number("extra_hops", "extra hops", drop=5),
-    number("tail_over_mean", "tail/mean", lambda ratio: format_count(ratio, 4), 8),
+    number("tail_over_mean", "tail/mean", _four_digits, 8),
     label("busiest", "busiest", drop=9),
-    number("bytes", "size", format_bytes, get=lambda one: whole_bytes(one.bytes), hidden=True),
+    number("bytes", "size", format_bytes, hidden=True, get=whole_size),
     number("ideal_s", "ideal", format_time, 11),
     number("together_s", "together", format_time, 10),
 )
 
 
 def _blocks(result: Contention) -> list[Block]:
-    groups = result.groups
+    groups: Sequence[GroupCost] = result.groups
     if len(groups) > _MOST_GROUPS:
-        groups = nsmallest(_MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
-    out: list[Block] = (
-        [_link_table(result.links, result, "every loaded link")] if result.links else []
-    )
+        groups = nlargest(_MOST_GROUPS, groups, key=_slowdown)
+    out: list[Block] = [Headline(_answer(result))]
+    if result.links:
+        out.append(_link_table(result.links, result, "every loaded link"))
     out.append(_group_table(groups, result)._replace(first=8))
-    if left := len(result.groups) - len(groups):
+    left = len(result.groups) - len(groups)
+    if left:
         everywhere = said(either(shell="--format csv and json have all", python="groups has all"))
         out.append(Lines(f"{left} more groups, none slower; {everywhere}", (), first=0))
     if not result.links:
         out.append(_link_table(result.hottest, result, "hottest links")._replace(first=3))
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
-    shades = Strips("load/capacity", f"here {result.hottest[0].link}", strips)
-    return [Headline(_answer(result)), *out, shades, Lines("notes", result.notes, first=0)]
+    out.append(Strips("load/capacity", f"here {result.hottest[0].link}", strips))
+    out.append(Lines("notes", result.notes, first=0))
+    return out
 
 
 def _answer(result: Contention) -> str:
-    worst = max(result.groups, key=lambda group: group.slowdown)
-    slow = (
-        f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
-    )
-    told = sentence(slow) if worst.slowdown > 1.0005 else "No group is slowed down"
-    asked = (
-        f"{counted(len(result.groups), 'group')} at once: {result.layout} on"
-        f" {on_fabric(result.fabric, result.overrides)}"
-    )
+    worst = max(result.groups, key=_slowdown)
+    told = "No group is slowed down"
+    # less would be shown as 1x
+    if worst.slowdown > 1.0005:
+        waits = f"{worst.name} waits for {result.hottest[0].link}"
+        told = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
+    where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    asked = f"{counted(len(result.groups), 'group')} at once: {where}"
     shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
-    return f"{told}. {sentence(asked)}. {sentence(shared)}."
+    return f"{told}. {sentence(asked)}. {shared}."
 
 
 def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:
@@ -89,18 +102,18 @@ def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:
 
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
     table = Table((*_asked(result), *_GROUP), tuple(groups))
+    # without a size there are loads in units of M, but no times
     return table if result.unit == "bytes" else table.without("ideal_s", "together_s")
 
 
+def _multiples_of_size(load: float) -> str:
+    return f"{format_count(load, 5)} M"
+
+
 def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") -> Table:
-    unit = result.unit
-    columns = (
+    columns: Columns[LinkLoad] = (
         label("link", "link"),
-        number(
-            "load",
-            "load",
-            lambda load: format_bytes(load) if unit == "bytes" else f"{format_count(load, 5)} M",
-        ),
+        number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
         number("over_ideal", "over ideal", format_factor),
         number("groups", "groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
@@ -109,61 +122,87 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
 
 
 def _table(result: Contention) -> Table:
-    return (
-        _link_table(result.links, result) if result.links else _group_table(result.groups, result)
-    )
-
-
-def _document(result: Contention) -> Document:
-    groups = [
-        fields(
-            group,
-            "name ranks slowdown interference extra_hops eta_alpha eta_beta primitive algorithm",
-        )
-        | {
-            "bytes": whole_bytes(group.bytes),
-            **fields(group, "tail_over_mean busiest ideal_s together_s"),
-        }
-        for group in result.groups
-    ]
-    return (
-        {
-            "fabric": result.fabric,
-            **set_field(result.overrides),
-            "layout": result.layout,
-            "unit": result.unit,
-        }
-        | {
-            "groups": groups,
-            "slowdown": result.slowdown,
-            "hottest": [fields(link, _OF_LINK) for link in result.hottest],
-        }
-        | {"lines": [fields(line, "line links loaded busiest mean") for line in result.lines]}
-        | {"links_loaded": result.loaded, "links_shared": result.shared}
-        | {"eta": [fields(one, _OF_TIER) for one in result.etas], "notes": list(result.notes)}
-        | ({"links": [fields(link, _OF_LINK) for link in result.links]} if result.links else {})
-    )
-
-
-_OF_TIER = "tier alpha beta group"
-_OF_LINK = "link load over_ideal line capacity_Bps groups"
+    if result.links:
+        return _link_table(result.links, result)
+    return _group_table(result.groups, result)
 
 
 def _summary(result: Contention) -> str:
-    together = (
-        f"{counted(len(result.groups), 'group')} at once, slowdown {format_factor(result.slowdown)}"
-    )
-    return (
-        f"{result.layout} on {on_fabric(result.fabric, result.overrides)}: {together}, hottest"
-        f" {result.hottest[0].link}"
-    )
+    groups = f"{counted(len(result.groups), 'group')} at once"
+    where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    slowdown = f"slowdown {format_factor(result.slowdown)}"
+    return f"{where}: {groups}, {slowdown}, hottest {result.hottest[0].link}"
+
+
+class GroupCostDocument(Document, of=GroupCost):
+    """A group of a layout, and what the others cost it."""
+
+    name: str
+    ranks: int
+    slowdown: float
+    interference: float
+    extra_hops: int
+    eta_alpha: float
+    eta_beta: float
+    primitive: str
+    algorithm: str
+    bytes: float | None = derived(whole_size)
+    tail_over_mean: float
+    busiest: str
+    ideal_s: float | None
+    together_s: float | None
+
+
+class LinkLoadDocument(Document, of=LinkLoad):
+    """What a link carries."""
+
+    link: str
+    load: float
+    over_ideal: float
+    line: str
+    capacity_Bps: float
+    groups: int
+
+
+class LinkClassDocument(Document, of=LinkClassLoad):
+    """What the links of a kind carry."""
+
+    line: str
+    links: int
+    loaded: int
+    busiest: float
+    mean: float
+
+
+class LayoutDocument(OnFabricDocument):
+    """The layout of groups on a fabric."""
+
+    layout: str
+
+
+class ContentionDocument(LayoutDocument):
+    """What groups that communicate at once cost each other."""
+
+    unit: str
+    groups: list[GroupCostDocument] = derived(lambda result: tuple(result.groups))
+    slowdown: float
+    hottest: list[LinkLoadDocument]
+    lines: list[LinkClassDocument]
+    links_loaded: int = derived("loaded")
+    links_shared: int = derived("shared")
+    eta: list[TierEta] = derived("etas")
+    notes: list[str]
+    links: list[LinkLoadDocument] = optional("links")
+
+
+# --- as an eta to paste
 
 
 def _file(value: float) -> str:
     return format_count(value, 9)
 
 
-_ETA = (
+_ETA: Columns[TierEta] = (
     label("tier", "tier"),
     number("alpha", "eta alpha", _file),
     number("beta", "eta beta", _file),
@@ -180,52 +219,49 @@ _AGREEMENT = (
 )
 
 
-def _etas(result: LayoutEta) -> Table:
+def _eta_table(result: LayoutEta) -> Table:
     return Table((*_asked(result), *_ETA), result.etas)
 
 
 def _eta_blocks(result: LayoutEta) -> list[Block]:
-    yaml, options = [], []
-    for one in result.etas:
-        beta = "" if one.beta is None else f", beta: {_file(one.beta)}"
-        yaml.append(f"eta: {{alpha: {_file(one.alpha)}{beta}}}  # tier {one.tier}")
-        options.append(f"{one.tier}.eta.alpha={_file(one.alpha)}")
-        options += [] if one.beta is None else [f"{one.tier}.eta.beta={_file(one.beta)}"]
-    pasted = said(
-        either(
-            shell=" ".join(f"--set {option}" for option in options), python=f"overrides={options!r}"
-        )
-    )
+    yaml = []
+    options = []
+    for eta in result.etas:
+        # a tier that bounds no group has no beta, and keeps its own
+        keys = {"alpha": _file(eta.alpha)}
+        if eta.beta is not None:
+            keys["beta"] = _file(eta.beta)
+        pairs = ", ".join(f"{key}: {value}" for key, value in keys.items())
+        yaml.append(f"eta: {{{pairs}}}  # tier {eta.tier}")
+        options += [f"{eta.tier}.eta.{key}={value}" for key, value in keys.items()]
+    shell = " ".join(f"--set {option}" for option in options)
+    pasted = said(either(shell=shell, python=f"overrides={options!r}"))
+    where = said(either(shell="on the command line", python="as an argument"))
     return [
         Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
-        _etas(result),
+        _eta_table(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
-        Lines(
-            said(either(shell="on the command line", python="as an argument")),
-            (pasted,),
-            verbatim=True,
-        ),
+        Lines(where, (pasted,), verbatim=True),
         Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]
 
 
-def _eta_document(result: LayoutEta) -> Document:
-    head = {"fabric": result.fabric, **set_field(result.overrides), "layout": result.layout}
-    return head | {"eta": [fields(one, _OF_TIER) for one in result.etas]}
-
-
 def _eta_summary(result: LayoutEta) -> str:
-    tiers = (
-        f"{one.tier} {_file(one.alpha)}/{'-' if one.beta is None else _file(one.beta)}"
-        for one in result.etas
-    )
-    return (
-        f"eta of {result.layout} on {on_fabric(result.fabric, result.overrides)}:"
-        f" {', '.join(tiers)}"
-    )
+    tiers = []
+    for eta in result.etas:
+        beta = "-" if eta.beta is None else _file(eta.beta)
+        tiers.append(f"{eta.tier} {_file(eta.alpha)}/{beta}")
+    where = on_fabric(result.fabric, result.overrides)
+    return f"eta of {result.layout} on {where}: {', '.join(tiers)}"
+
+
+class LayoutEtaDocument(LayoutDocument):
+    """The eta that a layout comes to."""
+
+    eta: list[TierEta] = derived("etas")
 
 
 VIEWS = {
-    Contention: View("contention", _blocks, _document, _table, _summary),
-    LayoutEta: View("contention-eta", _eta_blocks, _eta_document, _etas, _eta_summary),
+    Contention: View("contention", _blocks, ContentionDocument.of, _table, _summary),
+    LayoutEta: View("contention-eta", _eta_blocks, LayoutEtaDocument.of, _eta_table, _eta_summary),
 }

@@ -18,128 +18,151 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.base.primitives import least_n_beta
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.explain import AlgorithmExplanation, Explanation
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
+from colltool.estimate.explain import (
+    AlgorithmExplanation,
+    CableDelay,
+    Explanation,
+    NcclEstimateParts,
+)
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
+from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
 from colltool.render import estimates as r
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    group_columns,
-    group_field,
-    on_fabric,
-    set_field,
-    set_text,
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    gathered,
+    label,
+    number,
+)
+from colltool.render.dispatch import View, context, group_columns, on_fabric, set_text
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.shared_documents import (
+    GroupDocument,
+    MachineDocument,
+    OnFabricDocument,
+    machine_of,
+    model_echo,
+    whole_size,
 )
 
 _SAME = 1e-9
 
-_COLUMNS = (
+
+# --- explain
+
+
+def _formula(entry: AlgorithmExplanation) -> str:
+    return " ".join(" ".join(entry.formula).split())
+
+
+def _text(entry: AlgorithmExplanation) -> str:
+    return " ".join(entry.text.split())
+
+
+_COLUMNS: Columns[AlgorithmExplanation] = (
     label("algorithm", "algorithm"),
     label("primitive", "primitive", lambda primitive: primitive.spoken),
     label("title", "title"),
-    label("formula", "formula", get=lambda one: " ".join(" ".join(one.formula).split())),
-    label("text", "text", get=lambda one: " ".join(one.text.split())),
+    label("formula", "formula", get=_formula),
+    label("text", "text", get=_text),
     label("size_means", "M is"),
     label("runs_on", "runs on"),
-    label("requires", "requires", get=lambda one: "; ".join(one.requires)),
+    label("requires", "requires", get=lambda entry: "; ".join(entry.requires)),
     label("status", "status"),
-    label("shipped_by", "shipped by", get=lambda one: ", ".join(one.shipped_by)),
+    label("shipped_by", "shipped by", get=lambda entry: ", ".join(entry.shipped_by)),
     label("source", "source"),
     label("note", "note"),
 )
-_PRICED = (
-    number("total_s", "total", format_time, get=lambda one: one.row and float(one.row.total_s)),
-    number("busbw_Bps", "busbw", format_rate, get=lambda one: one.row and float(one.row.busbw_Bps)),
+_PRICED: Columns[AlgorithmExplanation] = (
+    number("total_s", "total", format_time, path="row.total_s"),
+    number("busbw_Bps", "busbw", format_rate, path="row.busbw_Bps"),
     label("reason", "cannot run"),
 )
 
 
 def _table(result: Explanation) -> Table:
-    asked = (
+    # empty in every row where no fabric was asked for, so that the header is always the same
+    asked: Columns[AlgorithmExplanation] = (
         label("fabric", "fabric", get=lambda _: result.fabric),
         label("set", "set", get=lambda _: set_text(result.overrides)),
         number("ranks", "ranks", get=lambda _: result.ranks or None),
         number("bytes", "size", get=lambda _: whole_bytes(result.bytes) or None),
     )
-    return Table(
-        (*_COLUMNS, *asked, *_PRICED, *group_columns(result.group, lambda _: result.group)),
-        result.entries,
-    )
+    group = group_columns(result.group, lambda _: result.group)
+    return Table((*_COLUMNS, *asked, *_PRICED, *group), result.entries)
 
 
 def _blocks(result: Explanation) -> list[Block]:
-    return [block for entry in result.entries for block in _explained(entry, result)]
+    blocks: list[Block] = []
+    for entry in result.entries:
+        blocks += _explained(entry, result)
+    return blocks
 
 
-def _explained(entry: AlgorithmExplanation, result: Explanation) -> list[Block]:
-    lines = [
-        *entry.formula,
-        "",
-        f"M is {entry.size_means}.",
-        *(p for p in entry.text.split("\n\n") if p),
-    ]
-    lines += [
-        "",
-        f"runs on: {entry.runs_on.removeprefix('needs ')}",
-        *(f"requires: {rule}" for rule in entry.requires),
-    ]
-    lines += [
-        f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"
-    ]
-    lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [Lines(_title(entry), tuple(lines))]
-    where = on_fabric(result.fabric, result.overrides)
+def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Block]:
+    where = f"on {on_fabric(result.fabric, result.overrides)}"
+    row = entry.row
+    asked = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
+    if row is not None:
+        what = sentence(entry.primitive.spoken)
+        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {asked}.")
+    yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
-        out.append(Lines(f"on {where}: {entry.reason}", ()))
-    if (row := entry.row) is not None:
-        asked = f"on {where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
-        out.insert(
-            0,
-            Headline(
-                f"{entry.algorithm}: {_took(row)}. {sentence(entry.primitive.spoken)} {asked}."
-            ),
-        )
-        out += [
-            Lines(asked, tuple(_numbers(row, entry, result))),
-            *r.readings_block(result.readings),
-        ]
-    for one in entry.estimates:
-        lines = [
-            f"{name}: {times:g} x {format_time(each)} = {format_time(times * each)}"
-            for name, times, each in one.latency
-        ]
-        if abs(one.plateau - 1) > _SAME:
-            lines.append(f"these latencies times {one.plateau:.3g} at this size: a ring's plateau")
-        lines.append(
-            f"channels under the protocol {format_rate(one.bus_Bps)}, of the call"
-            f" {format_rate(one.bandwidth_Bps)}"
-        )
-        if abs(one.correction - 1) > _SAME:
-            lines.append(f"of which {one.correction:.3g} is left at this size")
-        sent = one.seconds - one.plateau * sum(times * each for _, times, each in one.latency)
-        title = (
-            f"{result.library}'s own estimate, {one.algorithm} under {one.protocol}:"
-            f" {format_time(one.seconds)}"
-        )
-        out.append(
-            Lines(
-                f"{title}; its pick" if one.picked else title,
-                (*lines, f"bytes: {format_time(sent)}"),
-            )
-        )
-    return out
+        yield Lines(f"{where}: {entry.reason}", ())
+    if row is not None:
+        yield Lines(asked, tuple(_numbers(row, entry, result)))
+        yield from r.readings_block(result.readings)
+    for estimate in entry.estimates:
+        yield _own_estimate(estimate, result.library)
+
+
+def _description(entry: AlgorithmExplanation) -> Iterator[str]:
+    yield from entry.formula
+    yield ""
+    yield f"M is {entry.size_means}."
+    yield from filter(None, entry.text.split("\n\n"))
+    yield ""
+    yield f"runs on: {entry.runs_on.removeprefix('needs ')}"
+    for rule in entry.requires:
+        yield f"requires: {rule}"
+    yield f"status: {', by '.join(filter(None, (entry.status, ', '.join(entry.shipped_by))))}"
+    yield f"source: {entry.source}"
+    if entry.note:
+        yield f"note: {entry.note}"
+
+
+def _own_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
+    """The library's own estimate, part by part."""
+    lines = []
+    latency_s = 0.0
+    for name, times, each_s in estimate.latency:
+        latency_s += times * each_s
+        lines.append(f"{name}: {times:g} x {format_time(each_s)} = {format_time(times * each_s)}")
+    if abs(estimate.plateau - 1) > _SAME:
+        lines.append(f"these latencies times {estimate.plateau:.3g} at this size: a ring's plateau")
+    lines.append(
+        f"channels under the protocol {format_rate(estimate.bus_Bps)}, of the call"
+        f" {format_rate(estimate.bandwidth_Bps)}"
+    )
+    if abs(estimate.correction - 1) > _SAME:
+        lines.append(f"of which {estimate.correction:.3g} is left at this size")
+    lines.append(f"bytes: {format_time(estimate.seconds - estimate.plateau * latency_s)}")
+    title = (
+        f"{library}'s own estimate, {estimate.algorithm} under {estimate.protocol}:"
+        f" {format_time(estimate.seconds)}"
+    )
+    return Lines(f"{title}; its pick" if estimate.picked else title, tuple(lines))
 
 
 def _took(row: AlgorithmEstimate) -> str:
-    return (
-        f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by"
-        f" {row.bound}"
-    )
+    rate = format_rate(float(row.busbw_Bps))
+    return f"{format_time(float(row.total_s))}, busbw {rate}, bound by {row.bound}"
 
 
 def _title(entry: AlgorithmExplanation) -> str:
@@ -149,32 +172,16 @@ def _title(entry: AlgorithmExplanation) -> str:
 def _numbers(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
+    """The formula with the numbers of a fabric put in, then what bounds it."""
     if row.protocol:
         yield f"protocol {row.protocol}"
-    for one in result.cables:
-        where = one.tier if one.level == one.tier else f"{one.tier} {one.level}"
-        yield (
-            f"alpha of {where}: {format_time(one.adds_s)} of it are {format_length(one.metres)} of"
-            " cable, before eta"
-        )
+    for cable in result.cables:
+        where = r.place_name(cable.tier, cable.level)
+        adds = f"{format_time(cable.adds_s)} of it are {format_length(cable.metres)} of cable"
+        yield f"alpha of {where}: {adds}, before eta"
     for phase in row.phases:
-        name = (
-            f"{phase.level}, {phase.label}" if len(row.phases) > 1 and phase.label else phase.level
-        )
-        if phase.n_alpha:
-            per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
-            yield (
-                f"{name}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} ="
-                f" {format_time(float(phase.alpha_s))}"
-            )
-        rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
-        wire = format_time(
-            float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
-        )
-        yield (
-            f"{name}: n_beta x M / BW = {float(phase.n_beta):.4g} x"
-            f" {format_bytes(float(phase.bytes))} / {rate} = {wire}"
-        )
+        yield from _phase_terms(phase, alone=len(row.phases) == 1)
+    # more than a rounding error of the sum
     if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.moved_s) * (1 + _SAME):
         yield (
             "phases stream: of the bytes the busiest tier's count alone,"
@@ -185,99 +192,143 @@ def _numbers(
     if row.software_s:
         yield f"software, as measured: {format_time(float(row.software_s))}"
     yield f"t = {_took(row)}"
-    if slow := r.slow_words(row.slow):
+    slow = r.slow_words(row.slow)
+    if slow:
         yield slow
+    yield from _limits(row, entry, result)
+
+
+def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
+    """The latency and the transfer of a phase."""
+    name = phase.level if alone or not phase.label else f"{phase.level}, {phase.label}"
+    if phase.n_alpha:
+        alpha_s = float(phase.alpha_s)
+        per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
+        yield f"{name}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} = {format_time(alpha_s)}"
+    rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
+    wire_s = float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
+    yield (
+        f"{name}: n_beta x M / BW = {float(phase.n_beta):.4g} x"
+        f" {format_bytes(float(phase.bytes))} / {rate} = {format_time(wire_s)}"
+    )
+
+
+def _limits(
+    row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
+) -> Iterator[str]:
+    """Balance, segments, partners and lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
-        side = (
-            f"below it, so {latency} takes more"
-            if row.bytes < entry.balance
-            else "above it, so transfer takes more"
-        )
+        side = "above it, so transfer takes more"
+        if row.bytes < entry.balance:
+            side = f"below it, so {latency} takes more"
         where = f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
         yield f"n* = {format_bytes(entry.balance)}: {where}"
     for line in r.segment_lines(entry.segments):
         yield f"segments on {line}"
     if entry.partners is not None:
-        yield (
-            f"partners: a rank exchanges with {entry.partners} other{'s' * (entry.partners != 1)}"
-            " at most"
-        )
+        others = "other" if entry.partners == 1 else "others"
+        yield f"partners: a rank exchanges with {entry.partners} {others} at most"
+    # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         yield f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"
-    if (floor := row.lower_bound_s) is not None:
+    floor = row.lower_bound_s
+    if floor is not None:
         below = f"cut bound: no schedule on these wires is faster than {format_time(float(floor))}"
         yield f"{below}; this one takes {float(row.total_s / floor):.4g} times as long"
 
 
-def _document(result: Explanation) -> Document:
-    head: Document = {"algorithm": result.algorithm}
-    if result.fabric:
-        head |= {"fabric": result.fabric} | set_field(result.overrides)
-        head |= {"ranks": result.ranks} | (
-            {"group": group_field(result.group)} if result.group else {}
-        )
-        head |= {"bytes": whole_bytes(result.bytes), "mode": result.mode} | r.model_field(
-            result.readings
-        )
-        head |= {"cables": [one._asdict() for one in result.cables]} if result.cables else {}
-    return head | {"primitives": [_fields(entry) for entry in result.entries]}
-
-
-def _fields(entry: AlgorithmExplanation) -> Document:
-    estimates = [
-        {
-            **fields(one, "algorithm protocol picked"),
-            "estimate_s": one.seconds,
-            "latency": [
-                {"what": name, "times": times, "each_s": each} for name, times, each in one.latency
-            ],
-            "plateau": one.plateau,
-            "channels_Bps": one.bus_Bps,
-            **fields(one, "bandwidth_Bps correction"),
-        }
-        for one in entry.estimates
-    ]
-    return {
-        **fields(
-            entry,
-            "primitive title formula text size_means runs_on requires status shipped_by source"
-            " note",
-        ),
-        "result": None if entry.row is None else r.row_fields(entry.row),
-        "reason": entry.reason,
-        **{
-            name: value
-            for name, value in fields(entry, "balance partners").items()
-            if value is not None
-        },
-        **r.segments_field(entry.segments),
-        **({"estimates": estimates} if estimates else {}),
-    }
-
-
 def _summary(result: Explanation) -> str:
     uses = ", ".join(entry.primitive.spoken for entry in result.entries)
-    said = _title(result.entries[0]) if len(result.entries) == 1 else f"{result.algorithm}: {uses}"
-    times = ", ".join(
-        format_time(float(entry.row.total_s)) for entry in result.entries if entry.row is not None
-    )
-    return (
-        f"{said}\non {on_fabric(result.fabric, result.overrides)}, {_group(result)}: {times}"
-        if times
-        else said
-    )
+    title = f"{result.algorithm}: {uses}"
+    if len(result.entries) == 1:
+        title = _title(result.entries[0])
+    rows = [entry.row for entry in result.entries if entry.row is not None]
+    if not rows:
+        return title
+    times = ", ".join(format_time(float(row.total_s)) for row in rows)
+    where = f"on {on_fabric(result.fabric, result.overrides)}, {_group(result)}"
+    return f"{title}\n{where}: {times}"
 
 
 def _group(result: Explanation) -> str:
     return result.group.spoken if result.group else ""
 
 
+class LatencyShare(NamedTuple):
+    """A part of a library's own estimate of latency."""
+
+    what: str
+    times: float
+    each_s: float
+
+
+class EstimateDocument(Document, of=NcclEstimateParts):
+    """A library's own estimate, part by part."""
+
+    algorithm: str
+    protocol: str
+    picked: bool
+    estimate_s: float = derived("seconds")
+    latency: list[LatencyShare] = derived(
+        lambda estimate: tuple(LatencyShare(*term) for term in estimate.latency)
+    )
+    plateau: float
+    channels_Bps: float = derived("bus_Bps")
+    bandwidth_Bps: float
+    correction: float
+
+
+class EntryDocument(Document, of=AlgorithmExplanation):
+    """An algorithm for a primitive."""
+
+    primitive: str
+    title: str
+    formula: list[str]
+    text: str
+    size_means: str
+    runs_on: str
+    requires: list[str]
+    status: str
+    shipped_by: list[str]
+    source: str
+    note: str
+    result: r.RowDocument | None = derived("row")
+    reason: str
+    balance: float = optional("balance")
+    partners: int = optional("partners")
+    segments: list[BestSegments] = optional("segments")
+    estimates: list[EstimateDocument] = optional("estimates")
+
+
+def _on_fabric(get: Any) -> Any:
+    """Declare a key that only an explanation on a fabric has."""
+    return optional(lambda result: get(result) if result.fabric else LEFT_OUT)
+
+
+class ExplainDocument(Document):
+    """An algorithm, and on a fabric what it takes there."""
+
+    algorithm: str
+    fabric: str = optional("fabric")
+    set: dict[str, str] = _on_fabric(lambda result: dict(result.overrides) or LEFT_OUT)
+    machine: MachineDocument | None = _on_fabric(lambda result: machine_of(result.overrides))
+    ranks: int = _on_fabric(lambda result: result.ranks)
+    group: GroupDocument = optional("group")
+    bytes: float = _on_fabric(whole_size)
+    mode: str = optional("mode")
+    model: r.ModelDocument = _on_fabric(model_echo)
+    cables: list[CableDelay] = optional("cables")
+    primitives: list[EntryDocument] = derived("entries")
+
+
+# --- crossover
+
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
 
-class _Met(NamedTuple):
+class _CrossoverLine(NamedTuple):
     """A row: a crossing of a pair, a pair that never crosses, or a winner; fields of the others
     stay None."""
 
@@ -286,156 +337,168 @@ class _Met(NamedTuple):
     crossing: Crossing | None = None
     winner: Winner | None = None
 
-    def faster(self, side: str) -> str | None:
-        """The faster one below or above the crossing; of a pair that never crosses always the
-        same."""
-        return (
-            getattr(self.crossing, f"faster_{side}")
-            if self.crossing
-            else self.pair and self.pair.dominates
-        )
+    @property
+    def kind(self) -> str:
+        if self.winner:
+            return "winner"
+        return "crossing" if self.crossing else "dominates"
 
-    def balance(self, of: str) -> float | None:
+    @property
+    def faster_below(self) -> str | None:
+        """The faster of the pair below the crossing; without a crossing always the same."""
+        if self.crossing:
+            return self.crossing.faster_below
+        return self.pair and self.pair.dominates
+
+    @property
+    def faster_above(self) -> str | None:
+        return self.crossing.faster_above if self.crossing else self.faster_below
+
+    @property
+    def balance_a(self) -> float | None:
         """The size at which an algorithm's latency equals its bandwidth time."""
-        return None if self.pair is None else self.result.balance.get(getattr(self.pair, of))
+        return self.result.balance.get(self.pair.a) if self.pair else None
+
+    @property
+    def balance_b(self) -> float | None:
+        return self.result.balance.get(self.pair.b) if self.pair else None
+
+    @property
+    def name(self) -> str:
+        """The library's name of the winner, else ours."""
+        return _named(self.result, self.winner) if self.winner else ""
 
 
-def _approximation(name: str) -> Column:
-    return number(
-        name,
-        f"~{name}",
-        format_bytes,
-        5,
-        get=lambda one: one.pair and one.pair.approximations.get(name),
-    )
+def _approximation(name: str) -> Column[_CrossoverLine]:
+    def size(line: _CrossoverLine) -> float | None:
+        return line.pair.approximations.get(name) if line.pair else None
+
+    return number(name, f"~{name}", format_bytes, 5, get=size)
 
 
-_PAIR = (
-    label("a", "a", get=lambda one: one.pair and one.pair.a),
-    label("b", "b", get=lambda one: one.pair and one.pair.b),
-    label("a_spec", "spec of a", get=lambda one: one.pair and one.pair.a_spec, hidden=True),
-    label("b_spec", "spec of b", get=lambda one: one.pair and one.pair.b_spec, hidden=True),
-    Column("bytes", "crossover", format_bytes, get=lambda one: one.crossing and one.crossing.bytes),
-    label("faster_below", "faster below", drop=4, get=lambda one: one.faster("below")),
-    label("faster_above", "faster above", drop=3, get=lambda one: one.faster("above")),
+_KIND: Column[_CrossoverLine] = label("kind", "kind", hidden=True)
+_PAIR: Columns[_CrossoverLine] = (
+    label("a", "a", path="pair.a"),
+    label("b", "b", path="pair.b"),
+    label("a_spec", "spec of a", hidden=True, path="pair.a_spec"),
+    label("b_spec", "spec of b", hidden=True, path="pair.b_spec"),
+    number("bytes", "crossover", format_bytes, path="crossing.bytes"),
+    label("faster_below", "faster below", drop=4),
+    label("faster_above", "faster above", drop=3),
     *map(_approximation, _APPROXIMATIONS),
-    number("balance_a", "balance of a", format_bytes, 6, get=lambda one: one.balance("a")),
-    number("balance_b", "balance of b", format_bytes, 7, get=lambda one: one.balance("b")),
+    number("balance_a", "balance of a", format_bytes, 6),
+    number("balance_b", "balance of b", format_bytes, 7),
 )
-_WINNER = (
-    number(
-        "from_bytes", "from", format_bytes, get=lambda one: one.winner and one.winner.from_bytes
-    ),
-    number("to_bytes", "to", format_bytes, get=lambda one: one.winner and one.winner.to_bytes),
-    label("algorithm", "fastest of all", get=lambda one: one.winner and one.winner.algorithm),
-    label("protocol", "under protocol", get=lambda one: one.winner and one.winner.protocol),
-    number(
-        "balance", "balance", format_bytes, 8, get=lambda one: one.winner and one.winner.balance
-    ),
-    label("spec", "spec", get=lambda one: one.winner and one.winner.spec, hidden=True),
-)
-
-_KIND = label(
-    "kind",
-    "kind",
-    get=lambda one: "winner" if one.winner else "crossing" if one.crossing else "dominates",
-    hidden=True,
+_WINNER: Columns[_CrossoverLine] = (
+    number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
+    number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
+    label("algorithm", "fastest of all", path="winner.algorithm"),
+    label("protocol", "under protocol", path="winner.protocol"),
+    number("balance", "balance", format_bytes, 8, path="winner.balance"),
+    label("spec", "spec", hidden=True, path="winner.spec"),
 )
 
 
-def _pairs(result: Crossover) -> tuple[_Met, ...]:
-    met = [
-        _Met(result, pair, crossing)
-        for pair in result.pairs
-        for crossing in pair.crossings or (None,)
-    ]
-    return tuple(
-        one
-        for one in met
-        if one.crossing is not None or (one.pair and one.pair.dominates is not None)
-    )
+def _pair_lines(result: Crossover) -> list[_CrossoverLine]:
+    """The crossings of each pair, and the pairs of which one is always the faster."""
+    lines = []
+    for pair in result.pairs:
+        lines += [_CrossoverLine(result, pair, crossing) for crossing in pair.crossings]
+        if not pair.crossings and pair.dominates is not None:
+            lines.append(_CrossoverLine(result, pair))
+    return lines
 
 
 def _crossings(result: Crossover) -> Table:
-    asked = context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks)
-    apart = (*group_columns(result.group, lambda _: result.group), *context(result.overrides))
-    winners = (_Met(result, winner=winner) for winner in result.winners)
-    return Table((_KIND, *asked, *apart, *_PAIR, *_WINNER), (*_pairs(result), *winners))
+    columns = (
+        _KIND,
+        *context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks),
+        *group_columns(result.group, lambda _: result.group),
+        *context(result.overrides),
+        *_PAIR,
+        *_WINNER,
+    )
+    winners = (_CrossoverLine(result, winner=winner) for winner in result.winners)
+    return Table(columns, (*_pair_lines(result), *winners))
 
 
 def _crossover_blocks(result: Crossover) -> list[Block]:
-    pairs = sorted(_pairs(result), key=lambda one: one.crossing is None)
-    names = dict.fromkeys([*(pair.a for pair in result.pairs), *(pair.b for pair in result.pairs)])
-    found = sum(one.crossing is not None for one in pairs)
+    # in one line, or by the pair's own table
+    told = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
+    winners = _winners(result, result.winners, "fastest")._replace(first=0 if told else None)
+    if not any(winner.protocol for winner in result.winners):
+        winners = winners.without("protocol")
+    out: list[Block] = [Headline(_fastest(result)), winners, _crossings_for_people(result)]
+    out += _never_crossing(result)
+    if result.uneven:
+        library = LIBRARIES[result.library].spoken
+        option = given("library", "all")
+        whose = f"some of these carry {library}'s measured overhead, others none"
+        out.append(Lines(said(f"{whose}: {option} leaves it out"), ()))
+    if result.picks:
+        picks = _winners(result, result.picks, "its own pick")
+        picks = picks._replace(
+            columns=tuple(column for column in picks.columns if column.key != "balance"),
+            title=f"what {library_title(result)} picks by its own cost model",
+        )
+        # who named algorithms did not ask what the library would pick
+        if result.asked:
+            out.append(picks._replace(first=0))
+        else:
+            out.insert(1, picks)
+    return [*out, *r.notes([], result.model)]
+
+
+def _crossings_for_people(result: Crossover) -> Table:
+    # pairs that never cross follow, for --all only
+    lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
+    names: dict[str, None] = {}
+    for name in ("a", "b"):
+        names |= dict.fromkeys(getattr(pair, name) for pair in result.pairs)
     columns = tuple(
         column._replace(get=_size_or_none, show=_size_text) if column.key == "bytes" else column
         for column in _PAIR
     )
-    crossings = Table(
-        columns, tuple(pairs), None, f"where {' and '.join(names)} cross", first=found
-    )
-    if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
-        crossings = crossings.without(_APPROXIMATIONS[2])
-    # in one line, or by the pair's own table
-    told = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
-    winners = _winners(result, result.winners, "fastest")._replace(first=0 if told else None)
-    winners = (
-        winners if any(one.protocol for one in result.winners) else winners.without("protocol")
-    )
-    losers = ((one.pair, one.pair.dominates) for one in pairs if one.pair and one.crossing is None)
-    never = gathered(
-        (f"{best} is faster at every size than", pair.b if best == pair.a else pair.a)
-        for pair, best in losers
-    )
-    out: list[Block] = [Headline(_fastest(result)), winners, crossings]
-    out += [Lines(f"{what} {', '.join(beaten)}", ()) for what, beaten in never.items()]
-    if result.uneven:
-        whose, alike = LIBRARIES[result.library].spoken, given("library", "all")
-        out.append(
-            Lines(
-                said(
-                    f"some of these carry {whose}'s measured overhead, others none: {alike} leaves"
-                    " it out"
-                ),
-                (),
-            )
-        )
-    if result.picks:
-        picks = _winners(result, result.picks, "its own pick")
-        kept = tuple(column for column in picks.columns if column.key != "balance")
-        title = f"what {library_title(result)} picks by its own cost model"
-        if result.asked:
-            out.append(picks._replace(columns=kept, title=title, first=0))
-        else:
-            out.insert(1, picks._replace(columns=kept, title=title))
-    return [*out, *r.notes([], result.model)]
+    found = sum(line.crossing is not None for line in lines)
+    title = f"where {' and '.join(names)} cross"
+    table = Table(columns, tuple(lines), None, title, first=found)
+    if any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
+        return table
+    return table.without(_APPROXIMATIONS[2])
 
 
-def _size_or_none(one: _Met) -> Any:
-    return one.crossing.bytes if one.crossing else "none"
+def _size_or_none(line: _CrossoverLine) -> float | str:
+    return line.crossing.bytes if line.crossing else "none"
 
 
-def _size_text(size: Any) -> str:
+def _size_text(size: float | str) -> str:
     return size if isinstance(size, str) else format_bytes(size)
+
+
+def _never_crossing(result: Crossover) -> list[Block]:
+    beaten = []
+    for pair in result.pairs:
+        if pair.dominates is not None and not pair.crossings:
+            other = pair.b if pair.dominates == pair.a else pair.a
+            beaten.append((f"{pair.dominates} is faster at every size than", other))
+    return [Lines(f"{what} {', '.join(names)}", ()) for what, names in gathered(beaten).items()]
 
 
 def _named(result: Crossover, winner: Winner) -> str:
     return name_on(result.library, result.primitive, result.group, winner.spec) or winner.algorithm
 
 
-def _winners(result: Crossover, winners: tuple[Winner, ...], title: str) -> Table:
-    names: tuple[Column, ...] = (
-        label("algorithm", title, get=lambda one: _named(result, one.winner), fold=22),
-    )
-    if any(_named(result, one) != one.algorithm for one in (*result.winners, *result.picks)):
-        names = (
-            *names,
-            label("how", "how (inside / across)", get=lambda one: one.winner.algorithm, fold=18),
-        )
-    columns = (
-        column for one in _WINNER for column in (names if one.key == "algorithm" else (one,))
-    )
-    return Table(tuple(columns), tuple(_Met(result, winner=winner) for winner in winners))
+def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
+    """Who wins from which size on, by the library's names."""
+    names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
+    every = (*result.winners, *result.picks)
+    if any(_named(result, winner) != winner.algorithm for winner in every):
+        how = "how (inside / across)"
+        names.append(label("how", how, fold=18, path="winner.algorithm"))
+    # the names in place of the column of the algorithm
+    start, end, _, *others = _WINNER
+    columns = (start, end, *names, *others)
+    return Table(columns, tuple(_CrossoverLine(result, winner=winner) for winner in winners))
 
 
 def _fastest(result: Crossover) -> str:
@@ -444,7 +507,8 @@ def _fastest(result: Crossover) -> str:
 
     Of named algorithms the faster one.
     """
-    asked, fastest = sentence(crossover_title(result)), _stretches(result, result.winners)
+    asked = sentence(crossover_title(result))
+    fastest = _stretches(result, result.winners)
     if not result.picks or result.asked:
         return f"{fastest}. {asked}."
     picks = _stretches(result, result.picks)
@@ -454,22 +518,18 @@ def _fastest(result: Crossover) -> str:
 
 def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
     """``Tree below 200 KB, NVLSTree from there``: under whatever protocol."""
-    several = [(_named(result, one), format_bytes(one.from_bytes)) for one in winners]
-    (first, _), *later = [
-        one for at, one in enumerate(several) if not at or several[at - 1][0] != one[0]
-    ]
+    starts: list[tuple[str, str]] = []
+    for winner in winners:
+        name = _named(result, winner)
+        if not starts or starts[-1][0] != name:
+            starts.append((name, format_bytes(winner.from_bytes)))
+    (first, _), *later = starts
     if not later:
-        return (
-            f"{first} at every size"
-            if result.picks and not result.asked
-            else f"{first} is the fastest at every size"
-        )
-    steps = [
-        f"{first} below {later[0][1]}",
-        f"{later[0][0]} from there",
-        *(f"{name} from {size}" for name, size in later[1:]),
-    ]
-    return ", ".join(steps)
+        picked = result.picks and not result.asked
+        return f"{first} at every size" if picked else f"{first} is the fastest at every size"
+    (second, size), *more = later
+    steps = [f"{first} below {size}", f"{second} from there"]
+    return ", ".join(steps + [f"{name} from {size}" for name, size in more])
 
 
 def library_title(result: Crossover) -> str:
@@ -478,55 +538,93 @@ def library_title(result: Crossover) -> str:
 
 def crossover_title(result: Crossover) -> str:
     where = on_fabric(result.fabric, result.overrides)
-    library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
-    return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {library}{result.mode}"
-
-
-def _crossover_document(result: Crossover) -> Document:
-    picks = {"picks": [_winner(one) for one in result.picks]} if result.picks else {}
-    return {
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        **fields(result, "primitive ranks"),
-        "group": group_field(result.group),
-        "mode": result.mode,
-        "model": result.model.echo(),
-        "pairs": [_pair(pair) for pair in result.pairs],
-        "uneven": result.uneven,
-        "winners": [_winner(one) for one in result.winners],
-        "balance": result.balance,
-        **({"library": {"name": result.library} | picks} if result.library else {}),
-    }
-
-
-def _winner(one: Winner) -> Document:
-    balance = "" if one.balance is None else " balance"
-    return fields(one, "from_bytes to_bytes algorithm spec" + balance) | r.under(one.protocol)
-
-
-def _pair(pair: AlgorithmPair) -> Document:
-    crossings = [
-        fields(one, "bytes faster_below faster_above")
-        | {
-            "faster_below_spec": pair.spec(one.faster_below),
-            "faster_above_spec": pair.spec(one.faster_above),
-        }
-        for one in pair.crossings
-    ]
-    dominates = fields(pair, "dominates approximations a_spec b_spec") | {
-        "dominates_spec": pair.spec(pair.dominates)
-    }
-    return {"a": pair.a, "b": pair.b, "crossings": crossings, **dominates}
+    parts = [f"{result.primitive.spoken} on {where}", result.group.spoken]
+    if result.library:
+        parts.append(r.running(result.library, leads=result.library_leads))
+    return ", ".join((*parts, result.mode))
 
 
 def _crossover_summary(result: Crossover) -> str:
-    steps = [f"{one.algorithm} from {format_bytes(one.from_bytes)}" for one in result.winners]
+    steps = (
+        f"{winner.algorithm} from {format_bytes(winner.from_bytes)}" for winner in result.winners
+    )
     return f"{crossover_title(result)}: {', '.join(steps)}"
 
 
+class WinnerDocument(Document, of=Winner):
+    """The fastest algorithm in an interval of sizes; an end of null is none."""
+
+    from_bytes: float
+    to_bytes: float | None
+    algorithm: str
+    spec: str
+    balance: float = optional("balance")
+    protocol: str = optional("protocol")
+
+
+class CrossingDocument(Document):
+    """A size at which one algorithm overtakes the other."""
+
+    bytes: float
+    faster_below: str
+    faster_above: str
+    faster_below_spec: str
+    faster_above_spec: str
+
+
+def _pair_crossings(pair: AlgorithmPair) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        CrossingDocument.of(
+            crossing,
+            faster_below_spec=pair.spec(crossing.faster_below),
+            faster_above_spec=pair.spec(crossing.faster_above),
+        )
+        for crossing in pair.crossings
+    )
+
+
+class PairDocument(Document, of=AlgorithmPair):
+    """Two algorithms, and every size at which one overtakes the other."""
+
+    a: str
+    b: str
+    crossings: list[CrossingDocument] = derived(_pair_crossings)
+    dominates: str | None
+    approximations: dict[str, float]
+    a_spec: str
+    b_spec: str
+    dominates_spec: str | None = derived(lambda pair: pair.spec(pair.dominates))
+
+
+class CrossoverLibraryDocument(Document):
+    """The library that a crossover is for, and what it picks."""
+
+    name: str = derived("library")
+    picks: list[WinnerDocument] = optional("picks")
+
+
+def _library(result: Crossover) -> Any:
+    return CrossoverLibraryDocument.of(result) if result.library else LEFT_OUT
+
+
+class CrossoverDocument(OnFabricDocument):
+    """The crossovers of one primitive on one group, and who wins at each size."""
+
+    primitive: str
+    ranks: int
+    group: GroupDocument
+    mode: str
+    model: r.ModelDocument = derived(lambda result: result.model.echo())
+    pairs: list[PairDocument]
+    uneven: bool
+    winners: list[WinnerDocument]
+    balance: dict[str, float | None]
+    library: CrossoverLibraryDocument = optional(_library)
+
+
 VIEWS = {
-    Explanation: View("explain", _blocks, _document, _table, _summary),
+    Explanation: View("explain", _blocks, ExplainDocument.of, _table, _summary),
     Crossover: View(
-        "crossover", _crossover_blocks, _crossover_document, _crossings, _crossover_summary
+        "crossover", _crossover_blocks, CrossoverDocument.of, _crossings, _crossover_summary
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.formatting import (
     counted,
@@ -17,251 +17,312 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.engines.intervals import NOBODY_KNOWS
-from colltool.engines.library_diff import LibraryDiff
+from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.results import (
+    DispatchRow,
+    KernelChoice,
     KernelCrossover,
     KernelEstimate,
     KernelPrice,
     KernelPriceList,
+    KernelRow,
     LibraryChecks,
     LibraryList,
+    LibraryRow,
     LibraryShown,
     Threshold,
 )
-from colltool.render.blocks import Block, Headline, Lines, Table, flag, gathered, label, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    group_field,
-    listed,
-    on_fabric,
-    plain,
-    set_field,
+from colltool.estimate.results import Accuracy, Infeasible
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    label,
+    lines_by_names,
+    number,
 )
-from colltool.render.intervals import interval_field, within, within_words
+from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.intervals import IntervalDocument, nine_in_ten, within
+from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFabricDocument
 
 
 class _KernelLine(NamedTuple):
     price: KernelPrice
     row: KernelEstimate
 
+    @property
+    def within(self) -> str:
+        return nine_in_ten(self.row.interval, self.row.total_s)
+
 
 def _asked(price: KernelPrice) -> str:
     what = price.operation.replace("_", "-").capitalize()
-    if price.what is None:
+    tokens = price.what
+    if tokens is None:
         size = f"{size_text(price.bytes)} per rank"
     else:
-        own = price.what
-        size = (
-            f"{counted(own.tokens, 'token')} of hidden {own.hidden}, top {own.top_k} of"
-            f" {own.experts} experts, {own.dtype}"
-        )
+        experts = f"top {tokens.top_k} of {tokens.experts} experts"
+        size = f"{counted(tokens.tokens, 'token')} of hidden {tokens.hidden}, {experts}, {tokens.dtype}"
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
 
 
-def _off_by(row: KernelEstimate) -> str:
-    return f" ({within(row.interval, row.total_s)})" if row.interval else ""
-
-
 def _answer(price: KernelPrice) -> str:
-    best, fastest = price.best, price.fastest
-    rate = (
-        f"busbw {format_rate(best.busbw_Bps)}"
-        if price.what is None
-        else f"{format_bytes(best.bytes)} sent a rank"
-    )
-    measured = "" if best.interval else f" {sentence(best.measured)}."
-    told = (
-        f"{best.library} {best.kernel}: {format_time(best.total_s)}{_off_by(best)}, {rate}."
-        f" {_asked(price)}.{measured}"
-    )
+    best = price.best
+    fastest = price.fastest
+    off = f" ({within(best.interval, best.total_s)})" if best.interval else ""
+    rate = f"busbw {format_rate(best.busbw_Bps)}"
+    if price.what is not None:
+        rate = f"{format_bytes(best.bytes)} sent a rank"
+    told = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
+    told += f" {_asked(price)}."
+    if not best.interval:
+        told += f" {sentence(best.measured)}."
+    # less than 2% is no difference that anybody would measure
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
-        told += (
-            f" {fastest.kernel} would take {format_time(fastest.total_s)}:"
-            f" {best.total_s / fastest.total_s:.3g} times faster."
-        )
+        times = f"{best.total_s / fastest.total_s:.3g} times faster"
+        told += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
     return told
 
 
-_ROW = (
-    label("kernel", "kernel", get=lambda one: one.row.kernel),
-    label("library", "library", drop=3, get=lambda one: one.row.library),
-    number("total_s", "total", format_time, get=lambda one: one.row.total_s),
-    number("latency_s", "latency", format_time, 2, get=lambda one: one.row.latency_s),
-    number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: one.row.bandwidth_s),
-    number("busbw_Bps", "busbw", format_rate, 4, get=lambda one: one.row.busbw_Bps),
-    number("sent_bytes", "sent", format_bytes, 5, get=lambda one: one.row.bytes),
-    label("within", "nine in ten", drop=1, get=lambda one: _nine_in_ten(one.row)),
-    number("error", "off by", whole_percent, get=lambda one: one.row.error, hidden=True),
-    label("wire", "wire", drop=6, get=lambda one: one.row.wire),
-    flag("picked", "picked", drop=7, get=lambda one: one.row.picked),
-    label("measured", "measured on", drop=8, get=lambda one: one.row.measured),
-    label("formula", "formula", get=lambda one: one.row.formula, hidden=True),
+_ROW: Columns[_KernelLine] = (
+    label("kernel", "kernel", path="row.kernel"),
+    label("library", "library", drop=3, path="row.library"),
+    number("total_s", "total", format_time, path="row.total_s"),
+    number("latency_s", "latency", format_time, 2, path="row.latency_s"),
+    number("bandwidth_s", "bandwidth", format_time, 2, path="row.bandwidth_s"),
+    number("busbw_Bps", "busbw", format_rate, 4, path="row.busbw_Bps"),
+    number("sent_bytes", "sent", format_bytes, 5, path="row.bytes"),
+    label("within", "nine in ten", drop=1),
+    number("error", "off by", whole_percent, hidden=True, path="row.error"),
+    label("wire", "wire", drop=6, path="row.wire"),
+    flag("picked", "picked", drop=7, path="row.picked"),
+    label("measured", "measured on", drop=8, path="row.measured"),
+    label("formula", "formula", hidden=True, path="row.formula"),
 )
 
 
-def _nine_in_ten(row: KernelEstimate) -> str:
-    return within_words(*row.interval.around(row.total_s)) if row.interval else ""
-
-
-def _table(prices: Sequence[KernelPrice]) -> Table:
+def _price_table(prices: Sequence[KernelPrice]) -> Table:
     first = prices[0]
-    records = tuple(_KernelLine(one, row) for one in prices for row in one.results)
-    size = number(
-        "bytes", "size", size_text, get=lambda one: one.price.bytes, hidden=len(prices) == 1
+    records: list[_KernelLine] = []
+    for price in prices:
+        records += [_KernelLine(price, row) for row in price.results]
+    columns = (
+        *context(
+            first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
+        ),
+        number("bytes", "size", size_text, hidden=len(prices) == 1, path="price.bytes"),
+        *_ROW,
     )
-    own = context(
-        first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
-    )
-    table = Table((*own, size, *_ROW), records, 0 if len(prices) == 1 else None)
-    return table.without("busbw_Bps") if first.what is not None else table.without("sent_bytes")
+    table = Table(columns, tuple(records), 0 if len(prices) == 1 else None)
+    # a call of experts sends what its tokens say, which is no bus bandwidth
+    return table.without("sent_bytes" if first.what is None else "busbw_Bps")
 
 
 def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
-    said = [(note, "") for one in prices for note in one.notes]
-    rows = [(note, row.kernel) for one in prices for row in one.results for note in row.notes]
-    lines = [text for text, _ in dict.fromkeys(said)]
-    lines += [
-        f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in gathered(rows).items()
-    ]
-    choices = dict.fromkeys(one.library for one in prices if one.library is not None)
-    reasons = [
+    lines: dict[str, None] = {}
+    of_rows: list[tuple[str, str]] = []
+    refused: dict[str, None] = {}
+    choices: dict[KernelChoice, None] = {}
+    for price in prices:
+        lines |= dict.fromkeys(price.notes)
+        refused |= dict.fromkeys(f"{name}: {why}" for name, why in price.refused)
+        if price.library is not None:
+            choices[price.library] = None
+        for row in price.results:
+            of_rows += [(note, row.kernel) for note in row.notes]
+    notes = list(lines)
+    notes += lines_by_names(of_rows)
+    first = [
         f"{choice.kernel} is taken by {choice.name}@{choice.version}: {choice.reason}"
         for choice in choices
+    ][:3]
+    if notes and notes[0].startswith("warning"):
+        first.insert(0, notes[0])
+    return [
+        *(Lines(line, ()) for line in first),
+        *listed("notes", notes, first=3),
+        *listed("not measured here", refused, first=0),
     ]
-    refused = dict.fromkeys(f"{name}: {why}" for one in prices for name, why in one.refused)
-    out: list[Block] = (
-        [Lines(line, ()) for line in (*lines[:1], *reasons[:3])]
-        if lines and lines[0].startswith("warning")
-        else [Lines(line, ()) for line in reasons[:3]]
-    )
-    return out + listed("notes", lines, first=3) + listed("not measured here", refused, first=0)
 
 
-def _blocks(result: KernelPriceList) -> list[Block]:
-    heads = (
-        [Headline(_answer(one)) for one in result.prices[:1]]
-        if len(result.prices) == 1
-        else [_several(result)]
-    )
-    return [*heads, _table(result.prices), *_notes(result.prices)]
+def _list_blocks(result: KernelPriceList) -> list[Block]:
+    prices = result.prices
+    answer = _answer(prices[0]) if len(prices) == 1 else _several(result)
+    return [Headline(answer), _price_table(prices), *_notes(prices)]
 
 
-def _several(result: KernelPriceList) -> Headline:
-    first, *_ = result.prices
-    names = dict.fromkeys(one.best.kernel for one in result.prices)
-    where = (
-        f"{first.operation.replace('_', '-')} on {on_fabric(first.fabric, first.overrides)},"
-        f" {first.group.spoken}"
-    )
-    return Headline(f"{first.best.library} takes {', then '.join(names)}: {where}.")
+def _several(result: KernelPriceList) -> str:
+    first = result.prices[0]
+    names = dict.fromkeys(price.best.kernel for price in result.prices)
+    what = first.operation.replace("_", "-")
+    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.spoken}"
+    return f"{first.best.library} takes {', then '.join(names)}: {where}."
 
 
-def _row_fields(row: KernelEstimate) -> Document:
-    return (
-        {"algorithm": row.kernel, "detail": "", "spec": row.kernel, "library": row.library}
-        | {
-            "alpha_s": row.latency_s,
-            "bandwidth_s": row.bandwidth_s,
-            "overhead_s": 0.0,
-            "software_s": 0.0,
-            "total_s": row.total_s,
-        }
-        | fields(row, "bound algbw_Bps busbw_Bps wire formula error error_of measured bytes")
-        | {"leads": row.picked, "notes": list(row.notes)}
-        | interval_field(row.interval, NOBODY_KNOWS)
-    )
+def _list_table(result: KernelPriceList) -> Table:
+    return _price_table(result.prices)
 
 
-def _fields(price: KernelPrice) -> Document:
-    tokens = {} if price.what is None else plain(price.what)
-    library = {} if price.library is None else {"library": plain(price.library)}
+def _list_summary(result: KernelPriceList) -> str:
+    return "\n".join(map(_answer, result.prices))
+
+
+def no_kernel_interval(row: Any) -> Any:
+    """Why a price by a kernel has no interval."""
+    return NOBODY_KNOWS if row.interval is None else LEFT_OUT
+
+
+def _nothing(_: KernelEstimate) -> float:
+    return 0.0
+
+
+class KernelRowDocument(Document, of=KernelEstimate):
+    """A price by a measured kernel, with the keys of other prices where they mean the same."""
+
+    algorithm: str = derived("kernel")
+    detail: str = derived(lambda _: "")
+    spec: str = derived("kernel")
+    library: str
+    alpha_s: float = derived("latency_s")
+    bandwidth_s: float
+    # a kernel's latency has its launch and its software in it
+    overhead_s: float = derived(_nothing)
+    software_s: float = derived(_nothing)
+    total_s: float
+    bound: str
+    algbw_Bps: float
+    busbw_Bps: float
+    wire: str
+    formula: str
+    error: float | None
+    error_of: str
+    measured: str
+    bytes: float
+    leads: bool = derived("picked")
+    notes: list[str]
+    interval: IntervalDocument | None
+    no_interval: str = optional(no_kernel_interval)
+
+
+def _size(price: KernelPrice) -> int:
+    return round(price.bytes if price.what is None else price.best.bytes)
+
+
+def _refused(price: KernelPrice) -> tuple[Infeasible, ...]:
+    return tuple(Infeasible(*pair) for pair in price.refused)
+
+
+def _accuracy(price: KernelPrice) -> Accuracy | None:
     best = price.best
+    if best.error is None:
+        return None
     most = best.interval and best.interval.larger_side(best.total_s)
-    accuracy = (
-        None
-        if best.error is None
-        else {"median": best.error, "p90": most, "rows": 0, "like": best.error_of}
-    )
-    return (
-        {
-            "fabric": price.fabric,
-            **set_field(price.overrides),
-            "primitive": price.operation,
-            "ranks": price.ranks,
-        }
-        | {
-            "group": group_field(price.group),
-            "bytes": round(price.bytes if price.what is None else best.bytes),
-            **tokens,
-        }
-        | {"mode": "realistic", "results": [_row_fields(row) for row in price.results]}
-        | {
-            "infeasible": [{"algorithm": name, "reason": why} for name, why in price.refused],
-            **library,
-        }
-        | {"notes": list(price.notes), "accuracy": accuracy}
-    )
+    return Accuracy(best.error, most, 0, best.error_of)
 
 
-def _document(result: KernelPriceList) -> Document:
-    sizes = [_fields(one) for one in result.prices]
-    return (sizes[0] if len(sizes) == 1 else {}) | {"sizes": sizes}
+def _tokens(name: str) -> Any:
+    """Declare a key of a call of experts, which other calls do not have."""
+    return optional(lambda price: LEFT_OUT if price.what is None else getattr(price.what, name))
 
 
-_CROSSING = (
-    label("change", "", get=lambda one: one[0]),
-    label("below", "below", get=lambda one: one[1]),
-    label("above", "above", get=lambda one: one[2]),
-    number("bytes", "changes at", size_text, get=lambda one: one[3]),
-    number("equal_bytes", "should be", size_text, get=lambda one: one[4]),
-    number("apart_s", "apart there", format_time, 1, get=lambda one: one[5]),
+class KernelSizeDocument(OnFabricDocument):
+    """The prices by kernels at one size."""
+
+    primitive: str = derived("operation")
+    ranks: int
+    group: GroupDocument
+    bytes: int = derived(_size)
+    tokens: int = _tokens("tokens")
+    top_k: int = _tokens("top_k")
+    hidden: int = _tokens("hidden")
+    experts: int = _tokens("experts")
+    dtype: str = _tokens("dtype")
+    groups: int = _tokens("groups")
+    skew: float = _tokens("skew")
+    mode: str = derived(lambda _: "realistic")
+    results: list[KernelRowDocument]
+    infeasible: list[Infeasible] = derived(_refused)
+    library: KernelChoice = optional("library")
+    notes: list[str]
+    accuracy: Accuracy | None = derived(_accuracy)
+
+
+class KernelPriceDocument(KernelSizeDocument):
+    """The prices by kernels at one or several sizes; a single one has its fields at the top as
+    well."""
+
+    sizes: list[KernelSizeDocument]
+
+
+def _list_document(result: KernelPriceList) -> dict[str, Any]:
+    sizes = [KernelSizeDocument.of(price) for price in result.prices]
+    if len(sizes) == 1:
+        return sizes[0] | {"sizes": sizes}
+    return {"sizes": sizes}
+
+
+# --- crossover
+
+
+class _KernelSwitch(NamedTuple):
+    """Where one kernel gives way to another, by the library's own table or by the measured laws."""
+
+    change: str
+    below: str
+    above: str
+    bytes: float
+    equal_bytes: float | None = None
+    apart_s: float | None = None
+
+
+_CROSSING: Columns[_KernelSwitch] = (
+    label("change", ""),
+    label("below", "below"),
+    label("above", "above"),
+    number("bytes", "changes at", size_text),
+    number("equal_bytes", "should be", size_text),
+    number("apart_s", "apart there", format_time, 1),
 )
 
 
 def _crossings(result: KernelCrossover) -> Table:
-    own = [
-        ("its table", one.below, one.above, one.at_bytes, one.equal_bytes, one.costs_s)
-        for one in result.thresholds
+    changes = [
+        _KernelSwitch("its table", at.below, at.above, at.at_bytes, at.equal_bytes, at.costs_s)
+        for at in result.thresholds
     ]
-    here = [
-        ("measured laws", below, above, at, None, None) for at, below, above in result.crossings
+    changes += [
+        _KernelSwitch("measured laws", below, above, at) for at, below, above in result.crossings
     ]
-    return Table(
-        (*context(result.overrides, fabric=result.fabric, library=result.library), *_CROSSING),
-        tuple(own + here),
-    )
+    asked = context(result.overrides, fabric=result.fabric, library=result.library)
+    return Table((*asked, *_CROSSING), tuple(changes))
 
 
-def _judged(one: Threshold) -> str:
-    if one.equal_bytes is None:
-        gap = f"{format_time(one.costs_s)} there"
-        where = f"its table goes from {one.below} to {one.above} at {size_text(one.at_bytes)}"
-        return f"{where}; {one.faster} is faster at every size, by {gap}"
-    ratio = one.at_bytes / one.equal_bytes
-    if 0.9 < ratio < 1.12:
-        return (
-            f"its threshold of {size_text(one.at_bytes)} from {one.below} to {one.above} is right"
-        )
-    where = (
-        f"its threshold from {one.below} to {one.above} is {size_text(one.at_bytes)}, on this"
-        " machine it should be"
-    )
-    far = "" if one.measured else " (beyond the sizes that both were measured at)"
-    return (
-        f"{where} {size_text(one.equal_bytes)}{far}: at {size_text(one.at_bytes)} the two are"
-        f" {format_time(one.costs_s)} apart"
-    )
+def _judged(threshold: Threshold) -> str:
+    """Whether a threshold of the library's table is where two kernels are equally fast."""
+    at = size_text(threshold.at_bytes)
+    apart = format_time(threshold.costs_s)
+    if threshold.equal_bytes is None:
+        where = f"its table goes from {threshold.below} to {threshold.above} at {at}"
+        return f"{where}; {threshold.faster} is faster at every size, by {apart} there"
+    pair = f"from {threshold.below} to {threshold.above}"
+    # a tenth either way: closer than the laws are known
+    if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
+        return f"its threshold of {at} {pair} is right"
+    far = "" if threshold.measured else " (beyond the sizes that both were measured at)"
+    should = f"{size_text(threshold.equal_bytes)}{far}"
+    where = f"its threshold {pair} is {at}, on this machine it should be {should}"
+    return f"{where}: at {at} the two are {apart} apart"
 
 
 def _cross_answer(result: KernelCrossover) -> str:
-    where = (
-        f"{result.library} on {on_fabric(result.fabric, result.overrides)}, {result.group.spoken}"
-    )
+    fabric = on_fabric(result.fabric, result.overrides)
+    where = f"{result.library} on {fabric}, {result.group.spoken}"
     if result.thresholds:
-        worst = max(result.thresholds, key=lambda one: one.costs_s)
+        worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
         return f"{where}: {_judged(worst)}."
     if result.crossings:
         told = ", ".join(
@@ -272,97 +333,146 @@ def _cross_answer(result: KernelCrossover) -> str:
 
 
 def _cross_blocks(result: KernelCrossover) -> list[Block]:
-    lines = [_judged(one) for one in result.thresholds]
     return [
         Headline(_cross_answer(result)),
         _crossings(result),
-        *listed("thresholds", lines),
+        *listed("thresholds", map(_judged, result.thresholds)),
         *listed("notes", result.notes, first=2),
     ]
 
 
-def _cross_document(result: KernelCrossover) -> Document:
-    crossings = [
-        {"bytes": at, "faster_below": below, "faster_above": above}
-        for at, below, above in result.crossings
-    ]
-    return (
-        {
-            "fabric": result.fabric,
-            **set_field(result.overrides),
-            "primitive": result.operation,
-            "ranks": result.ranks,
-        }
-        | {"group": group_field(result.group), "library": result.library, "crossings": crossings}
-        | {"thresholds": [plain(one) for one in result.thresholds], "notes": list(result.notes)}
-    )
+class KernelCrossing(NamedTuple):
+    bytes: float
+    faster_below: str
+    faster_above: str
 
 
-_LIBRARY = (
+def _crossing_records(result: KernelCrossover) -> tuple[KernelCrossing, ...]:
+    return tuple(KernelCrossing(*crossing) for crossing in result.crossings)
+
+
+class KernelCrossoverDocument(OnFabricDocument):
+    """Where one kernel gives way to another."""
+
+    primitive: str = derived("operation")
+    ranks: int
+    group: GroupDocument
+    library: str
+    crossings: list[KernelCrossing] = derived(_crossing_records)
+    thresholds: list[Threshold]
+    notes: list[str]
+
+
+# --- library files
+
+
+def _gpus(row: LibraryRow | KernelRow | DispatchRow) -> str:
+    return ", ".join(row.gpus)
+
+
+def _rank_range(row: KernelRow | DispatchRow) -> str:
+    return "-".join(map(str, dict.fromkeys(row.ranks)))
+
+
+def _operations(row: LibraryRow) -> str:
+    return ", ".join(row.operations)
+
+
+_LIBRARY: Columns[LibraryRow] = (
     label("name", "library"),
     label("version", "version"),
     label("spoken", "of", drop=3),
-    label("operations", "kernels for", get=lambda one: ", ".join(one.operations)),
-    label("gpus", "measured on", drop=1, get=lambda one: ", ".join(one.gpus)),
+    label("operations", "kernels for", get=_operations),
+    label("gpus", "measured on", drop=1, get=_gpus),
 )
 
 
+def _library_table(result: LibraryList) -> Table:
+    return Table(_LIBRARY, result.rows)
+
+
 def _library_blocks(result: LibraryList) -> list[Block]:
-    told = (
-        f"{counted(len(result.rows), 'library file')}: measured kernels, or how a library chooses;"
-        " a price takes one by name."
-    )
-    return [Headline(told), Table(_LIBRARY, result.rows)]
+    files = counted(len(result.rows), "library file")
+    told = f"{files}: measured kernels, or how a library chooses; a price takes one by name."
+    return [Headline(told), _library_table(result)]
 
 
-_KERNEL = (
+def _library_names(result: LibraryList) -> str:
+    return ", ".join(f"{row.name}@{row.version}" for row in result.rows)
+
+
+def _check_blocks(result: LibraryChecks) -> list[Block]:
+    return [Headline(f"{_library_names(result)}: ok."), _library_table(result)]
+
+
+def _check_summary(result: LibraryChecks) -> str:
+    return ", ".join(f"{row.name}@{row.version}: ok" for row in result.rows)
+
+
+class LibrariesDocument(Document):
+    """The library files that are known, or were checked."""
+
+    libraries: list[LibraryRow] = derived("rows")
+
+
+_KERNEL: Columns[KernelRow] = (
     label("kernel", "kernel"),
     label("operation", "for"),
-    label("gpus", "GPU", get=lambda one: ", ".join(one.gpus)),
-    label("ranks", "ranks", get=lambda one: "-".join(map(str, dict.fromkeys(one.ranks)))),
+    label("gpus", "GPU", get=_gpus),
+    label("ranks", "ranks", get=_rank_range),
     label("sizes", "sizes", drop=2),
     label("formula", "seconds", drop=4),
     label("parameters", "with", drop=3),
     number("error", "off by", whole_percent, 1),
     label("said", "note", drop=5),
 )
-_DISPATCH = (
+_DISPATCH: Columns[DispatchRow] = (
     label("kernel", "kernel"),
-    label("gpus", "GPU", get=lambda one: ", ".join(one.gpus)),
-    label("ranks", "ranks", get=lambda one: "-".join(map(str, dict.fromkeys(one.ranks)))),
+    label("gpus", "GPU", get=_gpus),
+    label("ranks", "ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
     number("to_bytes", "to", size_text),
 )
 
 
+def _shown_table(result: LibraryShown) -> Table:
+    return Table(_KERNEL, result.kernels)
+
+
 def _shown_blocks(result: LibraryShown) -> list[Block]:
-    like = [f"{one} by {other}'s numbers" for one, other in result.like]
-    own = (
-        counted(len(result.kernels), "kernel")
-        if result.kernels
-        else counted(len(result.dispatch), "row") + " of its table"
-    )
-    own = "what it picks follows from its constants and these rules" if result.rules else own
-    out: list[Block] = [Headline(f"{result.library}, {result.spoken}: {own}.")]
-    out.append(Table(_KERNEL, result.kernels))
-    out.append(Table(_DISPATCH, result.dispatch, title="which it takes"))
-    out += listed("rules", [f"{key}: {value}" for key, value in result.rules])
-    return out + listed("not measured", like) + listed("sources", result.sources)
+    if result.rules:
+        has = "what it picks follows from its constants and these rules"
+    elif result.kernels:
+        has = counted(len(result.kernels), "kernel")
+    else:
+        has = f"{counted(len(result.dispatch), 'row')} of its table"
+    return [
+        Headline(f"{result.library}, {result.spoken}: {has}."),
+        _shown_table(result),
+        Table(_DISPATCH, result.dispatch, title="which it takes"),
+        *listed("rules", [f"{rule}: {value}" for rule, value in result.rules]),
+        *listed("not measured", [f"{gpu} by {other}'s numbers" for gpu, other in result.like]),
+        *listed("sources", result.sources),
+    ]
 
 
-def _shown_document(result: LibraryShown) -> Document:
-    rows = {
-        "kernels": [plain(one) for one in result.kernels],
-        "dispatch": [plain(one) for one in result.dispatch],
-    }
-    return {
-        "library": result.library,
-        "spoken": result.spoken,
-        **rows,
-        "like": dict(result.like),
-        "sources": list(result.sources),
-        "rules": dict(result.rules),
-    }
+def _shown_summary(result: LibraryShown) -> str:
+    return f"{result.library}: {counted(len(result.kernels), 'kernel')}"
+
+
+class LibraryDocument(Document):
+    """What a library file says."""
+
+    library: str
+    spoken: str
+    kernels: list[KernelRow]
+    dispatch: list[DispatchRow]
+    like: dict[str, str] = derived(lambda result: dict(result.like))
+    sources: list[str]
+    rules: dict[str, str] = derived(lambda result: dict(result.rules))
+
+
+# --- two versions of a library
 
 
 def _diff_answer(result: LibraryDiff) -> str:
@@ -370,23 +480,25 @@ def _diff_answer(result: LibraryDiff) -> str:
     if not result.changes:
         return f"{where}: the same picks at all {result.looked} sizes and groups."
     told = f"{where}: {result.differ} of {result.looked} picks change"
-    costs = [one for one in result.changes if one.factor is not None and abs(one.factor - 1) > 0.01]
+    known = [change for change in result.changes if change.factor is not None]
+    costs = [change for change in known if abs((change.factor or 1) - 1) > 0.01]
     if not costs:
         return f"{told}; by our prices none of them moves the time by more than 1%."
-    worst = max(costs, key=lambda one: abs(log(one.factor or 1)))
-    group = f"{worst.ranks} ranks" + (
-        f", every {ordinal(worst.stride)}" if worst.stride > 1 else ""
-    )
+    worst = max(costs, key=lambda change: abs(log(change.factor or 1)))
+    group = f"{worst.ranks} ranks"
+    if worst.stride > 1:
+        group += f", every {ordinal(worst.stride)}"
     moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
-    name = worst.primitive.replace("_", "-")
-    return (
-        f"{told}; the most in {name} of {size_text(worst.from_bytes)} on {group}: {worst.old} to"
-        f" {worst.new}, {moved}."
-    )
+    what = f"{_collective(worst)} of {size_text(worst.from_bytes)} on {group}"
+    return f"{told}; the most in {what}: {worst.old} to {worst.new}, {moved}."
 
 
-_CHANGE = (
-    label("collective", "collective", get=lambda one: one.primitive.replace("_", "-")),
+def _collective(change: PickChange) -> str:
+    return change.primitive.replace("_", "-")
+
+
+_CHANGE: Columns[PickChange] = (
+    label("collective", "collective", get=_collective),
     number("ranks", "ranks"),
     number("stride", "stride", drop=3),
     number("from_bytes", "from", size_text),
@@ -395,66 +507,60 @@ _CHANGE = (
     label("new", "after"),
     number("old_s", "before", format_time, 2),
     number("new_s", "after", format_time, 2),
-    number("factor", "factor", lambda value: f"{value:.3g}", 1),
+    number("factor", "factor", "{:.3g}".format, 1),
 )
 
 
-def _changes_table(result: LibraryDiff, first: int | None = None) -> Table:
-    own = context((), fabric=result.fabric, old_library=result.old, new_library=result.new)
-    return Table((*own, *_CHANGE), result.changes, first=first)
+def _changes(result: LibraryDiff, first: int | None = None) -> Table:
+    asked = context((), fabric=result.fabric, old_library=result.old, new_library=result.new)
+    return Table((*asked, *_CHANGE), result.changes, first=first)
 
 
-def _diff_document(result: LibraryDiff) -> Document:
-    return fields(result, "fabric old new looked differ moved") | {
-        "changes": [plain(one) | {"factor": one.factor} for one in result.changes]
-    }
+def _diff_blocks(result: LibraryDiff) -> list[Block]:
+    return [Headline(_diff_answer(result)), _changes(result, 20)]
+
+
+class PickChangeDocument(Document, extends=PickChange):
+    """A range of sizes in which two versions pick differently."""
+
+    factor: float | None
+
+
+class LibraryDiffDocument(FabricDocument):
+    """Where two versions of a library pick differently."""
+
+    old: str
+    new: str
+    looked: int
+    differ: int
+    moved: bool
+    changes: list[PickChangeDocument]
+
+
+def _one_price(price: KernelPrice) -> KernelPriceList:
+    return KernelPriceList((price,))
 
 
 VIEWS = {
-    LibraryDiff: View(
-        "library-diff",
-        lambda result: [Headline(_diff_answer(result)), _changes_table(result, 20)],
-        _diff_document,
-        _changes_table,
-        _diff_answer,
-    ),
+    LibraryDiff: View("library-diff", _diff_blocks, LibraryDiffDocument.of, _changes, _diff_answer),
     KernelPrice: View(
         "price",
-        lambda one: _blocks(KernelPriceList((one,))),
-        lambda one: _document(KernelPriceList((one,))),
-        lambda one: _table([one]),
+        lambda price: _list_blocks(_one_price(price)),
+        lambda price: _list_document(_one_price(price)),
+        lambda price: _list_table(_one_price(price)),
         _answer,
     ),
-    KernelPriceList: View(
-        "price",
-        _blocks,
-        _document,
-        lambda one: _table(one.prices),
-        lambda one: "\n".join(map(_answer, one.prices)),
+    KernelPriceList: View("price", _list_blocks, _list_document, _list_table, _list_summary),
+    KernelCrossover: View(
+        "crossover", _cross_blocks, KernelCrossoverDocument.of, _crossings, _cross_answer
     ),
-    KernelCrossover: View("crossover", _cross_blocks, _cross_document, _crossings, _cross_answer),
     LibraryChecks: View(
-        "library-check",
-        lambda result: [
-            Headline(f"{', '.join(f'{one.name}@{one.version}' for one in result.rows)}: ok."),
-            Table(_LIBRARY, result.rows),
-        ],
-        lambda result: {"libraries": [plain(one) for one in result.rows]},
-        lambda result: Table(_LIBRARY, result.rows),
-        lambda result: ", ".join(f"{one.name}@{one.version}: ok" for one in result.rows),
+        "library-check", _check_blocks, LibrariesDocument.of, _library_table, _check_summary
     ),
     LibraryList: View(
-        "library-list",
-        _library_blocks,
-        lambda result: {"libraries": [plain(one) for one in result.rows]},
-        lambda result: Table(_LIBRARY, result.rows),
-        lambda result: ", ".join(f"{one.name}@{one.version}" for one in result.rows),
+        "library-list", _library_blocks, LibrariesDocument.of, _library_table, _library_names
     ),
     LibraryShown: View(
-        "library-show",
-        _shown_blocks,
-        _shown_document,
-        lambda result: Table(_KERNEL, result.kernels),
-        lambda result: f"{result.library}: {counted(len(result.kernels), 'kernel')}",
+        "library-show", _shown_blocks, LibraryDocument.of, _shown_table, _shown_summary
     ),
 }

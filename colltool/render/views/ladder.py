@@ -19,49 +19,76 @@ from colltool.base.formatting import (
     title_size,
     whole_bytes,
 )
-from colltool.base.primitives import SHORT
+from colltool.base.primitives import SHORT, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL
-from colltool.estimate.results import Ladder, Rung
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.dispatch import Document, View, fields, listed
-from colltool.render.estimates import model_field, readings_block, under
+from colltool.estimate.results import Infeasible, Ladder, Rung
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    gathered,
+    label,
+    number,
+    span_text,
+)
+from colltool.render.dispatch import View, listed
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.estimates import ModelDocument, readings_block
+from colltool.render.shared_documents import whole_size
 
-_COLUMNS = (
+
+def _eta_alpha(rung: Rung) -> float:
+    return float(rung.realistic.phases[0].eta_alpha)
+
+
+def _eta_beta(rung: Rung) -> float:
+    return float(rung.realistic.phases[0].eta_beta)
+
+
+def _compression(rung: Rung) -> float:
+    """The realistic gap relative to the ideal one."""
+    return rung.gap_realistic / rung.gap_ideal
+
+
+_COLUMNS: Columns[Rung] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
     label("fabric", "fabric"),
     label("algorithm", "algorithm"),
-    label("protocol", "protocol", drop=4, get=lambda one: one.realistic.protocol),
+    label("protocol", "protocol", drop=4, path="realistic.protocol"),
     number("ranks", "ranks", drop=7),
     number(
-        "bytes", "size", title_size, get=lambda one: whole_bytes(one.realistic.bytes), hidden=True
+        "bytes", "size", title_size, hidden=True, get=lambda rung: whole_bytes(rung.realistic.bytes)
     ),
-    number("n_alpha", "n_alpha", format_count, 5, get=lambda one: one.ideal.n_alpha),
-    number("n_beta", "n_beta", format_count, 6, get=lambda one: one.ideal.n_beta),
-    number("ideal_s", "ideal", format_time, get=lambda one: float(one.ideal.total_s)),
-    number(
-        "eta_alpha", "eta_a", format_count, 8, get=lambda one: one.realistic.phases[0].eta_alpha
-    ),
-    number("eta_beta", "eta_b", format_count, 9, get=lambda one: one.realistic.phases[0].eta_beta),
-    number("realistic_s", "realistic", format_time, get=lambda one: float(one.realistic.total_s)),
+    number("n_alpha", "n_alpha", format_count, 5, path="ideal.n_alpha"),
+    number("n_beta", "n_beta", format_count, 6, path="ideal.n_beta"),
+    number("ideal_s", "ideal", format_time, path="ideal.total_s"),
+    number("eta_alpha", "eta_a", format_count, 8, get=_eta_alpha),
+    number("eta_beta", "eta_b", format_count, 9, get=_eta_beta),
+    number("realistic_s", "realistic", format_time, path="realistic.total_s"),
     number("gap_ideal", "gap ideal", format_gap, 2),
     number("gap_realistic", "gap real", format_gap, 1),
-    number(
-        "compression", "margin", format_gap, 3, get=lambda one: one.gap_realistic / one.gap_ideal
-    ),
-    label("spec", "spec", drop=10, get=lambda one: one.realistic.spec, hidden=True),
+    number("compression", "margin", format_gap, 3, get=_compression),
+    label("spec", "spec", drop=10, hidden=True, path="realistic.spec"),
 )
-_FOR_PEOPLE = {
-    "primitive": (label("primitive", "PRIM", lambda primitive: SHORT[primitive]),),
-    "gap_realistic": (number("gap_realistic", "gap", format_gap),),
-    "realistic_s": (
-        next(column for column in _COLUMNS if column.key == "realistic_s"),
-        number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.realistic.alpha_s)),
-        number(
-            "bandwidth_s", "BW", format_time, 2, get=lambda one: float(one.realistic.bandwidth_s)
-        ),
-    ),
+
+
+def _short_name(primitive: Primitive) -> str:
+    return SHORT[primitive]
+
+
+# columns as people read them, where CSV has longer names
+_FOR_PEOPLE: dict[str, Column] = {
+    "primitive": label("primitive", "PRIM", _short_name),
+    "gap_realistic": number("gap_realistic", "gap", format_gap),
 }
+_PARTS: Columns[Rung] = (
+    number("alpha_s", "alpha", format_time, 2, path="realistic.alpha_s"),
+    number("bandwidth_s", "BW", format_time, 2, path="realistic.bandwidth_s"),
+)
 _LEGEND = (
     "gap: times the fastest of its primitive and size; margin: realistic / ideal gap, below 1 where"
     " contention shrinks it"
@@ -70,111 +97,148 @@ _LEGEND = (
 
 def _table(result: Ladder) -> Table:
     table = Table(_COLUMNS, result.rows)
-    return (
-        table if any(rung.realistic.protocol for rung in result.rows) else table.without("protocol")
-    )
+    if any(rung.realistic.protocol for rung in result.rows):
+        return table
+    return table.without("protocol")
+
+
+def _table_for_people(result: Ladder) -> Table:
+    table = _table(result)
+    columns: list[Column] = []
+    for column in table.columns:
+        columns.append(_FOR_PEOPLE.get(column.key, column))
+        if column.key == "realistic_s":
+            columns += _PARTS
+    table = table._replace(columns=tuple(columns))
+    return table.with_shown("bytes") if _several_sizes(result) else table
+
+
+def _several_sizes(result: Ladder) -> bool:
+    return len({rung.realistic.bytes for rung in result.rows}) > 1
 
 
 def _blocks(result: Ladder) -> list[Block]:
-    table = _table(result)
-    table = table._replace(
-        columns=tuple(
-            new for column in table.columns for new in _FOR_PEOPLE.get(column.key, (column,))
-        )
-    )
-    several = len({rung.realistic.bytes for rung in result.rows}) > 1
-    described = [Lines(result.description, (), first=0)] if result.description else []
-    shown = table.with_shown("bytes") if several else table
-    return [
-        Headline(_answer(result, several)),
-        shown,
-        *described,
-        *readings_block(result.readings),
-        *_left_out(result),
-        Lines(_LEGEND, ()),
-    ]
-
-
-def _left_out(result: Ladder) -> list[Block]:
-    reasons: dict[str, list[str]] = {}
+    left_out: dict[str, list[str]] = {}
     for rung in result.skipped:
-        reasons.setdefault(rung.reason, []).append(rung.algorithm)
-    return listed(
-        "left out", (f"{', '.join(rungs)}: {said(reason)}" for reason, rungs in reasons.items())
-    )
+        left_out.setdefault(said(rung.reason), []).append(rung.algorithm)
+    out: list[Block] = [Headline(_answer(result)), _table_for_people(result)]
+    if result.description:
+        out.append(Lines(result.description, (), first=0))
+    out += readings_block(result.readings)
+    out += listed("left out", (f"{', '.join(rungs)}: {why}" for why, rungs in left_out.items()))
+    return [*out, Lines(_LEGEND, ())]
 
 
-def _answer(result: Ladder, several: bool) -> str:
+def _answer(result: Ladder) -> str:
+    """Who is the fastest of most primitives and sizes, and what contention costs."""
+    several = _several_sizes(result)
     wins = []
-    for rung in (rung for rung in result.rows if rung.gap_realistic == 1):
-        of = f" of {title_size(float(rung.realistic.bytes))}" if several else ""
-        wins.append((f"{rung.algorithm} on {rung.fabric}", f"{rung.primitive.spoken}{of}"))
-    most = sorted(gathered(wins).items(), key=lambda one: -len(one[1]))
+    for rung in result.rows:
+        # exactly 1: the fastest is divided by itself
+        if rung.gap_realistic == 1:
+            what = rung.primitive.spoken
+            if several:
+                what += f" of {title_size(float(rung.realistic.bytes))}"
+            wins.append((f"{rung.algorithm} on {rung.fabric}", what))
+    most = sorted(gathered(wins).items(), key=lambda won: -len(won[1]))
     fastest = "; ".join(f"{name} for {', '.join(what)}" for name, what in most[:2])
-    more = f"; {len(most) - 2} more with gap 1x" if len(most) > 2 else ""
+    if len(most) > 2:
+        fastest += f"; {len(most) - 2} more with gap 1x"
     paid = [float(rung.realistic.total_s / rung.ideal.total_s) for rung in result.rows]
-    costs = " to ".join(dict.fromkeys(format_factor(end(paid), 3) for end in (min, max)))
-    what = (
-        f"Contention costs {costs} of the ideal time. Ladder {result.name},"
-        f" {counted(len(result.rows), 'rung')}"
-    )
-    return (
-        f"Fastest: {fastest}{more}."
-        f" {what}{'' if several else f' at {title_size(result.bytes)} per rank'}."
-    )
-
-
-def _document(result: Ladder) -> Document:
-    head = {
-        "ladder": result.name,
-        "description": result.description,
-        "bytes": whole_bytes(result.bytes),
-    }
-    # left out if usual: kept documents are compared
-    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}
-    left_out = (
-        {"skipped": [rung._asdict() | {"reason": said(rung.reason)} for rung in result.skipped]}
-        if result.skipped
-        else {}
-    )
-    return head | told | {"rows": [_rung(rung, result.bytes) for rung in result.rows]} | left_out
-
-
-def _rung(rung: Rung, usual: float) -> Document:
-    size, etas = rung.realistic.bytes, {}
-    for name in ("eta_alpha", "eta_beta"):  # None where phases differ
-        first, *others = {getattr(phase, name) for phase in rung.realistic.phases}
-        etas[name] = None if others else first
-    return {
-        **fields(rung, "primitive fabric algorithm"),
-        "spec": rung.realistic.spec,
-        "ranks": rung.ranks,
-        **({} if size == usual else {"bytes": whole_bytes(size)}),
-        **fields(rung.ideal, "n_alpha n_beta"),
-        "ideal": _seconds(rung.ideal),
-        "realistic": _seconds(rung.realistic) | etas,
-        **fields(rung, "gap_ideal gap_realistic"),
-        "compression": rung.gap_realistic / rung.gap_ideal,
-    }
-
-
-def _seconds(row: AlgorithmEstimate) -> Document:
-    paid = {name: getattr(row, name) for name in ("overhead_s", "software_s") if getattr(row, name)}
-    return fields(row, "alpha_s bandwidth_s total_s lower_bound_s") | paid | under(row.protocol)
+    times = span_text(format_factor(min(paid), 3), format_factor(max(paid), 3))
+    costs = f"Contention costs {times} of the ideal time"
+    at = "" if several else f" at {title_size(result.bytes)} per rank"
+    rungs = counted(len(result.rows), "rung")
+    return f"Fastest: {fastest}. {costs}. Ladder {result.name}, {rungs}{at}."
 
 
 def _summary(result: Ladder) -> str:
-    return (
-        f"ladder {result.name}, {title_size(result.bytes)} per rank,"
-        f" {counted(len(result.rows), 'rung')}"
-    )
+    rungs = counted(len(result.rows), "rung")
+    return f"ladder {result.name}, {title_size(result.bytes)} per rank, {rungs}"
 
+
+class IdealDocument(Document):
+    """The price of a rung without contention."""
+
+    alpha_s: float
+    bandwidth_s: float
+    total_s: float
+    lower_bound_s: float | None
+    overhead_s: float = optional(lambda row: row.overhead_s or LEFT_OUT)
+    software_s: float = optional(lambda row: row.software_s or LEFT_OUT)
+    protocol: str = optional("protocol")
+
+
+def _shared(row: AlgorithmEstimate, name: str) -> Any:
+    """A number of the phases; None where they differ."""
+    first, *others = {getattr(phase, name) for phase in row.phases}
+    return None if others else first
+
+
+class RealisticDocument(IdealDocument):
+    """The price of a rung with contention."""
+
+    eta_alpha: float | None = derived(lambda row: _shared(row, "eta_alpha"))
+    eta_beta: float | None = derived(lambda row: _shared(row, "eta_beta"))
+
+
+class RungDocument(Document):
+    """A row of a ladder; its size where that is not the ladder's."""
+
+    primitive: str
+    fabric: str
+    algorithm: str
+    spec: str = derived("realistic.spec")
+    ranks: int
+    bytes: float = optional("bytes")
+    n_alpha: float | None = derived("ideal.n_alpha")
+    n_beta: float | None = derived("ideal.n_beta")
+    ideal: IdealDocument = derived(lambda rung: IdealDocument.of(rung.ideal))
+    realistic: RealisticDocument = derived(lambda rung: RealisticDocument.of(rung.realistic))
+    gap_ideal: float
+    gap_realistic: float
+    compression: float = derived(_compression)
+
+
+def _rungs(result: Ladder) -> tuple[dict[str, Any], ...]:
+    rungs = []
+    for rung in result.rows:
+        size = rung.realistic.bytes
+        own = LEFT_OUT if size == result.bytes else whole_bytes(size)
+        rungs.append(RungDocument.of(rung, bytes=own))
+    return tuple(rungs)
+
+
+def _unusual_model(result: Ladder) -> Any:
+    """Left out if usual: kept documents are compared."""
+    return result.readings.echo() if result.readings.unlike(USUAL) else LEFT_OUT
+
+
+def _skipped(result: Ladder) -> Any:
+    skipped = tuple(Infeasible(rung.algorithm, said(rung.reason)) for rung in result.skipped)
+    return skipped or LEFT_OUT
+
+
+class LadderDocument(Document):
+    """Prices to follow."""
+
+    ladder: str = derived("name")
+    description: str
+    bytes: float = derived(whole_size)
+    model: ModelDocument = optional(_unusual_model)
+    rows: list[RungDocument] = derived(_rungs)
+    skipped: list[Infeasible] = optional(_skipped)
+
+
+# --- diff
 
 _LONGEST = 24  # characters of a cell: an algorithm's name fits, a list of notes is cut
 _MOST_FIELDS = 10
 
 
 class _Moved(NamedTuple):
+    """A value that changed, or one that only one of the documents has."""
+
     kind: str
     where: str
     old: Any = None
@@ -183,21 +247,17 @@ class _Moved(NamedTuple):
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.9g}"
     text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return (
-        f"{value:.9g}"
-        if isinstance(value, float)
-        else text
-        if len(text) <= _LONGEST
-        else f"{text[: _LONGEST - 3]}..."
-    )
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _relative(share: float) -> str:
     return short_percent(share, 3, "+")
 
 
-_MOVED = (
+_MOVED: Columns[_Moved] = (
     label("where", "where"),
     number("old", "old", _short),
     number("new", "new", _short),
@@ -206,12 +266,15 @@ _MOVED = (
 )
 
 
+def _changed(result: Diff) -> list[_Moved]:
+    return [_Moved("changed", *change) for change in result.changed]
+
+
 def _moved(result: Diff) -> Table:
-    rows = (_Moved("changed", *change) for change in result.changed)
-    return Table(
-        _MOVED,
-        (*rows, *(_Moved(kind, where) for kind, places in _only(result) for where in places)),
-    )
+    rows = _changed(result)
+    for kind, places in _only(result).items():
+        rows += [_Moved(kind, where) for where in places]
+    return Table(_MOVED, tuple(rows))
 
 
 class _Field(NamedTuple):
@@ -222,35 +285,51 @@ class _Field(NamedTuple):
     range: str
     largest: ValueChange
 
+    @property
+    def largest_in(self) -> str:
+        return _row(self.largest)
 
-def _row(one: ValueChange) -> str:
+    @property
+    def before(self) -> str:
+        return _value(self.name, self.largest.old)
+
+    @property
+    def after(self) -> str:
+        return _value(self.name, self.largest.new)
+
+
+def _row(change: ValueChange) -> str:
     """The row of the document that changed: ``all_reduce star512 ring 512``."""
-    head, _, rest = one.where.partition("[")
+    head, _, rest = change.where.partition("[")
     return rest.partition("]")[0] or head
 
 
 def _value(name: str, value: Any) -> str:
-    shows = {"_s": format_time, "_Bps": format_rate, "bytes": format_bytes}
-    show = next((show for end, show in shows.items() if name.endswith(end)), None)
-    return show(value) if show and isinstance(value, int | float) else _short(value)
+    """A value in the unit that its field's name carries."""
+    if isinstance(value, int | float):
+        for suffix, show in {"_s": format_time, "_Bps": format_rate, "bytes": format_bytes}.items():
+            if name.endswith(suffix):
+                return show(value)
+    return _short(value)
 
 
-_FIELDS: tuple[Column, ...] = (
-    label("field", "what", get=lambda one: one.name),
+_FIELDS: Columns[_Field] = (
+    label("field", "what", path="name"),
     number("rows", "rows"),
-    label("range", "change", get=lambda one: one.range),
-    label("largest", "largest in", get=lambda one: _row(one.largest), fold=20),
-    number("from", "from", get=lambda one: _value(one.name, one.largest.old)),
-    number("to", "to", get=lambda one: _value(one.name, one.largest.new)),
+    label("range", "change"),
+    label("largest", "largest in", fold=20, path="largest_in"),
+    number("from", "from", path="before"),
+    number("to", "to", path="after"),
 )
-_CAUSES = {  # of a change, by the fields that show it
-    "a formula (n_alpha, n_beta)": ("n_alpha", "n_beta"),
-    "contention (eta) of the fabric": ("eta_alpha", "eta_beta"),
-    "bandwidth of the fabric": ("bandwidth_Bps",),
-    "the library's overhead": ("software_s",),
-    "launch overhead of the fabric": ("overhead_s",),
-    "the size": ("bytes",),
-    "the number of ranks": ("ranks",),
+# causes of a change, by the fields that show it
+_CAUSES = {
+    "a formula (n_alpha, n_beta)": {"n_alpha", "n_beta"},
+    "contention (eta) of the fabric": {"eta_alpha", "eta_beta"},
+    "bandwidth of the fabric": {"bandwidth_Bps"},
+    "the library's overhead": {"software_s"},
+    "launch overhead of the fabric": {"overhead_s"},
+    "the size": {"bytes"},
+    "the number of ranks": {"ranks"},
 }
 _ACCEPT = either(
     shell=(
@@ -261,39 +340,55 @@ _ACCEPT = either(
 )
 
 
+def _size_of(change: ValueChange) -> float:
+    """How far a value moved; 0 where it is no number."""
+    return abs(change.relative or 0.0)
+
+
 def _diff_answer(result: Diff, found: list[_Field]) -> str:
     if not result.moved:
         return f"Nothing moved by more than {result.rtol:g}."
     sentences = []
+    if result.readings and found:
+        sentences.append(_made_under(result))
     if found:
-        names = {one.name for one in found}
-        why = [cause for cause, shown_by in _CAUSES.items() if names & set(shown_by)]
-        why = why or ["latency of the fabric" if "alpha_s" in names else "numbers"]
-        reasons = f": {', '.join(why)}"
-        if result.readings:
-            sentences.append(_made_under(result))
-            reasons = ""  # what else moved cannot be told apart
-        times = [one for one in found if one.name == "total_s"] or found
-        name, one = max(
-            ((one.name, one.largest) for one in times),
-            key=lambda pair: abs(pair[1].relative or 0.0),
-        )
-        share = "" if one.relative is None else f" ({_relative(one.relative)})"
-        rows = counted(
-            len({_row(change) for change in result.changed if change not in result.readings}), "row"
-        )
-        values = f"{_value(name, one.old)} to {_value(name, one.new)}{share}"
-        sentences.append(f"{rows} moved{reasons}. Largest: {name} of {_row(one)}, {values}.")
-    only = [f"{counted(len(lines), 'value')} {name}" for name, lines in _only(result)]
-    return " ".join(
-        (*sentences, *([f"{', '.join(only)}.".capitalize()] if only else []), said(_ACCEPT))
-    )
+        sentences.append(_largest_move(result, found))
+    only = [f"{counted(len(places), 'value')} {name}" for name, places in _only(result).items()]
+    if only:
+        sentences.append(f"{', '.join(only)}.".capitalize())
+    return " ".join((*sentences, said(_ACCEPT)))
+
+
+def _largest_move(result: Diff, found: list[_Field]) -> str:
+    """Such as ``3 rows moved: the size. Largest: total_s of ..., 1 us to 2 us (+100%).``"""
+    reasons = f": {', '.join(_causes(found))}"
+    # under other readings, what else moved cannot be told apart
+    if result.readings:
+        reasons = ""
+    # the total if it moved: its parts are told by the causes
+    times = [field for field in found if field.name == "total_s"]
+    most = max(times or found, key=lambda field: _size_of(field.largest))
+    own = {_row(change) for change in result.changed if change not in result.readings}
+    values = f"{most.before} to {most.after}"
+    if most.largest.relative is not None:
+        values += f" ({_relative(most.largest.relative)})"
+    rows = counted(len(own), "row")
+    return f"{rows} moved{reasons}. Largest: {most.name} of {most.largest_in}, {values}."
+
+
+def _causes(found: list[_Field]) -> list[str]:
+    names = {field.name for field in found}
+    causes = [cause for cause, shown_by in _CAUSES.items() if names & shown_by]
+    if not causes:
+        causes.append("latency of the fabric" if "alpha_s" in names else "numbers")
+    return causes
 
 
 def _made_under(result: Diff) -> str:
     """Such as
     ``Made under other readings: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
-    old, new = [], []
+    old = []
+    new = []
     for change in result.readings:
         name = change.where.removeprefix("model.")
         old.append(f"{name}={_short(change.old)}")
@@ -304,50 +399,55 @@ def _made_under(result: Diff) -> str:
     )
 
 
-def _only(result: Diff) -> list[tuple[str, tuple[str, ...]]]:
-    return [
-        (name, lines)
-        for name, lines in (("added", result.added), ("removed", result.removed))
-        if lines
-    ]
+def _only(result: Diff) -> dict[str, tuple[str, ...]]:
+    """What only one of the documents has."""
+    places = {"added": result.added, "removed": result.removed}
+    return {kind: found for kind, found in places.items() if found}
 
 
-def _diff_blocks(result: Diff) -> list[Block]:
+def _fields(result: Diff) -> list[_Field]:
+    """The changes by field."""
     by_name: dict[str, list[ValueChange]] = {}
     for change in result.changed:
         by_name.setdefault(change.where.rpartition(".")[2], []).append(change)
     found = []
     for name, changes in by_name.items():
-        shares = sorted(one.relative for one in changes if one.relative is not None)
+        shares = sorted(change.relative for change in changes if change.relative is not None)
         ends = dict.fromkeys(map(_relative, (*shares[:1], *shares[-1:])))
-        largest = max(changes, key=lambda one: abs(one.relative or 0.0))
-        found.append(_Field(name, len(set(map(_row, changes))), " to ".join(ends), largest))
-    moved = (_Moved("changed", *change) for change in result.changed)
-    tables = [
-        Table(_FIELDS, tuple(found), None, "", first=_MOST_FIELDS),
-        Table(_MOVED, tuple(moved), None, f"changed by more than {result.rtol:g}", 0),
-    ]
+        rows = len(set(map(_row, changes)))
+        found.append(_Field(name, rows, " to ".join(ends), max(changes, key=_size_of)))
+    return found
+
+
+def _diff_blocks(result: Diff) -> list[Block]:
+    found = _fields(result)
+    title = f"changed by more than {result.rtol:g}"
     return [
         Headline(_diff_answer(result, found)),
-        *tables,
-        *(Lines(name, lines, first=5) for name, lines in _only(result)),
+        Table(_FIELDS, tuple(found), first=_MOST_FIELDS),
+        Table(_MOVED, tuple(_changed(result)), None, title, 0),
+        *(Lines(kind, places, first=5) for kind, places in _only(result).items()),
     ]
-
-
-def _diff_document(result: Diff) -> Document:
-    return fields(result, "rtol changed added removed")
 
 
 def _diff_summary(result: Diff) -> str:
+    than = f"by more than {result.rtol:g}"
     if not result.moved:
-        return f"nothing moved by more than {result.rtol:g}"
-    return (
-        f"{len(result.changed)} changed by more than {result.rtol:g}, {len(result.added)} added,"
-        f" {len(result.removed)} removed"
-    )
+        return f"nothing moved {than}"
+    only = f"{len(result.added)} added, {len(result.removed)} removed"
+    return f"{len(result.changed)} changed {than}, {only}"
+
+
+class DiffDocument(Document):
+    """What changed between two documents."""
+
+    rtol: float
+    changed: list[ValueChange]
+    added: list[str]
+    removed: list[str]
 
 
 VIEWS = {
-    Ladder: View("ladder", _blocks, _document, _table, _summary),
-    Diff: View("diff", _diff_blocks, _diff_document, _moved, _diff_summary),
+    Ladder: View("ladder", _blocks, LadderDocument.of, _table, _summary),
+    Diff: View("diff", _diff_blocks, DiffDocument.of, _moved, _diff_summary),
 }

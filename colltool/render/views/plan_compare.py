@@ -196,7 +196,8 @@ def _parts(result: Plans) -> Table:
         exposed = _exposed(plan)
         names.update(dict.fromkeys(exposed))
         key = f"{plan.fabric}:{at}"
-        columns.append(number(key, result.titles[at], format_time, get=exposed.get))
+        seconds: Callable[[str], float | None] = exposed.get
+        columns.append(number(key, result.titles[at], format_time, get=seconds))
     return Table(tuple(columns), tuple(names), None, "in the step", first=0)
 
 

@@ -4,7 +4,7 @@ and the phases of one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
 from colltool.base.errors import given, said
@@ -15,29 +15,33 @@ from colltool.base.formatting import (
     format_factor,
     format_rate,
     format_time,
-    plain_number,
     sentence,
     title_size,
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
+from colltool.estimate.segments import BestSegments
 from colltool.nccl.hardware import told_version
 from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
     Column,
+    Columns,
     Headline,
     Lines,
     Table,
     gathered,
     label,
     later,
+    lines_by_names,
+    lines_by_text,
     number,
 )
-from colltool.render.dispatch import Document, View, context, group_columns, listed
+from colltool.render.dispatch import View, context, group_columns, listed
+from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
 
 if TYPE_CHECKING:
@@ -46,54 +50,29 @@ if TYPE_CHECKING:
 _MOST_ROWS = 8
 
 
+# --- the answer
+
+
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
+    told = within(row)
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    off = f" ({told})" if (told := within(row)) else ""
-    answer = (
-        f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}{off}, busbw"
-        f" {format_rate(float(row.busbw_Bps))}"
-    )
-    answer += f". {sentence(r.heading(price))}."
-    if (
-        price.accuracy is not None
-        and row.selectable
-        and (beside := _beside(price, row, price.accuracy.median))
-    ):
-        answer += f" {sentence(beside)}."
+    took = format_time(float(row.total_s)) + (f" ({told})" if told else "")
+    name = r.named(price, row)
+    parts = [f"{name}{pick}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
+    parts.append(sentence(r.heading(price)))
+    if price.accuracy is not None and row.selectable:
+        rival = _beside(price, row, price.accuracy.median)
+        if rival:
+            parts.append(sentence(rival))
     for inert in price.inert:
-        answer += (
-            f" {inert.key} does not move this time:"
-            f" {inert.reason.replace(row.title, r.named(price, row))}."
-        )
-    seconds = {
-        "latency": row.steps_s,
-        "bandwidth": row.moved_s,
-        "overhead": row.overhead_s,
-        "software": row.rest_s,
-    }
-    return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
+        reason = inert.reason.replace(row.title, name)
+        parts.append(f"{inert.key} does not move this time: {reason}")
+    parts.append(_largest_part(row))
+    return ". ".join(parts)
 
 
-def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
-    """Who is as fast within the error, or faster by more, and how to run that."""
-    own = float(row.total_s)
-    gain = 1 - float(price.fastest.total_s) / own
-    if gain > error and not may_be_as_fast(price.best, price.fastest):
-        name = r.named(price, price.fastest)  # only a pick is not the fastest
-        if price.fastest.status == "own":
-            before = "" if price.fastest.protocol else " before any library's overhead"
-            return f"{name}, of your own, would take {whole_percent(gain)} less{before}"
-        return f"{name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
-    close = [
-        one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)
-    ]
-    more = f" and {len(close) - 1} more" if len(close) > 1 else ""
-    behind = "the runner-up is further behind" if len(price.leading) > 1 else ""
-    return f"{r.named(price, close[0])}{more} may be as fast" if close else behind
-
-
-_TURNS = {
+_ADVICE = {
     "latency": "is latency: more bandwidth gains little.",
     "bandwidth": "is transfer time: it grows with the size and falls with bandwidth.",
     "overhead": "is launch overhead: fewer and larger calls gain most.",
@@ -101,30 +80,87 @@ _TURNS = {
 }
 
 
+def _largest_part(row: AlgorithmEstimate) -> str:
+    """Such as ``62% is latency: more bandwidth gains little.``"""
+    seconds = {
+        "latency": row.steps_s,
+        "bandwidth": row.moved_s,
+        "overhead": row.overhead_s,
+        "software": row.rest_s,
+    }
+    share = whole_percent(float(seconds[row.bound] / row.total_s))
+    return f"{share} {_ADVICE[row.bound]}"
+
+
+def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
+    """Who is as fast within the error, or faster by more, and how to run that."""
+    own = float(row.total_s)
+    fastest = price.fastest
+    gain = 1 - float(fastest.total_s) / own
+    # only a pick is not the fastest
+    if gain > error and not may_be_as_fast(price.best, fastest):
+        name = r.named(price, fastest)
+        less = f"would take {whole_percent(gain)} less"
+        if fastest.status != "own":
+            return f"{name} {less}: NCCL_ALGO={name}"
+        before = "" if fastest.protocol else " before any library's overhead"
+        return f"{name}, of your own, {less}{before}"
+    rivals = [rival for rival in price.leading if rival is not row]
+    close = [rival for rival in rivals if float(rival.total_s) <= own * (1 + error)]
+    if not close:
+        return "the runner-up is further behind" if rivals else ""
+    more = f" and {len(close) - 1} more" if len(close) > 1 else ""
+    return f"{r.named(price, close[0])}{more} may be as fast"
+
+
+def _size(price: Price) -> str:
+    return title_size(float(price.bytes))
+
+
+def _winners_answer(prices: Sequence[Price]) -> str:
+    """Such as ``Tree, Ring from 4MB: all-reduce on nvl72, ...``."""
+    steps: list[str] = []
+    before = ""
+    for price in sorted(prices, key=lambda price: float(price.bytes)):
+        name = r.named(price, price.best)
+        if name != before:
+            steps.append(f"{name} from {_size(price)}" if steps else name)
+        before = name
+    if len(steps) == 1:
+        steps[0] += " at every size"
+    told = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
+    best = [price.best for price in prices]
+    intervals = [(row.interval, float(row.total_s)) for row in best if row.interval is not None]
+    return f"{told} {within_several(intervals)}." if intervals else told
+
+
+# --- all rows
+
+
 def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     """What may lead, then what other libraries run and what nobody runs, which the default view
     leaves out."""
-    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
-    others = [r.Ranked(one, row) for one in prices for row in one.others if row.rank_class == 1]
-    nobody_s = [r.Ranked(one, row) for one in prices for row in one.others if row.rank_class > 1]
-    reasons = [
-        why
-        for status, why in r.WHY_NOT_RANKED.items()
-        if any(one.row.status == status for one in nobody_s)
-    ]
-    tables = (
-        (leads, ""),
-        (others, f"priced, but not what {r.spoken(prices[0])} runs here"),
-        (nobody_s, f"not ranked: nobody gets these times ({'; '.join(reasons)})"),
-    )
-    best = None if sizes else 0
-    first, *rest = (
-        r.row_table(rows, title, best if rows is leads else None, sizes=sizes, names=rows is leads)
-        for rows, title in tables
-        if rows
-    )
-    every = [row for one in prices for row in one.results]
-    cannot = gathered((one.reason, one.algorithm) for one in prices[0].infeasible)
+    leads: list[r.Ranked] = []
+    others: list[r.Ranked] = []
+    unranked: list[r.Ranked] = []
+    for price in prices:
+        leads += [r.Ranked(price, row) for row in price.leading]
+        for row in price.others:
+            kind = others if row.rank_class == 1 else unranked
+            kind.append(r.Ranked(price, row))
+    tables = []
+    if leads:
+        tables.append(r.row_table(leads, "", None if sizes else 0, sizes=sizes, names=True))
+    if others:
+        title = f"priced, but not what {r.spoken(prices[0])} runs here"
+        tables.append(r.row_table(others, title, sizes=sizes))
+    if unranked:
+        statuses = {ranked.row.status for ranked in unranked}
+        reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
+        title = f"not ranked: nobody gets these times ({'; '.join(reasons)})"
+        tables.append(r.row_table(unranked, title, sizes=sizes))
+    first, *rest = tables
+    every = _rows(prices)
     return [
         Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
         first._replace(first=_MOST_ROWS),
@@ -134,78 +170,89 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
         *_faster_elsewhere(prices),
         *_picks(prices),
         *(rest if prices[0].asked else map(later, rest)),
-        *_links_table(every, first=0),
+        _links_table(every, first=0),
         *r.notes(every, prices[0].model, prices, first=0),
-        *listed(
-            "cannot run here",
-            (f"{', '.join(names)}: {reason}" for reason, names in cannot.items()),
-            first=0,
-        ),
+        *_cannot_run(prices[0]),
     ]
+
+
+def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
+    rows: list[AlgorithmEstimate] = []
+    for price in prices:
+        rows += price.results
+    return rows
+
+
+def _cannot_run(price: Price) -> list[Block]:
+    reasons = ((row.reason, row.algorithm) for row in price.infeasible)
+    return listed("cannot run here", lines_by_names(reasons), first=0)
 
 
 def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     """What would be faster: with SHARP switched on, or without the library's own overhead."""
     price = prices[0]
-    lines: list[str] = []
     if len(prices) > 1 or not price.runnable or price.library is None:
         return []
-    best, inside = float(price.best.total_s), price.group.per_domain[0]
-    for row in sorted(price.others, key=r.seconds):
-        off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
-        blocked = any(
-            one.why_not_inside(inside)
-            for one in NCCL_ALL_REDUCE
-            if set(one.by) <= set(row.shipped_by)
-        )
-        if not lines and float(row.total_s) < best and off and not blocked:
-            option = said(given("overrides", ["library.collnet=true"]))
-            lines.append(
-                f"with SHARP (NCCL_COLLNET_ENABLE=1): {format_time(float(row.total_s))} by"
-                f" {row.title}: {option}"
-            )
-    bare = min(
-        (row for row in price.results if row.status == "shipped"),
-        key=lambda row: float(row.total_s - row.software_s),
-    )
-    alone = float(bare.total_s - bare.software_s)
-    told = lines and alone == float(bare.total_s)  # the same number
-    # those are this library's, as measured
-    if alone < best and not told and not price.best.protocol:
+    best_s = float(price.best.total_s)
+    lines: list[str] = []
+    by_sharp = _fastest_with_sharp(price)
+    if by_sharp is not None and r.seconds(by_sharp) < best_s:
+        option = said(given("overrides", ["library.collnet=true"]))
+        took = format_time(r.seconds(by_sharp))
+        lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {took} by {by_sharp.title}: {option}")
+    shipped = (row for row in price.results if row.status == "shipped")
+    bare = min(shipped, key=_without_software)
+    bare_s = _without_software(bare)
+    # both lines would have the same number
+    told = bool(lines) and bare_s == r.seconds(bare)
+    # rows with a protocol are this library's, as measured
+    if bare_s < best_s and not told and not price.best.protocol:
         option = said(given("library", "all"))
-        lines.append(
-            f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}:"
-            f" {option}"
-        )
+        took = format_time(bare_s)
+        lines.append(f"by alpha, BW and eta alone, any library: {took} by {bare.title}: {option}")
     return listed("faster, but not what runs by default", lines)
 
 
+def _without_software(row: AlgorithmEstimate) -> float:
+    return float(row.total_s - row.software_s)
+
+
+def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
+    """The fastest row that only the CollNet switch keeps from being selected."""
+    inside = price.group.per_domain[0]
+    for row in sorted(price.others, key=r.seconds):
+        reason = row.not_selected_reason
+        if reason is None or reason.code != "collnet_off":
+            continue
+        rules = (rule for rule in NCCL_ALL_REDUCE if set(rule.by) <= set(row.shipped_by))
+        if not any(rule.why_not_inside(inside) for rule in rules):
+            return row
+    return None
+
+
 def _warnings(prices: Sequence[Price]) -> list[Block]:
-    return listed("warning", (f"{one.algorithm}: {one.reason}" for one in prices[0].failed))
+    return listed("warning", (f"{row.algorithm}: {row.reason}" for row in prices[0].failed))
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
-    slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
+    slow = [(row, row.slow) for row in _rows(prices) if row.slow is not None]
     if not slow:
         return []
-    known = [
-        (one.total_s, r.named(prices[0], row))
-        for row, one in slow
-        if row.selectable and one.total_s is not None
-    ]
-    lines = (
-        [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"]
-        if known and len(prices) == 1
-        else []
+    lines = []
+    known = [(late.total_s, row) for row, late in slow if late.total_s is not None]
+    selectable = [(seconds, r.named(prices[0], row)) for seconds, row in known if row.selectable]
+    if selectable and len(prices) == 1:
+        fastest_s, name = min(selectable)
+        lines.append(f"fastest then: {name}, {format_time(fastest_s)}")
+    lines += lines_by_text(
+        (f"not known, {late.reason}", row.title) for row, late in slow if late.reason
     )
-    unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
-    lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
     share = f"{slow[0][1].share:g} of their bandwidth"
-    return [
-        Lines(
-            f"slow rank: all ports and links of one rank, the worst one, at {share}", tuple(lines)
-        )
-    ]
+    title = f"slow rank: all ports and links of one rank, the worst one, at {share}"
+    return [Lines(title, tuple(lines))]
+
+
+# --- what the library itself picks
 
 
 class _Pick(NamedTuple):
@@ -215,110 +262,95 @@ class _Pick(NamedTuple):
     price: Price
     own: LibraryChoice
     estimate: NcclEstimate
-    name: str
     best: AlgorithmEstimate
+
+    @property
+    def name(self) -> str:
+        return SPELLED.get(self.estimate.algorithm, self.estimate.algorithm)
+
+    @property
+    def best_name(self) -> str:
+        return r.named(self.price, self.best)
+
+    @property
+    def size(self) -> str:
+        return _size(self.price)
 
 
 _TOLD = 1.02  # times the fastest, from which on a pick is called slow
-_PICKS = (
-    number("bytes", "size", title_size, get=lambda one: float(one.price.bytes)),
-    label("pick", "picks", get=lambda one: one.name),
-    label("pick_protocol", "protocol", get=lambda one: one.estimate.protocol),
-    number("estimate_s", "its own estimate", format_time, get=lambda one: one.estimate.seconds),
-    label("priced_as", "here", drop=3, get=lambda one: one.own.runs and one.own.runs.title),
-    number(
-        "runs_s",
-        "our price",
-        format_time,
-        1,
-        get=lambda one: one.own.runs and float(one.own.runs.total_s),
-    ),
-    label("fastest", "fastest", drop=4, get=lambda one: r.named(one.price, one.best)),
-    number("fastest_s", "fastest total", format_time, 5, get=lambda one: float(one.best.total_s)),
-    number(
-        "of_fastest", "times the fastest", format_factor, 2, get=lambda one: one.price.slower_pick
-    ),
+_PICKS: Columns[_Pick] = (
+    number("bytes", "size", title_size, path="price.bytes"),
+    label("pick", "picks", path="name"),
+    label("pick_protocol", "protocol", path="estimate.protocol"),
+    number("estimate_s", "its own estimate", format_time, path="estimate.seconds"),
+    label("priced_as", "here", drop=3, path="own.runs.title"),
+    number("runs_s", "our price", format_time, 1, path="own.runs.total_s"),
+    label("fastest", "fastest", drop=4, path="best_name"),
+    number("fastest_s", "fastest total", format_time, 5, path="best.total_s"),
+    number("of_fastest", "times the fastest", format_factor, 2, path="price.slower_pick"),
 )
 
 
+def _pick(price: Price, own: LibraryChoice, estimate: NcclEstimate) -> _Pick:
+    able = [row for row in price.runnable if row.status != "own"]
+    if own.runs is not None:
+        able.append(own.runs)
+    return _Pick(price, own, estimate, min(able, key=r.seconds, default=price.best))
+
+
 def _picks(prices: Sequence[Price]) -> list[Block]:
-    if reasons := dict.fromkeys(
-        one.library.reason for one in prices if one.library and one.library.reason
-    ):
-        return listed(
-            f"what {r.spoken(prices[0])} itself would pick is not known here", reasons, first=0
-        )
-    picks, sizes, slow = [], [], []
-    for price in prices:
-        if (own := price.library) is None or own.pick is None:
-            continue
-        able = (
-            *(row for row in price.runnable if row.status != "own"),
-            *([] if own.runs is None else [own.runs]),
-        )
-        best = min(able, key=r.seconds, default=price.best)
-        picks.append(
-            _Pick(price, own, own.pick, SPELLED.get(own.pick.algorithm, own.pick.algorithm), best)
-        )
-        sizes.append(title_size(float(price.bytes)))
+    """What the library picks at each size, and where that is not the fastest that it has."""
+    libraries = [price.library for price in prices if price.library is not None]
+    reasons = dict.fromkeys(library.reason for library in libraries if library.reason)
+    if reasons:
+        title = f"what {r.spoken(prices[0])} itself would pick is not known here"
+        return listed(title, reasons, first=0)
+    picks = [
+        _pick(price, price.library, price.library.pick)
+        for price in prices
+        if price.library is not None and price.library.pick is not None
+    ]
     if not picks:
         return []
+    own = picks[0].own
+    library = f"{own.name.upper()} {told_version(own.version)}"
     several = len(picks) > 1
-    library = f"{picks[0].own.name.upper()} {told_version(picks[0].own.version)}"
-    for one, size in zip(picks, sizes, strict=True):
-        if (
-            (factor := one.price.slower_pick) is not None
-            and factor >= _TOLD
-            and not may_be_as_fast(one.price.best, one.best)
-        ):
-            at = f"{size}: " if several else ""
-            slow.append(
-                f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}"
-            )
-    chosen = gathered(
-        (f"{one.name} ({one.estimate.protocol})", size)
-        for one, size in zip(picks, sizes, strict=True)
-    )
-    what = "; ".join(
-        f"{name} at {','.join(at)}" if several else name for name, at in chosen.items()
-    )
     # the answer says it
-    shown = len(prices) == 1 and prices[0].shows_pick and library.endswith(picks[0].own.version)
-    out: list[Block] = [
-        Lines(f"{library} picks by its own cost model: {what}", (), first=0 if shown else None)
-    ]
+    told = len(prices) == 1 and prices[0].shows_pick and library.endswith(own.version)
+    what = f"picks by its own cost model: {_picked(picks)}"
+    out: list[Block] = [Lines(f"{library} {what}", (), first=0 if told else None)]
+    slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
     out += listed("not the fastest that it has, by the prices here", slow)
-    if blind := dict.fromkeys(one.name for one in picks if one.own.runs is None):
-        out.append(
-            Lines(f"no schedule here stands for {library}'s {', '.join(blind)} on this group", ())
-        )
-    return [
-        *out,
-        Table(_PICKS, tuple(picks), None, f"what {library} picks by its own cost model", first=0),
-    ]
+    unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)
+    if unknown:
+        names = ", ".join(unknown)
+        out.append(Lines(f"no schedule here stands for {library}'s {names} on this group", ()))
+    title = f"what {library} picks by its own cost model"
+    return [*out, Table(_PICKS, tuple(picks), None, title, first=0)]
 
 
-def _document(result: Price) -> Document:
-    return r.price_fields(result) if hasattr(result.bytes, "__len__") else _one_shape([result])
+def _picked(picks: Sequence[_Pick]) -> str:
+    """Such as ``Ring (LL) at 1MB,4MB; Tree (Simple) at 1GB``."""
+    chosen = gathered((f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks)
+    if len(picks) == 1:
+        return next(iter(chosen))
+    return "; ".join(f"{name} at {','.join(sizes)}" for name, sizes in chosen.items())
 
 
-def _one_shape(prices: Sequence[Price]) -> Document:
-    # a single size has its fields at the top as well, for readers of older documents
-    sizes = [r.price_fields(one) for one in prices]
-    return (sizes[0] if len(sizes) == 1 else {}) | {"sizes": sizes}
+def _is_slow(pick: _Pick) -> bool:
+    factor = pick.price.slower_pick
+    if factor is None or factor < _TOLD:
+        return False
+    return not may_be_as_fast(pick.price.best, pick.best)
 
 
-def _summary(result: Price) -> str:
-    if hasattr(result.bytes, "__len__"):
-        return (
-            f"{r.heading(result, '')}: {len(result.results)} algorithms at {len(result.bytes)}"
-            " sizes"
-        )
-    best = result.best
-    return (
-        f"{r.heading(result)}: {best.title}, {format_time(float(best.total_s))}, busbw"
-        f" {format_rate(float(best.busbw_Bps))}"
-    )
+def _slow_pick(pick: _Pick, *, several: bool) -> str:
+    size = f"{pick.size}: " if several else ""
+    factor = format_factor(pick.price.slower_pick or 1.0)
+    return f"{size}{pick.name} takes {factor} of {pick.best_name}"
+
+
+# --- the winner at each size
 
 
 class _SizeWinner(NamedTuple):
@@ -326,118 +358,122 @@ class _SizeWinner(NamedTuple):
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
 
+    @property
+    def size(self) -> Any:
+        return whole_bytes(self.price.bytes)
 
-_WINNER = (
-    label("fastest", "fastest", get=lambda one: one.row.title),
-    number("total_s", "total", format_time, get=lambda one: float(one.row.total_s)),
-    number("busbw_Bps", "busbw", format_rate, 1, get=lambda one: float(one.row.busbw_Bps)),
-    label("bound", "bound by", drop=4, get=lambda one: one.row.bound),
-    label("protocol", "protocol", drop=5, get=lambda one: one.row.protocol),
-    label("runner_up", "runner-up", drop=2, get=lambda one: one.second and one.second.title),
-    number(
-        "runner_up_s",
-        "its total",
-        format_time,
-        3,
-        get=lambda one: one.second and float(one.second.total_s),
-    ),
-    label("spec", "spec", drop=6, get=lambda one: one.row.spec, hidden=True),
+    @property
+    def name(self) -> str:
+        return r.named(self.price, self.row)
+
+    @property
+    def second_name(self) -> str:
+        return r.named(self.price, self.second) if self.second else ""
+
+
+_WINNER: Columns[_SizeWinner] = (
+    label("fastest", "fastest", path="row.title"),
+    number("total_s", "total", format_time, path="row.total_s"),
+    number("busbw_Bps", "busbw", format_rate, 1, path="row.busbw_Bps"),
+    label("bound", "bound by", drop=4, path="row.bound"),
+    label("protocol", "protocol", drop=5, path="row.protocol"),
+    label("runner_up", "runner-up", drop=2, path="second.title"),
+    number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
+    label("spec", "spec", drop=6, hidden=True, path="row.spec"),
 )
-_NAMES = {
-    "fastest": label("fastest", "fastest", get=lambda one: r.named(one.price, one.row), fold=22),
-    "runner_up": label(
-        "runner_up",
-        "runner-up",
-        drop=2,
-        get=lambda one: one.second and r.named(one.price, one.second),
-        fold=22,
-    ),
+_NAMES: dict[str, Column] = {
+    "fastest": label("fastest", "fastest", fold=22, path="name"),
+    "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
 }
 
 
-def _winners(result: PriceList, columns: Sequence[Column] = _WINNER) -> Table:
-    records = tuple(
-        _SizeWinner(one, one.results[0], one.results[1] if len(one.results) > 1 else None)
-        for one in result.prices
-    )
-    idle = () if any(one.row.protocol for one in records) else ("protocol",)
-    return (
-        Table((*r.price_context(result.prices[0]), *columns), records)
-        .with_shown("bytes")
-        .without(*idle)
-    )
-
-
-def _winners_answer(prices: Sequence[Price]) -> str:
-    changes = [
-        (r.named(one, one.best), one) for one in sorted(prices, key=lambda one: float(one.bytes))
-    ]
-    starts = [
-        (name, one)
-        for at, (name, one) in enumerate(changes)
-        if not at or changes[at - 1][0] != name
-    ]
-    first, *later = starts
-    who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
-    told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
-    intervals = [
-        (one.best.interval, float(one.best.total_s))
-        for one in prices
-        if one.best.interval is not None
-    ]
-    return f"{told} {within_several(intervals)}." if intervals else told
+def _winners(result: PriceList, columns: tuple[Column, ...] = _WINNER) -> Table:
+    records = []
+    for price in result.prices:
+        best, *rivals = price.results
+        records.append(_SizeWinner(price, best, rivals[0] if rivals else None))
+    asked = r.price_context(result.prices[0])
+    table = Table((*asked, *columns), tuple(records)).with_shown("bytes")
+    if any(record.row.protocol for record in records):
+        return table
+    return table.without("protocol")
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
     prices = result.prices
     if not result.winners_only:
         return _all(prices, sizes=len(prices) > 1)
-    table = _winners(result, [_NAMES.get(column.key, column) for column in _WINNER])
-    rows = [row for one in prices for row in one.results]
     return [
         Headline(_winners_answer(prices)),
-        table,
+        _winners(result, tuple(_NAMES.get(column.key, column) for column in _WINNER)),
         *r.named_anyway(prices),
         *_warnings(prices),
         *_picks(prices),
-        *r.notes(rows, prices[0].model, prices, first=0),
+        *r.notes(_rows(prices), prices[0].model, prices, first=0),
     ]
 
 
-def _list_document(result: PriceList) -> Document:
-    return (
-        {"sizes": [r.price_fields(one) for one in result.prices]}
-        if result.winners_only
-        else _one_shape(result.prices)
-    )
+def _list_table(result: PriceList) -> Table:
+    return _winners(result) if result.winners_only else r.every_row(result.prices)
 
 
 def _list_summary(result: PriceList) -> str:
     if len(result.prices) == 1:
         return _summary(result.prices[0])
-    names = dict.fromkeys(one.best.title for one in result.prices)
-    return (
-        f"{r.heading(result.prices[0], f'{len(result.prices)} sizes, ')}: fastest"
-        f" {', then '.join(names)}"
-    )
+    names = dict.fromkeys(price.best.title for price in result.prices)
+    heading = r.heading(result.prices[0], f"{len(result.prices)} sizes, ")
+    return f"{heading}: fastest {', then '.join(names)}"
 
 
-_PHASE = (
+# --- one price; its size may be an array
+
+
+def _is_array(price: Price) -> bool:
+    return hasattr(price.bytes, "__len__")
+
+
+def _size_count(price: Price) -> int:
+    sizes: Any = price.bytes
+    return len(sizes)
+
+
+def _price_blocks(result: Price) -> list[Block]:
+    return _all(tuple(r.at_each_size(result)), sizes=_is_array(result))
+
+
+def _price_table(result: Price) -> Table:
+    return r.every_row(tuple(r.at_each_size(result)))
+
+
+def _summary(result: Price) -> str:
+    if _is_array(result):
+        count = f"{len(result.results)} algorithms at {_size_count(result)} sizes"
+        return f"{r.heading(result, '')}: {count}"
+    best = result.best
+    took = f"{format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
+    return f"{r.heading(result)}: {best.title}, {took}"
+
+
+# --- breakdown
+
+
+def _shown_algorithm(phase: PhaseCost) -> str:
+    # the label that an estimate gives to copying a rank's own data, which no algorithm does
+    return "own copy" if phase.label == "own share" else phase.algorithm
+
+
+_PHASE: Columns[PhaseCost] = (
     label("tier", "tier"),
     label("level", "level", drop=5),
     label("primitive", "phase", lambda primitive: primitive.spoken),
-    label(
-        "algorithm",
-        "algorithm",
-        get=lambda phase: "own copy" if phase.label == "own share" else phase.algorithm,
-    ),
+    label("algorithm", "algorithm", get=_shown_algorithm),
     label("label", "step", drop=4),
     number("ranks", "ranks", drop=7),
-    number("bytes", "payload", format_bytes, 6, get=lambda phase: float(phase.bytes)),
+    number("bytes", "payload", format_bytes, 6),
     number("n_alpha", "n_alpha", format_count, 9),
     number("n_beta", "n_beta", format_count, 10),
-    number("alpha_s", "alpha", format_time, 2, get=lambda phase: float(phase.alpha_s)),
-    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda phase: float(phase.bandwidth_s)),
+    number("alpha_s", "alpha", format_time, 2),
+    number("bandwidth_s", "bandwidth", format_time, 1),
     number("eta_alpha", "eta_a", format_count, 11),
     number("eta_beta", "eta_b", format_count, 12),
 )
@@ -455,7 +491,7 @@ class _Link(NamedTuple):
     eta_beta: float
 
 
-_LINKS = (
+_LINKS: Columns[_Link] = (
     label("tier", "tier"),
     label("level", "level"),
     number("alpha_s", "alpha of a step", format_time),
@@ -465,84 +501,87 @@ _LINKS = (
 )
 
 
-def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
+def _link(phase: PhaseCost) -> _Link:
+    steps = float(phase.n_alpha * phase.eta_alpha)
+    # rounded, so that phases of one tier agree
+    alpha = float(f"{float(phase.alpha_s) / steps:.9g}") if steps else None
+    return _Link(
+        phase.tier,
+        phase.level,
+        alpha,
+        float(phase.bandwidth_Bps),
+        float(phase.eta_alpha),
+        float(phase.eta_beta),
+    )
+
+
+def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> Table:
     """Alpha, bandwidth and eta of each tier, recovered from the phases of rows."""
-    found: dict[_Link, None] = {}
-    for phase in (phase for row in rows for phase in row.phases):
-        steps = float(phase.n_alpha * phase.eta_alpha)
-        alpha = float(phase.alpha_s) / steps if steps else None
-        rate, *etas = float(phase.bandwidth_Bps), float(phase.eta_alpha), float(phase.eta_beta)
-        found[_Link(phase.tier, phase.level, alpha and float(f"{alpha:.9g}"), rate, *etas)] = None
-    return [
-        Table(
-            _LINKS,
-            tuple(found),
-            None,
-            "each tier's own numbers; a price multiplies alpha and BW by their eta",
-            first,
-        )
-    ]
+    links: dict[_Link, None] = {}
+    for row in rows:
+        links |= dict.fromkeys(map(_link, row.phases))
+    title = "each tier's own numbers; a price multiplies alpha and BW by their eta"
+    return Table(_LINKS, tuple(links), None, title, first)
 
 
 def _phases(result: Breakdown) -> Table:
-    price, row = result.price, result.price.results[0]
-    columns = (
+    price = result.price
+    row = price.results[0]
+
+    def share(phase: PhaseCost) -> float:
+        return float(phase.total_s / row.total_s)
+
+    columns = [
         *context(fabric=price.fabric, collective=price.primitive),
-        number("group_ranks", "ranks of the group", get=lambda _: price.ranks, hidden=True),
+        number("group_ranks", "ranks of the group", hidden=True, get=lambda _: price.ranks),
         number(
-            "message_bytes", "size", title_size, get=lambda _: whole_bytes(price.bytes), hidden=True
+            "message_bytes", "size", title_size, hidden=True, get=lambda _: whole_bytes(price.bytes)
         ),
         *context(spec=row.spec),
         *group_columns(price.group, lambda _: price.group),
         *context(price.overrides),
         *_PHASE,
-        number(
-            "share", "of total", whole_percent, get=lambda phase: float(phase.total_s / row.total_s)
-        ),
-        number(
-            "energy_J", "energy", format_energy, 8, get=lambda phase: plain_number(phase.energy_J)
-        ),
-    )
-    return Table(columns if row.energy_J is not None else columns[:-1], row.phases)
+        number("share", "of total", whole_percent, get=share),
+    ]
+    if row.energy_J is not None:
+        columns.append(number("energy_J", "energy", format_energy, 8))
+    return Table(tuple(columns), row.phases)
 
 
 def _breakdown_blocks(result: Breakdown) -> list[Block]:
-    price, row = result.price, result.price.results[0]
+    price = result.price
+    row = price.results[0]
     out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
     if row.streams:
         out.append(
             Lines("phases stream through each other: only the busiest tier's bandwidth counts", ())
         )
     out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", r.segment_lines(result.segments))
-    out += _links_table([row])
+    out.append(_links_table([row]))
     if result.baselines:
-        out.append(
-            r.row_table(
-                [r.Ranked(price, one) for one in result.baselines], "flat baselines"
-            )._replace(first=0)
-        )
+        baselines = [r.Ranked(price, baseline) for baseline in result.baselines]
+        out.append(r.row_table(baselines, "flat baselines")._replace(first=0))
     return out + r.notes([row], price.model, first=0)
 
 
 def _sums(row: AlgorithmEstimate) -> str:
+    """Such as ``total 3 us: alpha 1 us + bandwidth 2 us, bound by bandwidth``."""
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
-    terms = (
-        ("bandwidth", row.bandwidth_s),
-        ("launch overhead", row.overhead_s),
-        ("software", row.software_s),
-    )
-    for name, term in terms:
-        seconds = float(term)
+    terms = {
+        "bandwidth": float(row.bandwidth_s),
+        "launch overhead": float(row.overhead_s),
+        "software": float(row.software_s),
+    }
+    for name, seconds in terms.items():
         if seconds or name == "bandwidth":
             sums += f" {'+' if seconds >= 0 else '-'} {name} {format_time(abs(seconds))}"
-    sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
-    sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
-    return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums
-
-
-def _breakdown_document(result: Breakdown) -> Document:
-    baselines = {"baselines": [r.row_fields(row) for row in result.baselines]}
-    return r.price_fields(result.price) | baselines | r.segments_field(result.segments)
+    if row.energy_J is not None:
+        sums += f", energy {format_energy(float(row.energy_J))}"
+    sums += f", bound by {row.bound}"
+    if row.protocol:
+        sums += f", under protocol {row.protocol}"
+    slow = r.slow_words(row.slow)
+    return f"{sums}; {slow}" if slow else sums
 
 
 def _breakdown_summary(result: Breakdown) -> str:
@@ -550,21 +589,55 @@ def _breakdown_summary(result: Breakdown) -> str:
     return f"{row.title}: {r.heading(result.price)}\n{_sums(row)}"
 
 
+# --- documents
+
+
+class PricesDocument(Document):
+    """The prices at several sizes."""
+
+    sizes: list[r.SizeDocument]
+
+
+class PriceDocument(r.SizeDocument, PricesDocument):
+    """The prices at a single size, which has its fields at the top as well, for readers of older
+    documents."""
+
+
+class BreakdownDocument(r.SizeDocument):
+    """The price of one schedule beside flat baselines."""
+
+    baselines: list[r.RowDocument]
+    segments: list[BestSegments] = optional("segments")
+
+
+def _price_document(result: Price) -> dict[str, Any]:
+    if _is_array(result):
+        return r.SizeDocument.of(result)
+    return _sizes_document([result])
+
+
+def _sizes_document(prices: Sequence[Price]) -> dict[str, Any]:
+    sizes = [r.SizeDocument.of(price) for price in prices]
+    if len(sizes) == 1:
+        return sizes[0] | {"sizes": sizes}
+    return {"sizes": sizes}
+
+
+def _list_document(result: PriceList) -> dict[str, Any]:
+    if result.winners_only:
+        return {"sizes": [r.SizeDocument.of(price) for price in result.prices]}
+    return _sizes_document(result.prices)
+
+
+def _breakdown_document(result: Breakdown) -> dict[str, Any]:
+    return BreakdownDocument.of(
+        result.price, baselines=result.baselines, segments=result.segments or LEFT_OUT
+    )
+
+
 VIEWS = {
-    Price: View(
-        "price",
-        lambda result: _all(tuple(r.at_each_size(result)), sizes=hasattr(result.bytes, "__len__")),
-        _document,
-        lambda result: r.every_row(tuple(r.at_each_size(result))),
-        _summary,
-    ),
-    PriceList: View(
-        "price",
-        _list_blocks,
-        _list_document,
-        lambda result: _winners(result) if result.winners_only else r.every_row(result.prices),
-        _list_summary,
-    ),
+    Price: View("price", _price_blocks, _price_document, _price_table, _summary),
+    PriceList: View("price", _list_blocks, _list_document, _list_table, _list_summary),
     Breakdown: View(
         "breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary
     ),

@@ -3,11 +3,18 @@ under the same draws."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from colltool.analysis.compare import SAME
-from colltool.analysis.contest import Beats, Contest
-from colltool.analysis.sensitivity import Sensitivity
+from colltool.analysis.contest import Beats, Contest, ContestSide
+from colltool.analysis.sensitivity import (
+    BreakEven,
+    Sensitivity,
+    Spread,
+    TornadoBar,
+    ValueOfInformation,
+)
 from colltool.base.formatting import (
     counted,
     format_factor,
@@ -18,128 +25,149 @@ from colltool.base.formatting import (
     title_size,
     whole_bytes,
 )
+from colltool.fabric.variants import ParameterRange
 from colltool.nccl.rules import name_on
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    group_field,
-    listed,
-    on_fabric,
-    set_field,
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
+from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.documents import Document, derived
+from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.shared_documents import (
+    GroupDocument,
+    OnFabricDocument,
+    ideal_or_realistic,
+    model_echo,
+    whole_size,
 )
-from colltool.render.estimates import model_field, readings_block, running
-from colltool.render.views.compare import ground_block, ground_field, ground_summary
-
-_FLIPS = (
-    label("key", "number"),
-    label("value", "turns at", get=lambda one: quantity(one.key, one.value)),
-    number("factor", "of nominal", format_factor),
-)
-_TELLING = (
-    label("key", "number"),
-    label(
-        "range",
-        "between",
-        get=lambda one: f"{quantity(one.key, one.low)} and {quantity(one.key, one.high)}",
-    ),
-    number("gain_s", "gain on average", format_time),
-)
+from colltool.render.views.compare import BasisDocument, ground_block, ground_summary
 
 
 def quantity(key: str, value: float) -> str:
     """A number of a fabric in its unit."""
-    last = key.rsplit(".", 1)[-1]
-    if last in ("alpha_switch", "post", "launch_overhead") or (
-        last == "alpha" and not key.endswith("eta.alpha")
-    ):
+    last = key.rpartition(".")[2]
+    if last in ("alpha_switch", "post", "launch_overhead"):
         return format_time(value)
-    return format_rate(value) if last in ("bandwidth", "local_copy") else f"{value:.4g}"
+    # eta.alpha is a factor, any other alpha a time
+    if last == "alpha" and not key.endswith("eta.alpha"):
+        return format_time(value)
+    if last in ("bandwidth", "local_copy"):
+        return format_rate(value)
+    return f"{value:.4g}"
+
+
+def _ends(number: ParameterRange | ValueOfInformation, between: str) -> str:
+    """Such as ``1 us to 2 us``."""
+    return f"{quantity(number.key, number.low)} {between} {quantity(number.key, number.high)}"
+
+
+def _value(row: BreakEven) -> str:
+    return quantity(row.key, row.value)
+
+
+def _between(row: ValueOfInformation) -> str:
+    return _ends(row, "and")
+
+
+_FLIPS: Columns[BreakEven] = (
+    label("key", "number"),
+    label("value", "turns at", get=_value),
+    number("factor", "of nominal", format_factor),
+)
+_TELLING: Columns[ValueOfInformation] = (
+    label("key", "number"),
+    label("range", "between", get=_between),
+    number("gain_s", "gain on average", format_time),
+)
 
 
 def _name(result: Sensitivity, title: str) -> str:
     """The library's name of an algorithm, else ours."""
-    spec = next((row.spec for row in result.rows if row.algorithm == title), "")
-    return name_on(result.library, result.primitive, result.group, spec) or title
+    specs = {row.algorithm: row.spec for row in result.rows}
+    return name_on(result.library, result.primitive, result.group, specs.get(title, "")) or title
 
 
 def verdict(result: Sensitivity) -> str:
-    name = _name(result, result.winner)
-    ranges = {one.key: one for one in result.numbers}
-    near = any(ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips)
-    told = f"the fastest in {percent(result.holds)} of the samples"
-    if result.holds > 0.9995 and not near:
-        told = f"a safe choice: {told}"
-    elif result.regret_p95 < 0.01:
-        told = f"{told}, and nearly so in the others"
-    lost = (
-        f"; in 95 of 100 it loses at most {percent(result.regret_p95)}"
-        if result.regret_p95 >= 0.0005
-        else ""
+    """How often the choice is the fastest, what it loses otherwise, and what turns it."""
+    return (
+        f"{_name(result, result.winner)} is {_how_safe(result)}{_loses(result)}; {_turns(result)}"
     )
+
+
+def _how_safe(result: Sensitivity) -> str:
+    told = f"the fastest in {percent(result.holds)} of the samples"
+    ranges = {number.key: number for number in result.numbers}
+    turned_inside = any(
+        ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips
+    )
+    # more would be shown as 100%
+    if result.holds > 0.9995 and not turned_inside:
+        return f"a safe choice: {told}"
+    if result.regret_p95 < 0.01:
+        return f"{told}, and nearly so in the others"
+    return told
+
+
+def _loses(result: Sensitivity) -> str:
+    # less would be shown as 0.0%
+    if result.regret_p95 < 0.0005:
+        return ""
+    return f"; in 95 of 100 it loses at most {percent(result.regret_p95)}"
+
+
+def _turns(result: Sensitivity) -> str:
     if result.flips:
         flip = result.flips[0]
-        at = (
-            f"{flip.key} {quantity(flip.key, flip.value)} ({format_factor(flip.factor)} of the"
-            " file's)"
-        )
-        return f"{name} is {told}{lost}; {_name(result, flip.winner)} takes over at {at}"
-    all_sought = result.flips_sought == len(result.numbers)
-    none = (
-        "no single number"
-        if all_sought
-        else f"none of the {result.flips_sought} numbers that move times most"
-    )
-    return f"{name} is {told}{lost}; {none} turns it within a factor of 100"
+        at = f"{flip.key} {_value(flip)} ({format_factor(flip.factor)} of the file's)"
+        return f"{_name(result, flip.winner)} takes over at {at}"
+    none = "no single number"
+    if result.flips_sought < len(result.numbers):
+        none = f"none of the {result.flips_sought} numbers that move times most"
+    return f"{none} turns it within a factor of 100"
 
 
 def _drawn(result: Sensitivity | Contest) -> str:
-    told, asked = counted(result.samples, "sample"), result.samples_asked
-    return told if result.samples == asked else f"{told} (not {asked}: the numbers are too many)"
+    told = counted(result.samples, "sample")
+    if result.samples == result.samples_asked:
+        return told
+    return f"{told} (not {result.samples_asked}: the numbers are too many)"
+
+
+_MOST_NUMBERS = 12
+
+
+def _facts(result: Sensitivity) -> tuple[str, ...]:
+    """How many samples were drawn, and from which ranges."""
+    whose = "ranges assumed: none given" if result.assumed else "ranges as given"
+    numbers = counted(len(result.numbers), "number")
+    lines = [f"{_drawn(result)} of {numbers}, seed {result.seed}; {whose}"]
+    for number_drawn in result.numbers[:_MOST_NUMBERS]:
+        value = quantity(number_drawn.key, number_drawn.value)
+        lines.append(f"  {number_drawn.key} {value}: {_ends(number_drawn, 'to')}")
+    if len(result.numbers) > _MOST_NUMBERS:
+        lines.append("  ...")
+    return tuple(lines)
 
 
 def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
-    whose = "ranges assumed: none given" if result.assumed else "ranges as given"
-    facts = [
-        f"{_drawn(result)} of {counted(len(result.numbers), 'number')}, seed {result.seed}; {whose}"
-    ]
-    facts += [
-        f"  {one.key} {quantity(one.key, one.value)}: {quantity(one.key, one.low)} to"
-        f" {quantity(one.key, one.high)}"
-        for one in result.numbers[:12]
-    ] + ["  ..."] * (len(result.numbers) > 12)
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
-    ]
-    out += [
-        Lines("samples", tuple(facts), first=1),
+        Lines("samples", _facts(result), first=1),
         *readings_block(result.readings),
         *listed("notes", result.held, first=0),
     ]
     if result.flips:
-        then = label("winner", "then fastest", fold=22, get=lambda one: _name(result, one.winner))
-        out.append(
-            Table(
-                (*_FLIPS, then),
-                result.flips,
-                None,
-                "the smallest change of one number that turns it",
-                first=3,
-            )
-        )
+        then = label("winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner))
+        title = "the smallest change of one number that turns it"
+        out.append(Table((*_FLIPS, then), result.flips, None, title, first=3))
     if result.telling:
-        out.append(
-            Table(_TELLING, result.telling[:5], None, "what knowing one number would gain", first=2)
-        )
+        title = "what knowing one number would gain"
+        out.append(Table(_TELLING, result.telling[:5], None, title, first=2))
     if result.experiment:
         out.append(Lines(f"to know {result.telling[0].key}", (result.experiment,), verbatim=True))
     return out
 
 
-_TIMES = (
+_TIMES: Columns[Spread] = (
     number("nominal_s", "nominal", format_time, 1),
     number("p5_s", "5% below", format_time, 3),
     number("p50_s", "median", format_time, 2),
@@ -147,197 +175,214 @@ _TIMES = (
 )
 
 
+def _sensitivity_table(result: Sensitivity) -> Table:
+    return _samples(result)
+
+
 def _samples(result: Sensitivity, *, people: bool = False) -> Table:
+    """The times of each algorithm; for ``people`` by the library's names."""
+    names = {row.algorithm: _name(result, row.algorithm) for row in result.rows}
+    first = label("algorithm", "algorithm", fold=22)
+    columns = [*_TIMES, number("wins", "wins", percent), label("spec", "spec", hidden=True)]
+    if people:
+        first = first._replace(get=lambda row: names[row.algorithm])
+        if any(name.lower() != algorithm for algorithm, name in names.items()):
+            how = "how (inside / across)"
+            columns.insert(0, label("how", how, fold=22, get=lambda row: result.how[row.algorithm]))
     asked = context(
         fabric=result.fabric,
         primitive=result.primitive,
         ranks=result.group.ranks,
         bytes=whole_bytes(result.bytes),
     )
-    name = label(
-        "algorithm",
-        "algorithm",
-        fold=22,
-        get=lambda one: _name(result, one.algorithm) if people else one.algorithm,
-    )
-    how = label("how", "how (inside / across)", fold=22, get=lambda one: result.how[one.algorithm])
-    named = people and any(
-        _name(result, one.algorithm).lower() != one.algorithm for one in result.rows
-    )
-    columns = (
-        name,
-        *([how] if named else []),
-        *_TIMES,
-        number("wins", "wins", percent),
-        label("spec", "spec", hidden=True),
-    )
-    return Table((*asked, *columns), result.rows)
+    return Table((*asked, first, *columns), result.rows)
 
 
 def sensitivity_title(result: Sensitivity) -> str:
-    library = f", {running(result.library, leads=result.library_leads)}" if result.library else ""
-    mode = "ideal" if result.ideal else "realistic"
+    library = ""
+    if result.library:
+        library = f", {running(result.library, leads=result.library_leads)}"
     where = on_fabric(result.fabric, result.overrides)
-    return (
-        f"{result.primitive.spoken} on {where}, {result.group.spoken}, {title_size(result.bytes)}"
-        f" per rank{library}, {mode}"
-    )
-
-
-def _sensitivity_document(result: Sensitivity) -> Document:
-    return (
-        {"fabric": result.fabric, **set_field(result.overrides), "primitive": str(result.primitive)}
-        | {
-            "ranks": result.group.ranks,
-            "group": group_field(result.group),
-            "bytes": whole_bytes(result.bytes),
-        }
-        | {"mode": "ideal" if result.ideal else "realistic", **model_field(result.readings)}
-        | fields(result, "winner spec holds regret_mean seed samples samples_asked rows")
-        | fields(result, "regret_p95 flips flips_sought moves telling")
-        | {
-            "experiment": result.experiment or None,
-            "ranges": [fields(one, "key value low high") for one in result.numbers],
-        }
-        | {"assumed": result.assumed, "verdict": verdict(result)}
-    )
+    size = f"{title_size(result.bytes)} per rank"
+    what = f"{result.primitive.spoken} on {where}, {result.group.spoken}"
+    return f"{what}, {size}{library}, {ideal_or_realistic(result)}"
 
 
 def _sensitivity_summary(result: Sensitivity) -> str:
     return f"{sensitivity_title(result)}: {verdict(result)}"
 
 
-_BEATS: dict[str, tuple[str, Callable[[float], str], int]] = {
-    "faster": ("faster", percent, 0),
-    "same": (f"same to {SAME:.0%}", percent, 2),
-    "slower": ("slower", percent, 2),
-    "ratio_p5": ("ratio, 5% below", format_factor, 2),
-    "ratio_p50": ("median ratio", format_factor, 0),
-    "ratio_p95": ("95% below", format_factor, 2),
-}
+class RangeDocument(Document, of=ParameterRange):
+    """The range that a number of a fabric is drawn from."""
+
+    key: str
+    value: float
+    low: float
+    high: float
 
 
-def _against(key: str) -> Column:
-    title, show, drop = _BEATS[key]
-    return number(key, title, show, drop, get=lambda row: getattr(row[1], key, None))
+class SensitivityDocument(OnFabricDocument):
+    """How safe a choice is while its numbers are uncertain."""
+
+    primitive: str
+    ranks: int = derived("group.ranks")
+    group: GroupDocument
+    bytes: float = derived(whole_size)
+    mode: str = derived(ideal_or_realistic)
+    model: ModelDocument = derived(model_echo)
+    winner: str
+    spec: str
+    holds: float
+    regret_mean: float
+    seed: int
+    samples: int
+    samples_asked: int
+    rows: list[Spread]
+    regret_p95: float
+    flips: list[BreakEven]
+    flips_sought: int
+    moves: list[TornadoBar]
+    telling: list[ValueOfInformation]
+    experiment: str | None = derived(lambda result: result.experiment or None)
+    ranges: list[RangeDocument] = derived("numbers")
+    assumed: bool
+    verdict: str = derived(verdict)
 
 
-_CONTEST = (
-    label("name", "fabric", get=lambda row: row[0].name),
-    label("algorithm", "fastest, nominal", drop=4, get=lambda row: row[0].algorithm),
-    number("nominal_s", "nominal", format_time, 1, get=lambda row: row[0].nominal_s),
-    number("p5_s", "5% below", format_time, 3, get=lambda row: row[0].p5_s),
-    number("p50_s", "median", format_time, get=lambda row: row[0].p50_s),
-    number("p95_s", "95% below", format_time, 3, get=lambda row: row[0].p95_s),
-    *map(_against, _BEATS),
+# --- fabrics against each other
+
+
+class _SideLine(NamedTuple):
+    """A fabric, and how it compares with the first; None for the first."""
+
+    side: ContestSide
+    beats: Beats | None
+
+
+def _lines(result: Contest) -> list[_SideLine]:
+    beats: Sequence[Beats | None] = (None, *result.beats)
+    return list(map(_SideLine, result.sides, beats))
+
+
+_CONTEST: Columns[_SideLine] = (
+    label("name", "fabric", path="side.name"),
+    label("algorithm", "fastest, nominal", drop=4, path="side.algorithm"),
+    number("nominal_s", "nominal", format_time, 1, path="side.nominal_s"),
+    number("p5_s", "5% below", format_time, 3, path="side.p5_s"),
+    number("p50_s", "median", format_time, path="side.p50_s"),
+    number("p95_s", "95% below", format_time, 3, path="side.p95_s"),
+    number("faster", "faster", percent, path="beats.faster"),
+    number("same", f"same to {SAME:.0%}", percent, 2, path="beats.same"),
+    number("slower", "slower", percent, 2, path="beats.slower"),
+    number("ratio_p5", "ratio, 5% below", format_factor, 2, path="beats.ratio_p5"),
+    number("ratio_p50", "median ratio", format_factor, path="beats.ratio_p50"),
+    number("ratio_p95", "95% below", format_factor, 2, path="beats.ratio_p95"),
 )
 
 
 def _contest_table(result: Contest) -> Table:
-    return Table(_CONTEST, tuple(zip(result.sides, (None, *result.beats), strict=True)))
+    return Table(_CONTEST, tuple(_lines(result)))
 
 
 def _contest_blocks(result: Contest) -> list[Block]:
     first = result.sides[0].name
-    asked = (
-        f"{result.primitive.spoken} against {first}, {result.ranks} ranks,"
-        f" {title_size(result.bytes)} per rank"
-    )
     lines = [f"{_drawn(result)}, seed {result.seed}"]
     for side in result.sides:
         whose = "assumed: none given" if side.assumed else "as given"
-        ranges = (
-            f"{one.key} {quantity(one.key, one.low)} to {quantity(one.key, one.high)}"
-            for one in side.numbers
-        )
-        lines.append(f"  {side.name}, ranges {whose}: {', '.join(ranges) or 'none'}")
-    for one in result.beats:
-        shared = ", ".join(one.shared) or "nothing"
-        lines.append(
-            f"  drawn once for {first} and {one.name}: {shared}; all else for each by itself"
-        )
-    opening = (
-        f"{'; '.join(contest_verdict(result))}. {sentence(asked)},"
-        f" {'ideal' if result.ideal else 'realistic'}."
-    )
-    samples = Lines("samples", tuple(lines), first=1)
+        ranges = ", ".join(f"{drawn.key} {_ends(drawn, 'to')}" for drawn in side.numbers)
+        lines.append(f"  {side.name}, ranges {whose}: {ranges or 'none'}")
+    for beats in result.beats:
+        shared = ", ".join(beats.shared) or "nothing"
+        pair = f"{first} and {beats.name}"
+        lines.append(f"  drawn once for {pair}: {shared}; all else for each by itself")
+    size = f"{result.ranks} ranks, {title_size(result.bytes)} per rank"
+    asked = f"{result.primitive.spoken} against {first}, {size}, {ideal_or_realistic(result)}"
     return [
-        Headline(opening),
+        Headline(f"{'; '.join(contest_verdict(result))}. {sentence(asked)}."),
         _contest_table(result),
-        samples,
+        Lines("samples", tuple(lines), first=1),
         *ground_block(result.ground, [result.ranks]),
     ]
 
 
 def contest_verdict(result: Contest) -> tuple[str, ...]:
-    return tuple(_beaten(result.sides[0].name, one) for one in result.beats)
+    """A sentence on each fabric beside the first."""
+    return tuple(_against_first(result.sides[0].name, beats) for beats in result.beats)
 
 
-def _beaten(first: str, one: Beats) -> str:
-    if (
-        one.faster is None
-        or one.same is None
-        or one.ratio_p5 is None
-        or one.ratio_p50 is None
-        or one.ratio_p95 is None
-    ):
-        return (
-            f"{one.name}: not compared with {first}: one of the two has no launch overhead, and it"
-            " would be felt"
-        )
-    how = f"{one.name} is faster than {first} in {percent(one.faster)} of the samples"
-    same = f", the same to {SAME:.0%} in {percent(one.same)}" if one.same else ""
-    low, middle, high = (
-        format_factor(ratio) for ratio in (one.ratio_p5, one.ratio_p50, one.ratio_p95)
-    )
-    return (
-        f"{how}{same}; it takes {middle} of its time in the median, in 90 of 100 between {low} and"
-        f" {high}"
-    )
-
-
-def _contest_document(result: Contest) -> Document:
-    rows = []
-    for side, one in zip(result.sides, (None, *result.beats), strict=True):
-        seen = {key: value for key, value in side._asdict().items() if key != "numbers"}
-        own = {key: getattr(one, key, None) for key in _BEATS}
-        against = {
-            "shared": list(one.shared) if one else [],
-            "compared": one.compared if one else True,
-        }
-        rows.append(
-            seen
-            | own
-            | against
-            | {"ranges": [fields(number, "key value low high") for number in side.numbers]}
-        )
-    return (
-        {
-            "primitive": str(result.primitive),
-            "ranks": result.ranks,
-            "bytes": whole_bytes(result.bytes),
-        }
-        | {
-            "mode": "ideal" if result.ideal else "realistic",
-            **fields(result, "samples samples_asked seed"),
-        }
-        | {
-            "rows": rows,
-            "verdict": list(contest_verdict(result)),
-            "ground": ground_field(result.ground),
-        }
-    )
+def _against_first(first: str, beats: Beats) -> str:
+    # None where the two are not compared
+    ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
+    known = [format_factor(ratio) for ratio in ratios if ratio is not None]
+    if beats.faster is None or len(known) < len(ratios):
+        why = "one of the two has no launch overhead, and it would be felt"
+        return f"{beats.name}: not compared with {first}: {why}"
+    low, middle, high = known
+    how = f"{beats.name} is faster than {first} in {percent(beats.faster)} of the samples"
+    same = f", the same to {SAME:.0%} in {percent(beats.same)}" if beats.same else ""
+    takes = f"it takes {middle} of its time in the median, in 90 of 100 between {low} and {high}"
+    return f"{how}{same}; {takes}"
 
 
 def _contest_summary(result: Contest) -> str:
     return "; ".join((*contest_verdict(result), *ground_summary(result.ground)))
 
 
+class SideDocument(Document):
+    """A fabric, and how it compares with the first."""
+
+    name: str = derived("side.name")
+    fabric: str = derived("side.fabric")
+    algorithm: str = derived("side.algorithm")
+    nominal_s: float = derived("side.nominal_s")
+    p5_s: float = derived("side.p5_s")
+    p50_s: float = derived("side.p50_s")
+    p95_s: float = derived("side.p95_s")
+    assumed: bool = derived("side.assumed")
+    faster: float | None = derived("beats.faster")
+    same: float | None = derived("beats.same")
+    slower: float | None = derived("beats.slower")
+    ratio_p5: float | None = derived("beats.ratio_p5")
+    ratio_p50: float | None = derived("beats.ratio_p50")
+    ratio_p95: float | None = derived("beats.ratio_p95")
+    # the first is compared with nothing
+    shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
+    compared: bool = derived(lambda line: line.beats is None or line.beats.compared)
+    ranges: list[RangeDocument] = derived("side.numbers")
+
+
+def _side_documents(result: Contest) -> tuple[dict[str, Any], ...]:
+    return tuple(map(SideDocument.of, _lines(result)))
+
+
+class ContestDocument(Document):
+    """Fabrics against the first under the same draws."""
+
+    primitive: str
+    ranks: int
+    bytes: float = derived(whole_size)
+    mode: str = derived(ideal_or_realistic)
+    samples: int
+    samples_asked: int
+    seed: int
+    rows: list[SideDocument] = derived(_side_documents)
+    verdict: list[str] = derived(contest_verdict)
+    ground: list[BasisDocument]
+
+
 VIEWS = {
     Sensitivity: View(
-        "sensitivity", _sensitivity_blocks, _sensitivity_document, _samples, _sensitivity_summary
+        "sensitivity",
+        _sensitivity_blocks,
+        SensitivityDocument.of,
+        _sensitivity_table,
+        _sensitivity_summary,
     ),
     Contest: View(
-        "sensitivity-compare", _contest_blocks, _contest_document, _contest_table, _contest_summary
+        "sensitivity-compare",
+        _contest_blocks,
+        ContestDocument.of,
+        _contest_table,
+        _contest_summary,
     ),
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from colltool.analysis.axes import OWN_AXES, SweepAxis
 from colltool.analysis.grid import Cell
-from colltool.analysis.sweep import At, Pivot, Sweep, is_close, pivot_tables
+from colltool.analysis.sweep import At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -19,17 +21,27 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
-from colltool.render.estimates import model_field, readings_block, running
-from colltool.render.intervals import interval_field, none_for, within_several
-from colltool.render.views.compare import ground_block, ground_field, held_lines, layers_first
+from colltool.estimate.results import Accuracy
+from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
+from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.documents import Document, derived, optional
+from colltool.render.estimates import ModelDocument, model_field, readings_block, running
+from colltool.render.intervals import IntervalDocument, no_cell_interval
+from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
+from colltool.render.views.compare import (
+    BasisDocument,
+    ground_block,
+    held_lines,
+    layers_first,
+    within_cells,
+)
 
 _MOST_ROWS = 12  # of the default view
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
 
 
 def shown(key: str, value: Any) -> str:
+    """A value of an axis as people read it."""
     if key == "bytes":
         return title_size(float(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -43,24 +55,39 @@ def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
+def _place(at: At) -> str:
+    """Such as ``ranks 64, ib.bandwidth 25GB/s``."""
+    return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in at)
+
+
 def pivot_title(result: Sweep, fixed: At) -> str:
     """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
-    return ", ".join(
-        f"{axis_title(key)} {shown(key, value)}"
-        for key, value in fixed
-        if len(axis_values(result, key)) > 1
-    )
+    return _place(tuple(pair for pair in fixed if len(axis_values(result, pair[0])) > 1))
 
 
-def _axis(index: int, axis: SweepAxis, *, hidden: bool) -> Column:
-    def get(cell: Cell) -> Any:
-        return whole_bytes(cell.at[index]) if axis.key == "bytes" else cell.at[index]
-
-    title, kind = axis_title(axis.key), number if axis.key in ("ranks", "bytes") else label
-    return kind(axis.key, title, lambda value: shown(axis.key, value), get=get, hidden=hidden)
+# --- the long table
 
 
-_CELL = (
+def _exact(key: str, value: Any) -> Any:
+    return whole_bytes(value) if key == "bytes" else value
+
+
+def _axis(index: int, axis: SweepAxis) -> Column[Cell]:
+    def value(cell: Cell) -> Any:
+        return _exact(axis.key, cell.at[index])
+
+    kind = number if axis.key in ("ranks", "bytes") else label
+    show = partial(shown, axis.key)
+    hidden = len(axis.values) == 1
+    return kind(axis.key, axis_title(axis.key), show, get=value, hidden=hidden)
+
+
+def _other_without_contention(cell: Cell) -> str | None:
+    """The winner without contention where it is another one."""
+    return None if cell.ideal == cell.algorithm else cell.ideal
+
+
+_CELL: Columns[Cell] = (
     label("algorithm", "fastest", fold=22),
     label("protocol", "protocol", drop=7),
     number("total_s", "total", format_time),
@@ -69,167 +96,126 @@ _CELL = (
     label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
     flag("close", "close", drop=5, get=is_close),
-    label(
-        "ideal_algorithm",
-        "without contention",
-        drop=2,
-        get=lambda cell: cell.ideal if cell.ideal != cell.algorithm else "",
-    ),
+    label("ideal_algorithm", "without contention", drop=2, get=_other_without_contention),
     label("spec", "spec", hidden=True),
     label("reason", "why not", drop=8),
 )
+_LIBRARY_NAMES = {"algorithm": "known_as", "runner_up": "runner_up_known_as"}
+"""Columns that people read with the library's names, and where these are."""
 
-
-_PEOPLE = {
-    "algorithm": label("algorithm", "fastest", fold=22, get=lambda cell: cell.known_as),
-    "runner_up": label(
-        "runner_up", "runner-up", drop=3, fold=22, get=lambda cell: cell.runner_up_known_as
-    ),
-}
-"""Columns as people read them: the library's names."""
-
-_HOW = label("how", "how (inside / across)", drop=2, fold=20)
+_HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 
 
 def _for_people(result: Sweep) -> Table:
     table = _table(result)
-    columns = [_PEOPLE.get(column.key, column) for column in table.columns]
-    if any(cell.known_as.lower() != cell.algorithm for cell in result.priced):
-        columns.insert([column.key for column in columns].index("algorithm") + 1, _HOW)
+    renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
+    columns: list[Column] = []
+    for column in table.columns:
+        columns.append(column._replace(path=_LIBRARY_NAMES.get(column.key, column.path)))
+        if renamed and column.key == "algorithm":
+            columns.append(_HOW)
     return table._replace(columns=tuple(columns), first=_MOST_ROWS)
 
 
 def _table(result: Sweep) -> Table:
-    axes = [
-        _axis(index, axis, hidden=len(axis.values) == 1) for index, axis in enumerate(result.axes)
-    ]
-    told = {key: any(getattr(cell, key) for cell in result.cells) for key in ("protocol", "reason")}
-    told |= {"ideal_algorithm": bool(result.differing), "close": bool(result.close)}
+    axes = (_axis(index, axis) for index, axis in enumerate(result.axes))
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
-    return Table(columns, result.cells).without(*(key for key, found in told.items() if not found))
+    used = {
+        "protocol": any(cell.protocol for cell in result.cells),
+        "reason": any(cell.reason for cell in result.cells),
+        "ideal_algorithm": bool(result.differing),
+        "close": bool(result.close),
+    }
+    return Table(columns, result.cells).without(*(key for key in used if not used[key]))
+
+
+# --- the answer
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables: list[Block] = (
-        [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
-    )
-    every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
-    told = readings_block(result.readings, [axis.key for axis in result.axes])
-    notes = listed("notes", _notes(result))
+    tables = [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
+    ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
     return [
         Headline(f"{layers_first(result.ground)}{_answer(result)}"),
         *tables,
-        *told,
+        *readings_block(result.readings, _keys(result)),
         *changes(result),
-        *notes,
-        *ground_block(result.ground, every),
+        *listed("notes", _notes(result)),
+        *ground_block(result.ground, ranks),
     ]
 
 
+def _keys(result: Sweep) -> list[str]:
+    return [axis.key for axis in result.axes]
+
+
 def _answer(result: Sweep) -> str:
+    answer = f"{_wins(result)}. {sentence(sweep_title(result))}."
+    off = within_cells(result.priced)
+    if off:
+        answer += f" {off}."
+    if result.close:
+        close = f"{len(result.close)} of them the runner-up is within 20%: either may win."
+        answer += f" In {close}"
+    return answer
+
+
+def _wins(result: Sweep) -> str:
+    """Such as ``Ring is the fastest in 12 of 20 cells, Tree in 8``."""
     wins = Counter(cell.known_as for cell in result.priced).most_common()
     every = counted(len(result.cells), "cell")
-    if wins:
-        all_of_them = len(wins) == 1 and wins[0][1] == len(result.cells) > 1
-        leads = (
-            "is NCCL's pick in"
-            if any(cell.picked for cell in result.cells)
-            else "is the fastest in"
-        )
-        told = (
-            f"{wins[0][0]} {leads} {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
-        )
-        told += "".join(f", {name} in {count}" for name, count in wins[1:3])
-        told += f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
-    else:
-        told = f"None of {every} can be priced"
-    close = (
-        f" In {len(result.close)} of them the runner-up is within 20%: either may win."
-        if result.close
-        else ""
-    )
-    off = within_several(
-        [(cell.interval, cell.total_s) for cell in result.priced if cell.interval and cell.total_s]
-    )
-    return f"{told}. {sentence(sweep_title(result))}.{f' {off}.' if off else ''}{close}"
+    if not wins:
+        return f"None of {every} can be priced"
+    leads = "is the fastest in"
+    if any(cell.picked for cell in result.cells):
+        leads = "is NCCL's pick in"
+    (first, count), *others = wins
+    where = f"{count} of {every}"
+    if count == len(result.cells) > 1:
+        where = f"all {every}"
+    told = [f"{first} {leads} {where}"]
+    told += [f"{name} in {count}" for name, count in others[:2]]
+    if len(others) > 2:
+        told.append(f"{len(others) - 2} more in the others")
+    return ", ".join(told)
 
 
 def sweep_title(result: Sweep) -> str:
     """What was asked, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
-    parts = [f"{result.primitive.spoken} on {where}" if where else result.primitive.spoken]
-    parts += [f"{single['ranks']} ranks"] if "ranks" in single else []
-    parts += [f"{shown('bytes', single['bytes'])} per rank"] if "bytes" in single else []
+    what = result.primitive.spoken
+    parts = [f"{what} on {where}" if where else what]
+    if "ranks" in single:
+        parts.append(f"{single['ranks']} ranks")
+    if "bytes" in single:
+        parts.append(f"{shown('bytes', single['bytes'])} per rank")
     parts += [f"{key}={shown(key, value)}" for key, value in single.items() if key not in OWN_AXES]
-    parts += (
-        [running(result.library, leads=any(cell.selectable for cell in result.priced))]
-        if result.library
-        else []
-    )
-    mode = (
-        []
-        if any(axis.key == "ideal" for axis in result.axes)
-        else ["ideal" if result.ideal else "realistic"]
-    )
-    return ", ".join([*parts, *mode])
-
-
-_SHOWN: dict[str, tuple[Callable[[Cell], Any], Callable[[Any], str]]] = {
-    "busbw": (lambda cell: cell.busbw_Bps, format_rate),
-    "total": (lambda cell: cell.total_s, format_time),
-    "algorithm": (lambda cell: cell.known_as, str),
-}
-
-
-def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
-    down, across = (
-        next(axis for axis in result.axes if axis.key == key) for key in (pivot.rows, pivot.cols)
-    )
-    head = label(
-        pivot.rows,
-        axis_title(pivot.rows),
-        lambda value: shown(pivot.rows, value),
-        get=lambda row: row[0],
-    )
-    columns = [_across(pivot, at, value) for at, value in enumerate(across.values)]
-    found: list[Block] = []
-    for at, rows in pivot_tables(result, pivot):
-        title = ", ".join(
-            filter(None, (f"{pivot.value} of {sweep_title(result)}", pivot_title(result, at)))
-        )
-        found.append(
-            Table((head, *columns), tuple(zip(down.values, rows, strict=True)), None, title)
-        )
-    return found
-
-
-def _across(pivot: Pivot, at: int, value: Any) -> Column:
-    get, show = _SHOWN[pivot.value]
-    title = shown(pivot.cols, value)
-    return Column(
-        title, title, show, right=pivot.value != "algorithm", get=lambda row: get(row[1][at])
-    )
+    if result.library:
+        parts.append(running(result.library, leads=any(cell.selectable for cell in result.priced)))
+    if "ideal" not in _keys(result):
+        parts.append(ideal_or_realistic(result))
+    return ", ".join(parts)
 
 
 def changes(result: Sweep) -> list[Block]:
-    lines = []
+    """Where the winner changes along an axis."""
     names = {cell.algorithm: cell.known_as for cell in result.priced}
-    for one in result.changes[:_MOST_TOLD]:
-        before, after = names[one.before], names[one.after]
-        if before == after:  # two schedules under one name
-            before, after = one.before, one.after
-        at = ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in one.at)
-        between = (
-            f"{axis_title(one.axis)} {shown(one.axis, one.last)} to {shown(one.axis, one.first)}"
-        )
-        lines.append(f"{at + ': ' if at else ''}{between}: {before}, then {after}")
-    more = (
-        [f"and {len(result.changes) - _MOST_TOLD} more in JSON"]
-        if len(result.changes) > _MOST_TOLD
-        else []
-    )
-    return listed("where the winner changes", (*lines, *more), first=4)
+    lines = [_change(change, names) for change in result.changes[:_MOST_TOLD]]
+    left = len(result.changes) - _MOST_TOLD
+    if left > 0:
+        lines.append(f"and {left} more in JSON")
+    return listed("where the winner changes", lines, first=4)
+
+
+def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
+    then = f"{names[change.before]}, then {names[change.after]}"
+    # two schedules under one name of the library's are told apart by ours
+    if names[change.before] == names[change.after]:
+        then = f"{change.before}, then {change.after}"
+    at = f"{_place(change.at)}: " if change.at else ""
+    between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
+    return f"{at}{axis_title(change.axis)} {between}: {then}"
 
 
 def _notes(result: Sweep) -> Iterator[str]:
@@ -237,62 +223,112 @@ def _notes(result: Sweep) -> Iterator[str]:
     if result.differing:
         yield f"{len(result.differing)} of {every}: another winner without contention"
     if result.close:
-        yield (
-            f"{len(result.close)} of {every}: the runner-up is within 20%, the uncertainty of"
-            " contention"
-        )
+        close = "the runner-up is within 20%, the uncertainty of contention"
+        yield f"{len(result.close)} of {every}: {close}"
     others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         yield f"{others} of {every}: the library implements none of these algorithms"
     yield from held_lines(result.cells)
-    yield from (
-        f"not priced: {reason}"
-        for reason in dict.fromkeys(cell.reason for cell in result.cells if cell.reason)
-    )
-
-
-def _document(result: Sweep) -> Document:
-    keys = [axis.key for axis in result.axes]
-    cells = [
-        {key: _exact(key, value) for key, value in zip(keys, cell.at, strict=True)}
-        | fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s")
-        | {
-            "close": is_close(cell),
-            "ideal_algorithm": cell.ideal,
-            "ideal_s": cell.ideal_s,
-            "leads": cell.selectable,
-        }
-        | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
-        | interval_field(cell.interval, none_for(cell))
-        | {name: value for name, value in fields(cell, "protocol reason").items() if value}
-        for cell in result.cells
-    ]
-    return (
-        set_field(result.overrides)
-        | {"primitive": str(result.primitive), "mode": "ideal" if result.ideal else "realistic"}
-        | model_field(result.readings, keys)
-        | {"library": result.library or None}
-        | {
-            "axes": {
-                axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes
-            }
-        }
-        | {"cells": cells, "ground": ground_field(result.ground)}
-        | {"changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes]}
-    )
-
-
-def _exact(key: str, value: Any) -> Any:
-    return whole_bytes(value) if key == "bytes" else value
+    for reason in dict.fromkeys(cell.reason for cell in result.cells if cell.reason):
+        yield f"not priced: {reason}"
 
 
 def _summary(result: Sweep) -> str:
-    names = dict.fromkeys(cell.known_as for cell in result.priced)
-    return (
-        f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {', '.join(names)}"
-    )
+    names = ", ".join(dict.fromkeys(cell.known_as for cell in result.priced))
+    return f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {names}"
 
 
-VIEWS = {
-    Sweep: View("sweep", _blocks, _document, _table, _summary),
+# --- pivot tables
+
+_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "busbw": ("busbw_Bps", format_rate),
+    "total": ("total_s", format_time),
+    "algorithm": ("known_as", str),
 }
+"""What a pivot table can show: the attribute of a cell, and its format."""
+
+
+def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
+    name, show = _SHOWN[pivot.value]
+    down = axis_values(result, pivot.rows)
+    columns: list[Column] = [
+        label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), get=itemgetter(0))
+    ]
+    for at, value in enumerate(axis_values(result, pivot.cols)):
+        title = shown(pivot.cols, value)
+        kind = label if pivot.value == "algorithm" else number
+        columns.append(kind(title, title, show, get=partial(_pivot_cell, at=at, name=name)))
+    tables = []
+    for fixed, rows in pivot_tables(result, pivot):
+        title = f"{pivot.value} of {sweep_title(result)}"
+        apart = pivot_title(result, fixed)
+        records = tuple(zip(down, rows, strict=True))
+        tables.append(Table(tuple(columns), records, None, f"{title}, {apart}" if apart else title))
+    return tables
+
+
+def _pivot_cell(row: tuple[Any, tuple[Cell, ...]], at: int, name: str) -> Any:
+    return getattr(row[1][at], name)
+
+
+# --- documents
+
+
+class CellDocument(Document, open=True):
+    """The winner at a point; its further keys are the axes."""
+
+    algorithm: str
+    spec: str
+    total_s: float
+    busbw_Bps: float
+    alpha_share: float | None
+    runner_up: str | None
+    runner_up_s: float | None
+    close: bool = derived(is_close)
+    ideal_algorithm: str | None = derived("ideal")
+    ideal_s: float | None
+    leads: bool = derived("selectable")
+    accuracy: Accuracy | None
+    interval: IntervalDocument | None
+    no_interval: str = optional(no_cell_interval)
+    protocol: str = optional("protocol")
+    reason: str = optional("reason")
+
+
+def _cells(result: Sweep) -> list[dict[str, Any]]:
+    keys = _keys(result)
+    cells = []
+    for cell in result.cells:
+        at = dict(zip(keys, map(_exact, keys, cell.at), strict=True))
+        cells.append(at | CellDocument.of(cell))
+    return cells
+
+
+def _axes(result: Sweep) -> dict[str, list[Any]]:
+    return {axis.key: list(map(partial(_exact, axis.key), axis.values)) for axis in result.axes}
+
+
+class ChangeDocument(Document, extends=WinnerChange):
+    """A change of the winner along an axis."""
+
+    at: dict[str, Any] = derived(lambda change: dict(change.at))
+
+
+def _unvaried_model(result: Sweep) -> Any:
+    return model_field(result.readings, _keys(result))["model"]
+
+
+class SweepDocument(OverridesDocument):
+    """The winner at every point of a grid."""
+
+    primitive: str
+    mode: str = derived(ideal_or_realistic)
+    model: ModelDocument = derived(_unvaried_model)
+    library: str | None = derived(lambda result: result.library or None)
+    axes: dict[str, Any] = derived(_axes)
+    cells: list[CellDocument] = derived(_cells)
+    ground: list[BasisDocument]
+    changes: list[ChangeDocument]
+
+
+VIEWS = {Sweep: View("sweep", _blocks, SweepDocument.of, _table, _summary)}

@@ -1,0 +1,80 @@
+"""Documents, and values of their keys, that several views share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from colltool.base.formatting import whole_bytes
+from colltool.estimate.placement import GroupPlacement
+from colltool.machines.used import Applied, MachineUsed, Overrides, machine_used
+from colltool.render.documents import LEFT_OUT, Document, optional
+
+
+def whole_size(record: Any) -> Any:
+    """The size of a record in whole bytes."""
+    return whole_bytes(record.bytes)
+
+
+def model_echo(result: Any) -> Any:
+    """The options of the model that a result was made with."""
+    return result.readings.echo()
+
+
+def ideal_or_realistic(result: Any) -> str:
+    return "ideal" if result.ideal else "realistic"
+
+
+class MachineDocument(Document, of=MachineUsed):
+    """The machine file whose measured rows are in the prices of a fabric."""
+
+    file: str
+    rows: int
+
+
+def values_set(result: Any) -> Any:
+    """The values that were set, by key."""
+    return dict(result.overrides) or LEFT_OUT
+
+
+def machine_of(overrides: Overrides) -> Any:
+    """The machine whose rows are in the prices; left out of results that take none."""
+    # plain pairs are of a result that loaded no fabric
+    return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
+
+
+def machine_in_use(result: Any) -> Any:
+    return machine_of(result.overrides)
+
+
+class OverridesDocument(Document):
+    """What was set, if anything, and the machine in use."""
+
+    set: dict[str, str] = optional(values_set)
+    machine: MachineDocument | None = optional(machine_in_use)
+
+
+class FabricDocument(Document):
+    """The fabric that a result is for, by its name."""
+
+    fabric: str
+
+
+# two bases for their order: the fabric comes before what was set
+class OnFabricDocument(FabricDocument, OverridesDocument):
+    """The fabric that a result is for, and what was set."""
+
+
+def _open_axes(group: GroupPlacement) -> Any:
+    return group.open_axes if any(group.open_axes) else LEFT_OUT
+
+
+class GroupDocument(Document, of=GroupPlacement):
+    """Where the ranks of a group are."""
+
+    ranks: int
+    stride: int
+    per_domain: list[int]
+    alone: bool
+    shape: list[int] = optional("shape")
+    domains: list[int] = optional("domains")
+    open_axes: list[bool] = optional(_open_axes)
