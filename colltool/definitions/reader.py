@@ -215,7 +215,7 @@ def read_source(
     short: Shorthand | None = None,
     kept: Sequence[tuple[str, str, Any]] = (),
 ) -> Reading[M]:
-    """As :func:`read`. ``kept``: overrides that are part of the definition: the place for errors,
+    """Read what was parsed, as :func:`read` does. ``kept``: overrides that are part of the definition: the place for errors,
     key and value of each."""
     setter = _Setter(kind, source.data, short or Shorthand())
     setter.apply(kept, read=False)

@@ -221,7 +221,7 @@ class Fabric(Part):
         return self._home
 
     def without_machine(self) -> Fabric:
-        """By wires, contention and library alone, as ``numbers="library"`` prices it."""
+        """The fabric by wires, contention and library alone, as ``numbers="library"`` prices it."""
         if self._machine is None:
             return self
         return self.view("no machine", lambda: self.with_machine(None))

@@ -192,7 +192,7 @@ def _sizing(
         if len(reached) == len(LEVELS):
             wanted = wanted._replace(leaves_in_pod=reached[1].group // reached[0].group)
     names = [level.name for level in levels] if len(levels) > len(hops) else LEVELS
-    split = kind.planes.count if kind.planes else 1
+    split = kind.plane_count
     try:
         plan = clos_plan(
             tier.endpoints,
@@ -220,8 +220,8 @@ def _sizing(
 
 
 def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """On a mesh endpoints on a face, an edge or a corner have fewer neighbours than those
-    inside."""
+    """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
+    are fewer."""
     # endpoints by their neighbours on the axes so far
     places = Counter({0: 1})
     for axis in kind.axes:

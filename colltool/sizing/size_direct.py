@@ -273,6 +273,11 @@ def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:
     return hosts * (2 * leaving + 1 / (groups * switches))
 
 
+def _nodes(best: _Made | None) -> float:
+    """Switches of the best network so far; no bound without one."""
+    return best.nodes if best else inf
+
+
 def _better(made: _Made | None, best: _Made | None) -> _Made | None:
     """The better of two networks, the first found of equals."""
     if made is None or best is None:
@@ -287,8 +292,7 @@ def _dragonfly(sought: _Sought) -> _Made | None:
     for switches in range(1, sought.radix + 1):
         hosts = sought.most_hosts(sought.radix - switches + 1)
         groups = ceil(sought.endpoints / (switches * hosts))
-        most = best.nodes if best else inf
-        while switches * groups <= most and groups - 1 <= switches * sought.radix:
+        while switches * groups <= _nodes(best) and groups - 1 <= switches * sought.radix:
             made = _one_dragonfly(sought, switches, groups)
             if made:
                 best = _better(made, best)
@@ -311,12 +315,11 @@ def _one_dragonfly(sought: _Sought, switches: int, groups: int) -> _Made | None:
 def _dragonfly_plus(sought: _Sought) -> _Made | None:
     """Search over leaves of a group and groups; of spines the fewest that serve them."""
     best: _Made | None = None
-    most: float = inf
     for leaves in range(1, sought.radix + 1):
         groups = ceil(sought.endpoints / (leaves * sought.most_hosts(sought.radix)))
-        while (leaves + 1) * groups <= most and groups - 1 <= sought.radix**2:
-            best = _better(_one_dragonfly_plus(sought, leaves, groups, most), best)
-            most = best.nodes if best else inf
+        while (leaves + 1) * groups <= _nodes(best) and groups - 1 <= sought.radix**2:
+            made = _one_dragonfly_plus(sought, leaves, groups, _nodes(best))
+            best = _better(made, best)
             groups += 1
     return best
 
@@ -403,9 +406,6 @@ def _hyperx(sought: _Sought) -> _Made | None:
     best: _Made | None = None
     least = ceil(sought.endpoints / sought.most_hosts(sought.radix))
 
-    def most() -> float:
-        return best.nodes if best else inf
-
     def grow(shape: tuple[int, ...], left: int) -> None:
         """``left``: ports that the cables of further axes may take."""
         nonlocal best
@@ -413,7 +413,7 @@ def _hyperx(sought: _Sought) -> _Made | None:
         before = shape[-1] if shape else 1
         # as the last axis: long enough for all endpoints
         size = max(before, ceil(least / nodes))
-        while size - 1 <= left and nodes * size <= most():
+        while size - 1 <= left and nodes * size <= _nodes(best):
             made = _one_hyperx(sought, (*shape, size))
             if made:
                 best = _better(made, best)
@@ -422,7 +422,7 @@ def _hyperx(sought: _Sought) -> _Made | None:
         # as one before others, which are at least as long
         if len(shape) + 1 < MOST_AXES:
             for size in range(max(2, before), left + 2):
-                if nodes * size * size > most():
+                if nodes * size * size > _nodes(best):
                     break
                 grow((*shape, size), left - size + 1)
 
