@@ -8,7 +8,6 @@ the file's own ``source`` lines.
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,6 +15,7 @@ from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from colltool.base.cache import packaged_toml
 from colltool.base.primitives import Primitive
 
 FOLDER = Path(__file__).parent
@@ -115,10 +115,9 @@ def library_data(library: str) -> LibraryData | None:
     files = sorted(FOLDER.glob(f"{library}-*.toml"), key=_version_of)
     if not files:
         return None
-    data = tomllib.loads(files[-1].read_text(encoding="utf-8"))
-    return LibraryData(
-        data["library"], data["version"], tuple(data["tier"]), tuple(data.get("reached", ()))
-    )
+    data = packaged_toml(files[-1])
+    reached = tuple(data.get("reached", ()))
+    return LibraryData(data["library"], data["version"], tuple(data["tier"]), reached)
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
