@@ -2,7 +2,7 @@
 that makes seconds of counts.
 
 A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the
-busiest port, and names the route; pricing knows what a route costs on a given fabric.
+busiest port, and names the route; pricing knows what a route costs on a fabric.
 """
 
 from enum import StrEnum

@@ -374,7 +374,7 @@ class _Setter:
         return source.data["value"]
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the end of a path; where a plain value may stand for a mapping, next to the keys
+        """Set the end of a path; where a plain value is short for a mapping, next to the keys
         already there."""
         step = path[-1]
         key = self._plain_key(path)

@@ -8,6 +8,7 @@ it. It is rebuilt without validation, which it passed when it was kept.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import pydantic
@@ -50,7 +51,8 @@ def _made_from(texts: tuple[str, ...]) -> str:
     folders = (os.path.dirname(__file__), os.path.dirname(field_types.__file__))
     changed = 0
     for folder in folders:
-        with os.scandir(folder) as entries:
+        # a package in an archive has no folders, and does not change
+        with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     changed = max(changed, entry.stat().st_mtime_ns)

@@ -243,7 +243,7 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 
 
 def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """What may stand in for a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
+    """What can replace a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
     Google's TPUv4", NSDI 2024."""
     tier, cube = kind.tier, kind.cube
     if not cube:
@@ -279,7 +279,7 @@ class BillLine:
 class Cost:
     """What a network costs, in ``currency``; None: unknown.
 
-    ``parts``: all that have a price. ``power_W``: all whose watts are given. ``total``: parts plus
+    ``parts``: all that have a price. ``power_W``: all whose watts are known. ``total``: parts plus
     the energy of ``years``, if known.
     """
 

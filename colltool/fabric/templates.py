@@ -39,7 +39,7 @@ _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
 _RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
-# What each key means, by its path: an index that stands in it counts for that item alone.
+# What each key means, by its path: one with an index is for that item alone.
 COMMENTS = {
     "name": "for titles; any letters, digits, - and _",
     "tiers": "innermost first",
@@ -90,19 +90,19 @@ MORE = {
     ),
 }
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_SHORT = 110  # characters of what stands on one line
+_SHORT = 110  # characters of what is written on one line
 _COLUMN = 36  # where comments begin
 _CUT_LINE = 100  # bytes of the line that says what is left out
 
 
 def schema_line(kind: str) -> str:
     """What editors take the schema of a kind of files from, on their first line:
-    ``fabric.schema.json`` beside them."""
+    ``fabric.schema.json`` in their folder."""
     return f"yaml-language-server: $schema={kind}.schema.json"
 
 
 def start_lines(kind: str) -> tuple[str, ...]:
-    """What stands on top of a file to start from."""
+    """Comments on top of a file to start from."""
     editors = f"in an editor: colltool schema {kind} -o {kind}.schema.json, beside the file"
     next_ = f"Put your own numbers in, then: colltool {kind} check FILE"
     return (schema_line(kind), next_, f"All keys: colltool guide {kind}s; {editors}")
@@ -152,7 +152,7 @@ def _drafted(tiers: str | None) -> dict[str, Any]:
 
 
 def valid_name(text: str) -> str:
-    """A text as the name of a fabric; empty where nothing of it may stand in one."""
+    """A text as the name of a fabric; empty where a name can have nothing of it."""
     return _NO_NAME.sub("-", text).strip("-_")[:64]
 
 

@@ -1,7 +1,7 @@
 """What a library adds to the wires (layer 3): launch, time a step, share of the wire, copies, and
 what it runs.
 
-Numbers are keyed by library, version, GPU and medium, and stand *on* a tier's own: a step takes
+Numbers are keyed by library, version, GPU and medium, and apply *on top of* a tier's own: a step takes
 η_α·α + o, a byte 1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source:
 the file's own ``source`` lines.
 """
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 
 class MeasuredAt(NamedTuple):
-    """Bytes and rank counts at which numbers were measured; no ranks: not told."""
+    """Bytes and rank counts at which numbers were measured; no ranks: not known."""
 
     smallest: float
     largest: float
@@ -43,7 +43,7 @@ class ProtocolNumbers(NamedTuple):
             ``share``.
         stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol
             its own.
-        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is
+        by_ranks: ``share`` by number of endpoints of the tier, ascending, where what they share is
             not the wires but their host.
     """
 
@@ -72,7 +72,7 @@ class ProtocolNumbers(NamedTuple):
 
 
 class SwitchNumbers(NamedTuple):
-    """Collectives in a tier's switches: time beside α_switch, shares of the switches' own η_β, and
+    """Collectives in a tier's switches: time on top of α_switch, shares of the switches' own η_β, and
     their protocols."""
 
     step_s: float = 0.0
@@ -107,7 +107,7 @@ class LibraryData(NamedTuple):
 
 @cache
 def library_data(library: str) -> LibraryData | None:
-    """The newest measured version of a library; None for one that nobody measured.
+    """The newest measured version of a library; None for one that was not measured.
 
     Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not
     these numbers.

@@ -161,7 +161,7 @@ class MachineFile(Part):
     ]
 
 
-# Standard deviation of ln(measured / price) of a machine that nobody measured, by scope.
+# Standard deviation of ln(measured / price) of a machine that was not measured, by scope.
 SIGMA = {INSIDE: 0.1}
 SIGMA_ACROSS = 0.25
 # of that variance is one curve of the machine, the rest scatter of its rows
@@ -256,7 +256,7 @@ def machine_from_rows(
 
     Args:
         base: a shipped machine of the same device and media; the rows then say how this one differs
-            from it, and where there are none it stands.
+            from it, and where there are none it holds.
         price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the
             process says.
     """

@@ -87,7 +87,7 @@ class ClosPlan:
     switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
     ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
     a rail's ports), that height if switches had no uplinks.
-    ``split``: so many of the rails are planes of one, over which each NIC splits its links.
+    ``split``: number of rails that are planes of one, over which each NIC splits its links.
     """
 
     rails: int

@@ -1,4 +1,4 @@
-"""Dragonflies, dragonfly+ and HyperX of the fewest equal switches for so many endpoints, by search
+"""Dragonflies, dragonfly+ and HyperX of the fewest equal switches for a number of endpoints, by search
 over all shapes.
 
 A shape is taken if its switches have the ports and if no cable between switches carries more than
@@ -51,7 +51,7 @@ class DirectLevel:
 
 @dataclass(frozen=True)
 class DirectPlan:
-    """A network whose endpoints stand at all its switches, or at all leaves; no cable joins two
+    """A network whose endpoints are at all its switches, or at all leaves; no cable joins two
     rails.
 
     ``hosts``: endpoints at a switch. ``shape``: switches of a group and groups, or of each axis;
