@@ -90,9 +90,14 @@ class TierLibrary(NamedTuple):
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """The protocols of a primitive by name: those that name it, else those for all."""
-        own = [row for row in self.protocols if row.primitives and primitive in row.primitives]
-        for_all = [row for row in self.protocols if row.primitives is None]
-        return {row.name: row for row in own or for_all}
+        own: dict[str, ProtocolNumbers] = {}
+        for_all: dict[str, ProtocolNumbers] = {}
+        for row in self.protocols:
+            if row.primitives is None:
+                for_all[row.name] = row
+            elif primitive in row.primitives:
+                own[row.name] = row
+        return own or for_all
 
 
 class LibraryData(NamedTuple):
@@ -121,6 +126,7 @@ def library_data(library: str) -> LibraryData | None:
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
+    # nccl-2.30.toml
     digits = path.stem.rpartition("-")[2].split(".")
     return tuple(int(part) for part in digits if part.isdecimal())
 
@@ -136,6 +142,7 @@ def tier_library(
     data = library_data(library)
     if data is None or medium is None:
         return None
+    # the device itself before its generation
     for gpu in gpus:
         for number, entry in enumerate(data.tiers):
             on_medium = medium in entry["media"] and entry.get("p2p", p2p) == p2p
@@ -149,10 +156,10 @@ def _tier_of(library: str, number: int) -> TierLibrary:
     data = library_data(library)
     assert data is not None
     entry = data.tiers[number]
-    runs = {
-        Primitive(name): tuple(algorithms) for name, algorithms in entry.get("runs", {}).items()
-    }
-    protocols = tuple(_protocol_of(row) for row in entry.get("protocols", ()))
+    runs: dict[Primitive, tuple[str, ...]] = {}
+    for name, algorithms in entry.get("runs", {}).items():
+        runs[Primitive(name)] = tuple(algorithms)
+    protocols = tuple(map(_protocol_of, entry.get("protocols", ())))
     return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
 
 
@@ -161,6 +168,7 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     share = row.get("share", 1.0)
     by_ranks: tuple[tuple[int, float], ...] = ()
     if isinstance(share, list):
+        # what the endpoints share is not the wires but their host
         by_ranks = tuple((point["ranks"], point["share"]) for point in share)
         share = by_ranks[-1][1]
     measured = None
@@ -169,7 +177,7 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
         measured = MeasuredAt(within["smallest"], within["largest"], tuple(within["ranks"]))
     return ProtocolNumbers(
         name=row["name"],
-        primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
+        primitives=None if primitives is None else tuple(map(Primitive, primitives)),
         launch_s=_scaled(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
         share=share,
@@ -201,5 +209,8 @@ def reached_rows(
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    on_medium = [row for row in data.reached if medium in row["media"]]
-    return tuple(row for row in on_medium if set(gpus) & set(row["gpus"]))
+    found = []
+    for row in data.reached:
+        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"]):
+            found.append(row)
+    return tuple(found)

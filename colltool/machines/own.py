@@ -225,19 +225,20 @@ def machine_of(
         base=base,
         price=price,
     )
-    listed = tuple(
-        OwnProtocol(
-            primitive=str(row.primitive),
-            scope=row.scope,
-            algorithm=row.algorithm,
-            protocol=row.protocol,
-            launch_s=row.launch,
-            step_s=row.step,
-            share=row.share,
-        )
-        for row in file.protocols
+    protocols = tuple(map(_own_protocol, file.protocols))
+    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=protocols)
+
+
+def _own_protocol(row: ProtocolRow) -> OwnProtocol:
+    return OwnProtocol(
+        primitive=str(row.primitive),
+        scope=row.scope,
+        algorithm=row.algorithm,
+        protocol=row.protocol,
+        launch_s=row.launch,
+        step_s=row.step,
+        share=row.share,
     )
-    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=listed)
 
 
 def machine_from_rows(

@@ -329,6 +329,7 @@ def _one_dragonfly_plus(sought: _Sought, leaves: int, groups: int, most: float) 
     ``most`` switches."""
     hosts = sought.hosts_at(leaves * groups)
     ends = hosts * sought.unit
+    # between two groups, each pair of which has an equal part of all traffic
     far = sought.cables_for(leaves * ends / groups if groups > 1 else 0)
     passing = (leaves - 1 / groups) * ends / sought.most + (groups - 1) * far
     for spines in range(max(1, ceil(passing / sought.radix - _ROUNDED)), sought.radix - ends + 1):
@@ -435,6 +436,7 @@ def _one_hyperx(sought: _Sought, shape: tuple[int, ...]) -> _Made | None:
     hosts = sought.hosts_at(nodes)
     ends = hosts * sought.unit
     parallel = []
+    # ports that a switch still has for the cables of further axes
     free = sought.radix - ends
     cables = 0
     for size in shape:
