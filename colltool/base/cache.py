@@ -62,12 +62,13 @@ def packaged_toml(path: Path) -> Any:
     ``tomllib`` is written in Python, and takes five times as long as JSON does.
     """
     text = path.read_text(encoding="utf-8")
-    data = recall(path.stem, text)
+    name = f"toml-{path.stem}"
+    data = recall(name, text)
     if data is None:
         import tomllib
 
         data = tomllib.loads(text)
-        keep(path.stem, text, data)
+        keep(name, text, data)
     return data
 
 

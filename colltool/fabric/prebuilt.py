@@ -27,7 +27,7 @@ def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
 
     ``texts``: of its file, and of those that it is like.
     """
-    data = recall(name, _made_from(texts))
+    data = recall(f"fabric-{name}", _made_from(texts))
     try:
         found = None if data is None else _decoded(data, _models())
     # of another form than ours: an entry that somebody else wrote
@@ -42,7 +42,7 @@ def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
         data = _encoded(fabric)
     except TypeError:
         return
-    keep(name, _made_from(texts), data)
+    keep(f"fabric-{name}", _made_from(texts), data)
 
 
 def _made_from(texts: tuple[str, ...]) -> str:
