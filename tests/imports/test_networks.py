@@ -11,9 +11,9 @@ from dumps import NVSWITCHES, Subnet, nccl_topo, rails
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.fabric.lint import check_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.fabric.lint import check_fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.imports.clos import ClosNetwork
 from colltool.imports.ibnetdiscover import read_ibnetdiscover

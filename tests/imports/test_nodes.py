@@ -12,8 +12,8 @@ from dumps import DGX_1V, NDV4_TOPO, NVSWITCHES, nccl_topo, rccl_topo, topo_matr
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.model import Fabric
 from colltool.fabric.lint import check_fabric
+from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.imports.read import imported
 

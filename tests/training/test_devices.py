@@ -12,8 +12,8 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.media import DEVICES
 from colltool.fabric.load import load_fabric, shipped_fabrics
+from colltool.fabric.media import DEVICES
 from colltool.render.dispatch import document
 from colltool.training.files.presets import preset_names
 
