@@ -66,7 +66,7 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
-# The options that give an argument, last the one that stands before a value;
+# The options that give an argument, last the one that is written before a value;
 # :mod:`colltool.commands.arguments` fills it from its table. An argument without a row has its name with
 # two dashes.
 OPTIONS: dict[str, list[str]] = {}
@@ -97,7 +97,7 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
 
 
 def options_of(argument: str) -> list[str]:
-    """``--ranks``, ``-n``: the last one stands before a value."""
+    """``--ranks``, ``-n``: the last one is written before a value."""
     return OPTIONS.get(argument) or [f"--{argument.replace('_', '-')}"]
 
 

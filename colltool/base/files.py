@@ -3,7 +3,7 @@ and to write whole files.
 
 Too large a file is refused before it is read, a device, folder or socket before it is opened.
 Within :func:`remembering` every opened file is known by its inode, so that output never overwrites
-it and a pipe can be read again. Output goes beside the target, then onto it; several files together
+it and a pipe can be read again. Output goes next to the target, then onto it; several files together
 or not at all.
 """
 

@@ -33,7 +33,7 @@ LEAST_TIME = 1e-18  # s: a byte over the fastest port takes 2e-13
 
 
 def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
-    """Make equal names distinct by the end of the path they were given as, else by a number.
+    """Make equal names distinct by the end of the path that was typed, else by a number.
 
     >>> told_apart(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
     ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
@@ -422,7 +422,7 @@ def _from_number(value: SupportsFloat, of: _Unit) -> float:
 
 
 def _is_real(value: object) -> bool:
-    """False for booleans, which nobody meant as 1, and for complex numbers; numpy's too."""
+    """False for booleans, which are never meant as 1, and for complex numbers; numpy's too."""
     if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c"):
         return False
     return not isinstance(value, bool) and (

@@ -2,7 +2,7 @@
 that makes seconds of counts.
 
 A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the
-busiest port, and names the route; pricing knows what a route costs on a given fabric.
+busiest port, and names the route; pricing knows what a route costs on a fabric.
 """
 
 from enum import StrEnum
@@ -161,8 +161,8 @@ class AllPeers(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """From each rank to all ranks of other domains an equal part of its own, which they send on to
-    all inside, at once."""
+    """Each rank sends an equal part of its own to every rank of other domains, which send theirs on
+    to all inside, at once."""
 
 
 class Pair(NamedTuple):
@@ -184,7 +184,7 @@ class Switch(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """To servers apart from the ranks and back, both ways at once."""
+    """Messages to servers apart from the ranks and back, both ways at once."""
 
 
 Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Dealt | Pair | Links | Switch | Servers

@@ -129,7 +129,7 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
     """Report what :func:`followed` does within to ``watch``: the command line on a terminal, else
-    nobody."""
+    no one."""
     token = _WATCH.set(watch)
     try:
         yield

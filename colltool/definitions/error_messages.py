@@ -27,7 +27,7 @@ _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
 # Words for true and false that YAML 1.2 has as text.
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-# Below it a bare time is taken for seconds: nobody means a thousandth of a microsecond.
+# Below it a bare time is taken for seconds: no message takes a thousandth of a microsecond.
 _SECONDS_BELOW = 1e-3
 
 

@@ -34,7 +34,7 @@ class Accepted:
 
     ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same
     thing have in its place.
-    ``plain``: the key that a single value stands for, where a mapping may be given as one;
+    ``plain``: the key that a single value is short for, where it may replace a mapping;
     overrides of both add up.
     """
 

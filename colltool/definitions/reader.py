@@ -215,7 +215,7 @@ def read_source(
     short: Shorthand | None = None,
     kept: Sequence[tuple[str, str, Any]] = (),
 ) -> Reading[M]:
-    """As :func:`read`. ``kept``: overrides that are part of the definition: the place for errors,
+    """Read what was parsed, as :func:`read` does. ``kept``: overrides that are part of the definition: the place for errors,
     key and value of each."""
     setter = _Setter(kind, source.data, short or Shorthand())
     setter.apply(kept, read=False)
@@ -374,7 +374,7 @@ class _Setter:
         return source.data["value"]
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the end of a path; where a plain value may stand for a mapping, next to the keys
+        """Set the end of a path; where a plain value is short for a mapping, next to the keys
         already there."""
         step = path[-1]
         key = self._plain_key(path)

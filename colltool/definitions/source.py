@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError, clipped, printable, shown
 MOST = 100  # refusals worth reading in one go
 MORE = "more errors follow these"
 MAX_NESTING = 32
-MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
+MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern is short for a long list
 MAX_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
 _LARGEST = 1e100  # a larger number is no quantity
 

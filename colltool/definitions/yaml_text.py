@@ -259,7 +259,7 @@ class YamlReader:
         mark: Any = error.problem_mark or error.context_mark
         place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
         problem = printable(" ".join(filter(None, (error.problem, error.context))))
-        # libyaml from 0.2.6 on has a limit of its own, and meets it before we are asked
+        # libyaml from 0.2.6 on has a limit of its own, which comes before ours
         if "maximum nesting depth" in problem:
             return self.error(place, *TOO_DEEP)
         fix = next((hint for part, hint in _HINTS if part in problem), "")

@@ -34,7 +34,7 @@ _KEPT = (
 Links = dict[tuple[int, int], tuple[float, float]]
 
 
-def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
+def remove(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
     """The data of a fabric whose single tier is a graph of what is left; ranks after a failed one
     move up.
 

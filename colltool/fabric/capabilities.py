@@ -177,7 +177,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """As the file lists them, bottom up."""
+        """Levels as the file lists them, bottom up."""
         return ()
 
     @property
@@ -274,6 +274,11 @@ class TierCapabilities(ABC, Generic[Of]):
     def planes(self) -> Planes | None:
         """Separate networks that its ports are split over; None for one."""
         return None
+
+    @property
+    def plane_count(self) -> int:
+        """Such networks, also those that failed; 1 where there is but one."""
+        return self.planes.count if self.planes else 1
 
     @property
     def rate_Bps(self) -> float:

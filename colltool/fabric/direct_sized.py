@@ -16,7 +16,7 @@ from colltool.sizing.size_direct import DirectPlan
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DirectSized(Result):
-    """A dragonfly, dragonfly+ or HyperX sized for so many endpoints of so many ports.
+    """A dragonfly, dragonfly+ or HyperX sized for a number of endpoints and of ports of each.
 
     ``clos``: with the same ports, switches and oversubscription, and its ``clos_bill``; None where
     three levels do not join them.

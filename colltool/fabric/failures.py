@@ -25,7 +25,7 @@ class Failure:
     from below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left
     without a switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each.
     ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``: ranks
-    that reach nobody on the tier any more. Source of the question: Collectives Explainer Series
+    that reach no other on the tier any more. Source of the question: Collectives Explainer Series
     part 03 §1.1, one switch a pod against one for each of its rails.
     """
 

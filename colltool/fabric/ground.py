@@ -189,8 +189,8 @@ def _joined(own: TierLibrary | None, known: TierLibrary | None) -> TierLibrary |
 
 
 def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
-    """The protocols of a file of schema /1, as shares of and times beside the tier's numbers
-    ``before`` overrides."""
+    """The protocols of a file of schema /1, as shares of the tier's numbers ``before`` overrides and
+    as times on top of them."""
     if not tier.protocols and not tier.algorithms:
         return None
     switch = None
@@ -205,7 +205,7 @@ def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
 
 
 def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
-    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers that stand on
+    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers relative to
     them at the same price."""
     eta = protocol.eta or tier.eta
     nearest_s = capabilities_of(tier).nearest_alpha_s

@@ -1,4 +1,4 @@
-"""Ladder files: a list of prices to follow, on shipped fabrics or files beside the ladder."""
+"""Ladder files: a list of prices to follow, on shipped fabrics or files in the ladder's folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The keys ``library``, ``device`` and ``prices`` of a fabric: what runs on it and what its cost
-model needs of the hardware, what stands at its ends, and what its parts cost and draw.
+model needs of the hardware, what is at its ends, and what its parts cost and draw.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class LintWarning(NamedTuple):
 
 
 class CheckedFabric(NamedTuple):
-    """A valid fabric file by the name it was given, and its warnings."""
+    """A valid fabric file by the name that was typed, and its warnings."""
 
     file: str
     fabric: Fabric

@@ -28,6 +28,7 @@ SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
+@lru_cache(maxsize=1)
 def shipped_folder() -> Path:
     """Within the package in a wheel, at the top of a checkout."""
     package = Path(__file__).parent.parent
@@ -37,11 +38,13 @@ def shipped_folder() -> Path:
 
 def shipped_fabrics() -> list[str]:
     """Names of the shipped fabrics, sorted."""
-    return _stems(shipped_folder())
+    return list(_stems(shipped_folder()))
 
 
-def _stems(folder: Path) -> list[str]:
-    return sorted(file.stem for file in folder.glob(f"*{SUFFIX}"))
+@lru_cache(maxsize=8)
+def _stems(folder: Path) -> tuple[str, ...]:
+    """Names of the files of a folder of the package, listed once."""
+    return tuple(sorted(file.stem for file in folder.glob(f"*{SUFFIX}")))
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
@@ -74,7 +77,7 @@ def find_file(
             f" {given('numbers', 'datasheet')} for the datasheet's"
         )
         raise ColltoolError(f"no {noun} is called {shown(typed)} any more", fix=fix)
-    hint = nearest(os.path.basename(stem) if listing else stem, shipped)
+    hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {shown(typed)}", fix=fix)
 

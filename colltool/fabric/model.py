@@ -203,7 +203,7 @@ class Fabric(Part):
 
     @property
     def own_machine(self) -> MeasuredMachine | None:
-        """The machine of its owner's rows, which stands before those that ship; None without
+        """The machine of its owner's rows, which goes before those that ship; None without
         any."""
         return self._own_machine
 
@@ -221,7 +221,7 @@ class Fabric(Part):
         return self._home
 
     def without_machine(self) -> Fabric:
-        """By wires, contention and library alone, as ``numbers="library"`` prices it."""
+        """The fabric by wires, contention and library alone, as ``numbers="library"`` prices it."""
         if self._machine is None:
             return self
         return self.view("no machine", lambda: self.with_machine(None))
@@ -244,7 +244,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> Applied:
-        """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data
+        """Key and value of every override as typed, ``(("ib.size", "64"),)``; not part of its data
         or equality."""
         return Applied(self._overrides, MachineUsed.of(self._machine))
 
@@ -284,7 +284,7 @@ class Fabric(Part):
         filed: Fabric | None = None,
         again: Callable[[list[str]], Fabric] | None = None,
     ) -> Fabric:
-        """The fabric with overrides as given; ``filed``: without them, ``again`` loads it with
+        """The fabric with overrides as typed; ``filed``: without them, ``again`` loads it with
         others."""
         fabric = self.model_copy()
         fabric._overrides = overrides

@@ -1,7 +1,8 @@
 """A fabric on the measured rows of its owner's machine (layer 4): those of a machine file in place
 of a shipped machine.
 
-The file is one that is named, or ``NAME.machine.yaml`` beside the fabric's ``NAME.yaml``.
+The file is one that is named, or ``NAME.machine.yaml`` in the folder of the fabric's
+``NAME.yaml``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ it. It is rebuilt without validation, which it passed when it was kept.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import pydantic
@@ -26,7 +27,7 @@ def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
 
     ``texts``: of its file, and of those that it is like.
     """
-    data = recall(name, _made_from(texts))
+    data = recall(f"fabric-{name}", _made_from(texts))
     try:
         found = None if data is None else _decoded(data, _models())
     # of another form than ours: an entry that somebody else wrote
@@ -41,7 +42,7 @@ def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
         data = _encoded(fabric)
     except TypeError:
         return
-    keep(name, _made_from(texts), data)
+    keep(f"fabric-{name}", _made_from(texts), data)
 
 
 def _made_from(texts: tuple[str, ...]) -> str:
@@ -50,7 +51,8 @@ def _made_from(texts: tuple[str, ...]) -> str:
     folders = (os.path.dirname(__file__), os.path.dirname(field_types.__file__))
     changed = 0
     for folder in folders:
-        with os.scandir(folder) as entries:
+        # a package in an archive has no folders, and does not change
+        with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     changed = max(changed, entry.stat().st_mtime_ns)

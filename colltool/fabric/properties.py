@@ -192,7 +192,7 @@ def _sizing(
         if len(reached) == len(LEVELS):
             wanted = wanted._replace(leaves_in_pod=reached[1].group // reached[0].group)
     names = [level.name for level in levels] if len(levels) > len(hops) else LEVELS
-    split = kind.planes.count if kind.planes else 1
+    split = kind.plane_count
     try:
         plan = clos_plan(
             tier.endpoints,
@@ -220,8 +220,8 @@ def _sizing(
 
 
 def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """On a mesh endpoints on a face, an edge or a corner have fewer neighbours than those
-    inside."""
+    """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
+    are fewer."""
     # endpoints by their neighbours on the axes so far
     places = Counter({0: 1})
     for axis in kind.axes:
@@ -243,7 +243,7 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 
 
 def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """What may stand in for a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
+    """What can replace a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
     Google's TPUv4", NSDI 2024."""
     tier, cube = kind.tier, kind.cube
     if not cube:
@@ -279,7 +279,7 @@ class BillLine:
 class Cost:
     """What a network costs, in ``currency``; None: unknown.
 
-    ``parts``: all that have a price. ``power_W``: all whose watts are given. ``total``: parts plus
+    ``parts``: all that have a price. ``power_W``: all whose watts are known. ``total``: parts plus
     the energy of ``years``, if known.
     """
 

@@ -56,7 +56,7 @@ class FabricDrawn(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricSized(Result):
-    """A Clos sized for so many endpoints of so many ports."""
+    """A Clos sized for a number of endpoints and of ports of each."""
 
     subject: ClassVar[str] = "fabric_parts"
     endpoints: int

@@ -66,7 +66,7 @@ class GraphTier(TierBase):
 
     @property
     def links(self) -> tuple[parts.GraphLink, ...]:
-        """As :func:`_link` made them of the file's ``edges``."""
+        """Links as :func:`_link` made them of the file's ``edges``."""
         return tuple(edge for edge in self.edges if isinstance(edge, parts.GraphLink))
 
     @property
@@ -80,7 +80,7 @@ class GraphTier(TierBase):
 
     @property
     def switch_names(self) -> tuple[str, ...]:
-        """In the order in which the file names them."""
+        """Names of the switches in the order of the file."""
         return tuple(dict.fromkeys(end for end in self._ends if isinstance(end, str)))
 
     @model_validator(mode="after")

@@ -8,10 +8,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.files import BOUNDS
 from colltool.base.formatting import parse_rate, parse_time
@@ -39,70 +41,26 @@ _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
 _RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
-# What each key means, by its path: an index that stands in it counts for that item alone.
-COMMENTS = {
-    "name": "for titles; any letters, digits, - and _",
-    "tiers": "innermost first",
-    "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
-    "tiers.topology": (
-        "star, full_mesh, torus, mesh, clos, graph, hyperx, dragonfly or dragonfly_plus"
-    ),
-    "tiers.0.size": "ranks that it joins",
-    "tiers.size": "domains of the tier before that it joins",
-    "tiers.shape": "endpoints along each axis",
-    "tiers.alpha": "latency of one message over the wires; a time needs a unit",
-    "tiers.0.bandwidth": "one way, of a rank's port or of one link; GB/s bytes, Gbps bits",
-    "tiers.bandwidth": "one way, per rank: a NIC shared by two is half of it",
-    "tiers.ports": "parallel ports of that bandwidth",
-    "tiers.max_size": "as many as the wiring takes",
-    "tiers.cable": "metres of cable, 5 ns each on top of alpha",
-    "tiers.energy": "per bit that goes over it",
-    "tiers.eta": "contention: times latency, share of bandwidth reached; measure it",
-    "tiers.levels": "bottom up; group: endpoints below, alpha: of a pair that meets there",
-    "tiers.levels.oversubscription": (
-        "oversubscription: a number is of all endpoints below, {uplinks: 2} of the switches below"
-    ),
-    "tiers.in_network": "what its switches compute: NVLS, SHARP",
-    "tiers.algorithms": "what the library runs on groups that end here",
-    "tiers.sizing": (
-        "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch"
-    ),
-    "launch_overhead": (
-        "of a call, before its first byte; without it the library's, where that was measured"
-    ),
-    "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
-    "numbers": "datasheet: without what was measured",
-    "hypothetical": "no such hardware: nobody launches anything on it",
-    "announced": "nobody has measured one: the vendor's figures",
-    "measured_on": "the machine that the measured numbers were taken over from",
-    "device": "what stands at its ends: jobs compute on it",
-    "uncertainty": "how far off each may be, for colltool sensitivity",
-    "prices": "of parts each, for the bill; they change no time",
-}
-
-MORE = {
-    "device": "h100",
-    "library": "{name: nccl, gpu: hopper, cpu: intel}",
-    "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
-    "prices": (
-        "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500,"
-        " power: 0.10/kWh}"
-    ),
-}
+_DATA = packaged_toml(Path(__file__).parent / "data" / "comments.toml")
+COMMENTS: dict[str, str] = _DATA["comments"]
+MORE: dict[str, str] = _DATA["more"]
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_SHORT = 110  # characters of what stands on one line
-_COLUMN = 36  # where comments begin
-_CUT_LINE = 100  # bytes of the line that says what is left out
+# characters of what is written on one line
+_SHORT = 110
+# where comments begin
+_COLUMN = 36
+# bytes of the line that says what is left out
+_CUT_LINE = 100
 
 
 def schema_line(kind: str) -> str:
     """What editors take the schema of a kind of files from, on their first line:
-    ``fabric.schema.json`` beside them."""
+    ``fabric.schema.json`` in their folder."""
     return f"yaml-language-server: $schema={kind}.schema.json"
 
 
 def start_lines(kind: str) -> tuple[str, ...]:
-    """What stands on top of a file to start from."""
+    """Comments on top of a file to start from."""
     editors = f"in an editor: colltool schema {kind} -o {kind}.schema.json, beside the file"
     next_ = f"Put your own numbers in, then: colltool {kind} check FILE"
     return (schema_line(kind), next_, f"All keys: colltool guide {kind}s; {editors}")
@@ -128,9 +86,9 @@ def fabric_start(
     if source is None:
         source = _drafted(tiers)
     if failed:
-        from colltool.fabric.broken import without
+        from colltool.fabric.broken import remove
 
-        source = without(fabric_data(source, overrides), failed)
+        source = remove(fabric_data(source, overrides), failed)
         overrides = ()
     data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides)}
     if valid_name(name):
@@ -152,7 +110,7 @@ def _drafted(tiers: str | None) -> dict[str, Any]:
 
 
 def valid_name(text: str) -> str:
-    """A text as the name of a fabric; empty where nothing of it may stand in one."""
+    """A text as the name of a fabric; empty where a name can have nothing of it."""
     return _NO_NAME.sub("-", text).strip("-_")[:64]
 
 

@@ -49,12 +49,12 @@ class StarTopology(TierCapabilities[StarTier]):
         return self.rate_Bps * (self.tier.size // 2)
 
     def links(self, copies: int) -> int:
-        return copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
+        return copies * self.tier.size * self.plane_count
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         """One across all ranks of an endpoint, however many chips share its ports; one in each of
         its separate planes."""
-        return self.tier.planes.count if self.tier.planes else 1
+        return self.plane_count
 
 
 class FullMeshTopology(TierCapabilities[FullMeshTier]):
@@ -199,13 +199,12 @@ class ClosTopology(TierCapabilities[ClosTier]):
         each, or one between two."""
         if self.tier.trunk is not None:
             return self.tier.size if self.tier.size > 2 else self.tier.size - 1
-        ports = copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
+        ports = copies * self.tier.size * self.plane_count
         return ports + sum(ceil(ports / level.oversubscription) for level in self.reached[1:])
 
     def switches(self, planes: int) -> int | None:
         """One in each plane where a single level joins all; otherwise the radix decides."""
-        each = self.tier.planes.count if self.tier.planes else 1
-        return each if planes == 1 and len(self.reached) < 2 else None
+        return self.plane_count if planes == 1 and len(self.reached) < 2 else None
 
     @property
     def sizing(self) -> Sizing | None:

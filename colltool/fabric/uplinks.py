@@ -22,7 +22,7 @@ def open_uplinks(
     Empty where nothing is to be written out. ``ratio``: of the tier, in place of the level's own.
 
     Raises:
-        Slips: a ratio beside several levels, which have their own, or beside a trunk.
+        Slips: a ratio next to several levels, which have their own, or next to a trunk.
     """
     if ratio is not None and trunk_Bps is not None:
         raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))

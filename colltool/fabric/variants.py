@@ -269,7 +269,7 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """The given ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether the last
+    """The typed ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether the last
     were taken.
 
     For a primitive, numbers of other primitives are left out, unless only those were named.

@@ -1,14 +1,13 @@
 """What a library adds to the wires (layer 3): launch, time a step, share of the wire, copies, and
 what it runs.
 
-Numbers are keyed by library, version, GPU and medium, and stand *on* a tier's own: a step takes
+Numbers are keyed by library, version, GPU and medium, and apply *on top of* a tier's own: a step takes
 η_α·α + o, a byte 1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source:
 the file's own ``source`` lines.
 """
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,13 +15,14 @@ from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from colltool.base.cache import packaged_toml
 from colltool.base.primitives import Primitive
 
 FOLDER = Path(__file__).parent
 
 
 class MeasuredAt(NamedTuple):
-    """Bytes and rank counts at which numbers were measured; no ranks: not told."""
+    """Bytes and rank counts at which numbers were measured; no ranks: not known."""
 
     smallest: float
     largest: float
@@ -43,7 +43,7 @@ class ProtocolNumbers(NamedTuple):
             ``share``.
         stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol
             its own.
-        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is
+        by_ranks: ``share`` by number of endpoints of the tier, ascending, where what they share is
             not the wires but their host.
     """
 
@@ -72,7 +72,7 @@ class ProtocolNumbers(NamedTuple):
 
 
 class SwitchNumbers(NamedTuple):
-    """Collectives in a tier's switches: time beside α_switch, shares of the switches' own η_β, and
+    """Collectives in a tier's switches: time on top of α_switch, shares of the switches' own η_β, and
     their protocols."""
 
     step_s: float = 0.0
@@ -90,9 +90,14 @@ class TierLibrary(NamedTuple):
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """The protocols of a primitive by name: those that name it, else those for all."""
-        own = [row for row in self.protocols if row.primitives and primitive in row.primitives]
-        for_all = [row for row in self.protocols if row.primitives is None]
-        return {row.name: row for row in own or for_all}
+        own: dict[str, ProtocolNumbers] = {}
+        for_all: dict[str, ProtocolNumbers] = {}
+        for row in self.protocols:
+            if row.primitives is None:
+                for_all[row.name] = row
+            elif primitive in row.primitives:
+                own[row.name] = row
+        return own or for_all
 
 
 class LibraryData(NamedTuple):
@@ -107,7 +112,7 @@ class LibraryData(NamedTuple):
 
 @cache
 def library_data(library: str) -> LibraryData | None:
-    """The newest measured version of a library; None for one that nobody measured.
+    """The newest measured version of a library; None for one that was not measured.
 
     Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not
     these numbers.
@@ -115,13 +120,13 @@ def library_data(library: str) -> LibraryData | None:
     files = sorted(FOLDER.glob(f"{library}-*.toml"), key=_version_of)
     if not files:
         return None
-    data = tomllib.loads(files[-1].read_text(encoding="utf-8"))
-    return LibraryData(
-        data["library"], data["version"], tuple(data["tier"]), tuple(data.get("reached", ()))
-    )
+    data = packaged_toml(files[-1])
+    reached = tuple(data.get("reached", ()))
+    return LibraryData(data["library"], data["version"], tuple(data["tier"]), reached)
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
+    # nccl-2.30.toml
     digits = path.stem.rpartition("-")[2].split(".")
     return tuple(int(part) for part in digits if part.isdecimal())
 
@@ -137,6 +142,7 @@ def tier_library(
     data = library_data(library)
     if data is None or medium is None:
         return None
+    # the device itself before its generation
     for gpu in gpus:
         for number, entry in enumerate(data.tiers):
             on_medium = medium in entry["media"] and entry.get("p2p", p2p) == p2p
@@ -150,10 +156,10 @@ def _tier_of(library: str, number: int) -> TierLibrary:
     data = library_data(library)
     assert data is not None
     entry = data.tiers[number]
-    runs = {
-        Primitive(name): tuple(algorithms) for name, algorithms in entry.get("runs", {}).items()
-    }
-    protocols = tuple(_protocol_of(row) for row in entry.get("protocols", ()))
+    runs: dict[Primitive, tuple[str, ...]] = {}
+    for name, algorithms in entry.get("runs", {}).items():
+        runs[Primitive(name)] = tuple(algorithms)
+    protocols = tuple(map(_protocol_of, entry.get("protocols", ())))
     return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
 
 
@@ -162,6 +168,7 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     share = row.get("share", 1.0)
     by_ranks: tuple[tuple[int, float], ...] = ()
     if isinstance(share, list):
+        # what the endpoints share is not the wires but their host
         by_ranks = tuple((point["ranks"], point["share"]) for point in share)
         share = by_ranks[-1][1]
     measured = None
@@ -170,7 +177,7 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
         measured = MeasuredAt(within["smallest"], within["largest"], tuple(within["ranks"]))
     return ProtocolNumbers(
         name=row["name"],
-        primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
+        primitives=None if primitives is None else tuple(map(Primitive, primitives)),
         launch_s=_scaled(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
         share=share,
@@ -202,5 +209,8 @@ def reached_rows(
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    on_medium = [row for row in data.reached if medium in row["media"]]
-    return tuple(row for row in on_medium if set(gpus) & set(row["gpus"]))
+    found = []
+    for row in data.reached:
+        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"]):
+            found.append(row)
+    return tuple(found)

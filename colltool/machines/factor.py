@@ -129,7 +129,7 @@ class MeasuredMachine:
         inside: the medium of its innermost tier.
         outside: the media between its domains that were measured; each is a scope.
         factors: by (primitive, scope).
-        borrowed: what stands in for a primitive that was not measured.
+        borrowed: what is taken for a primitive that was not measured.
         prior: the standard deviation of d where no row is near, by scope.
         sources: number of rows by the id of their source.
         exceptions: falls of the bus bandwidth by more than a tenth that rows show.

@@ -161,7 +161,7 @@ class MachineFile(Part):
     ]
 
 
-# Standard deviation of ln(measured / price) of a machine that nobody measured, by scope.
+# Standard deviation of ln(measured / price) of a machine that was not measured, by scope.
 SIGMA = {INSIDE: 0.1}
 SIGMA_ACROSS = 0.25
 # of that variance is one curve of the machine, the rest scatter of its rows
@@ -225,19 +225,20 @@ def machine_of(
         base=base,
         price=price,
     )
-    listed = tuple(
-        OwnProtocol(
-            primitive=str(row.primitive),
-            scope=row.scope,
-            algorithm=row.algorithm,
-            protocol=row.protocol,
-            launch_s=row.launch,
-            step_s=row.step,
-            share=row.share,
-        )
-        for row in file.protocols
+    protocols = tuple(map(_own_protocol, file.protocols))
+    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=protocols)
+
+
+def _own_protocol(row: ProtocolRow) -> OwnProtocol:
+    return OwnProtocol(
+        primitive=str(row.primitive),
+        scope=row.scope,
+        algorithm=row.algorithm,
+        protocol=row.protocol,
+        launch_s=row.launch,
+        step_s=row.step,
+        share=row.share,
     )
-    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=listed)
 
 
 def machine_from_rows(
@@ -256,7 +257,7 @@ def machine_from_rows(
 
     Args:
         base: a shipped machine of the same device and media; the rows then say how this one differs
-            from it, and where there are none it stands.
+            from it, and where there are none it holds.
         price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the
             process says.
     """

@@ -87,7 +87,7 @@ class ClosPlan:
     switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
     ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
     a rail's ports), that height if switches had no uplinks.
-    ``split``: so many of the rails are planes of one, over which each NIC splits its links.
+    ``split``: number of rails that are planes of one, over which each NIC splits its links.
     """
 
     rails: int
@@ -272,12 +272,14 @@ def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
 ) -> tuple[Sequence[Hop], Wired]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
+    # ports that are typed for a level ask for the level above it
     least = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
             least = number + 1
     found: tuple[Sequence[Hop], Wired] | None = None
     most = inf
+    # a level more has to save switches
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
         ratios = [*hops[: count - 1]]
         ratios += [1.0] * (count - 1 - len(hops))

@@ -1,4 +1,4 @@
-"""Dragonflies, dragonfly+ and HyperX of the fewest equal switches for so many endpoints, by search
+"""Dragonflies, dragonfly+ and HyperX of the fewest equal switches for a number of endpoints, by search
 over all shapes.
 
 A shape is taken if its switches have the ports and if no cable between switches carries more than
@@ -51,7 +51,7 @@ class DirectLevel:
 
 @dataclass(frozen=True)
 class DirectPlan:
-    """A network whose endpoints stand at all its switches, or at all leaves; no cable joins two
+    """A network whose endpoints are at all its switches, or at all leaves; no cable joins two
     rails.
 
     ``hosts``: endpoints at a switch. ``shape``: switches of a group and groups, or of each axis;
@@ -273,6 +273,11 @@ def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:
     return hosts * (2 * leaving + 1 / (groups * switches))
 
 
+def _nodes(best: _Made | None) -> float:
+    """Switches of the best network so far; no bound without one."""
+    return best.nodes if best else inf
+
+
 def _better(made: _Made | None, best: _Made | None) -> _Made | None:
     """The better of two networks, the first found of equals."""
     if made is None or best is None:
@@ -287,8 +292,7 @@ def _dragonfly(sought: _Sought) -> _Made | None:
     for switches in range(1, sought.radix + 1):
         hosts = sought.most_hosts(sought.radix - switches + 1)
         groups = ceil(sought.endpoints / (switches * hosts))
-        most = best.nodes if best else inf
-        while switches * groups <= most and groups - 1 <= switches * sought.radix:
+        while switches * groups <= _nodes(best) and groups - 1 <= switches * sought.radix:
             made = _one_dragonfly(sought, switches, groups)
             if made:
                 best = _better(made, best)
@@ -311,12 +315,11 @@ def _one_dragonfly(sought: _Sought, switches: int, groups: int) -> _Made | None:
 def _dragonfly_plus(sought: _Sought) -> _Made | None:
     """Search over leaves of a group and groups; of spines the fewest that serve them."""
     best: _Made | None = None
-    most: float = inf
     for leaves in range(1, sought.radix + 1):
         groups = ceil(sought.endpoints / (leaves * sought.most_hosts(sought.radix)))
-        while (leaves + 1) * groups <= most and groups - 1 <= sought.radix**2:
-            best = _better(_one_dragonfly_plus(sought, leaves, groups, most), best)
-            most = best.nodes if best else inf
+        while (leaves + 1) * groups <= _nodes(best) and groups - 1 <= sought.radix**2:
+            made = _one_dragonfly_plus(sought, leaves, groups, _nodes(best))
+            best = _better(made, best)
             groups += 1
     return best
 
@@ -326,6 +329,7 @@ def _one_dragonfly_plus(sought: _Sought, leaves: int, groups: int, most: float) 
     ``most`` switches."""
     hosts = sought.hosts_at(leaves * groups)
     ends = hosts * sought.unit
+    # between two groups, each pair of which has an equal part of all traffic
     far = sought.cables_for(leaves * ends / groups if groups > 1 else 0)
     passing = (leaves - 1 / groups) * ends / sought.most + (groups - 1) * far
     for spines in range(max(1, ceil(passing / sought.radix - _ROUNDED)), sought.radix - ends + 1):
@@ -403,9 +407,6 @@ def _hyperx(sought: _Sought) -> _Made | None:
     best: _Made | None = None
     least = ceil(sought.endpoints / sought.most_hosts(sought.radix))
 
-    def most() -> float:
-        return best.nodes if best else inf
-
     def grow(shape: tuple[int, ...], left: int) -> None:
         """``left``: ports that the cables of further axes may take."""
         nonlocal best
@@ -413,7 +414,7 @@ def _hyperx(sought: _Sought) -> _Made | None:
         before = shape[-1] if shape else 1
         # as the last axis: long enough for all endpoints
         size = max(before, ceil(least / nodes))
-        while size - 1 <= left and nodes * size <= most():
+        while size - 1 <= left and nodes * size <= _nodes(best):
             made = _one_hyperx(sought, (*shape, size))
             if made:
                 best = _better(made, best)
@@ -422,7 +423,7 @@ def _hyperx(sought: _Sought) -> _Made | None:
         # as one before others, which are at least as long
         if len(shape) + 1 < MOST_AXES:
             for size in range(max(2, before), left + 2):
-                if nodes * size * size > most():
+                if nodes * size * size > _nodes(best):
                     break
                 grow((*shape, size), left - size + 1)
 
@@ -435,6 +436,7 @@ def _one_hyperx(sought: _Sought, shape: tuple[int, ...]) -> _Made | None:
     hosts = sought.hosts_at(nodes)
     ends = hosts * sought.unit
     parallel = []
+    # ports that a switch still has for the cables of further axes
     free = sought.radix - ends
     cables = 0
     for size in shape:

@@ -86,6 +86,7 @@ def wired(
         bounds.append((_fewest(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
     found: Wired | None = None
     for fewest, leaf in sorted(bounds):
+        # no leaf that follows can do with fewer
         if fewest > most:
             break
         leaves = ceil(ports / leaf.down)
@@ -170,6 +171,7 @@ def _three(
     leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float
 ) -> Iterator[Wired]:
     """Leaves, spines and a top, over all pods and numbers of cables between leaf and spine."""
+    # cables from a leaf to each spine of its pod: an even share of its uplinks
     for each in _divisors(leaf.up):
         of_pod = leaf.up // each
         for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):
@@ -184,6 +186,7 @@ def _three(
                     ceil(leaves * leaf.up / spine.down),
                     ceil(spines * spine.up / radix),
                 )
+                # one pod joins everything, and its spines need no top
                 if pods == 1:
                     yield Wired((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
                     break

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from colltool.base.cache import cache_folder, keep, recall
+from colltool.base.cache import cache_folder, keep, packaged_toml, recall
 
 
 @pytest.fixture
@@ -107,3 +107,13 @@ def test_an_entry_is_json_that_runs_nothing(folder: Path) -> None:
     keep("name", "text", [1])
     _, _, content = (folder / "name.json").read_bytes().partition(b"\n")
     assert json.loads(content) == {"made_from": "text", "data": [1]}
+
+
+def test_a_toml_file_is_read_as_it_is_now(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "numbers-1.0.toml"
+    file.write_text("a = 1.5\n[[tier]]\nmedia = ['ib']\n")
+    for _ in range(2):
+        assert packaged_toml(file) == {"a": 1.5, "tier": [{"media": ["ib"]}]}
+    file.write_text("a = 2\n")
+    assert packaged_toml(file) == {"a": 2}
+    assert [entry.name for entry in folder.iterdir()] == ["toml-numbers-1.0.json"]

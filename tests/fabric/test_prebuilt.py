@@ -87,7 +87,7 @@ def test_a_fabric_like_another_is_kept_for_the_text_of_both() -> None:
     ],
 )
 def test_data_of_another_form_are_ignored(data: Any) -> None:
-    cache.keep("nvl72", prebuilt._made_from(texts("nvl72")), data)
+    cache.keep("fabric-nvl72", prebuilt._made_from(texts("nvl72")), data)
     assert prebuilt.prebuilt("nvl72", texts("nvl72")) is None
     assert load_fabric("nvl72").name == "nvl72"
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from operator import attrgetter
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.analysis.jobs import Plans, PlanSpread
 from colltool.base.errors import either, said
@@ -196,7 +196,7 @@ def _parts(result: Plans) -> Table:
         exposed = _exposed(plan)
         names.update(dict.fromkeys(exposed))
         key = f"{plan.fabric}:{at}"
-        seconds: Callable[[str], float | None] = exposed.get
+        seconds: Callable[[Any], float | None] = exposed.get
         columns.append(number(key, result.titles[at], format_time, get=seconds))
     return Table(tuple(columns), tuple(names), None, "in the step", first=0)
 
