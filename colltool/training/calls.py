@@ -393,14 +393,10 @@ def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
     HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as
     soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
     """
-    if stage.dense_layers:
-        held = layer_parameters_of(config, experts=False)
-        own = trained_layer(config, experts=False)
-        yield from _unit(config, "dense_layer", stage.dense_layers, held, own)
-    if stage.moe_layers:
-        held = layer_parameters_of(config, experts=True)
-        own = trained_layer(config, experts=True)
-        yield from _unit(config, "moe_layer", stage.moe_layers, held, own)
+    for experts, layers in stage.layers_by_kind:
+        held = layer_parameters_of(config, experts=experts)
+        own = trained_layer(config, experts=experts)
+        yield from _unit(config, "moe_layer" if experts else "dense_layer", layers, held, own)
     ends = RankParameters(ends_parameters(config, stage))
     own = RankParameters(0.0) if config.lora else ends
     yield from _unit(config, "micro_batch", 1, ends, own)

@@ -22,7 +22,12 @@ from colltool.training.memory import memory, memory_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, stage_times
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    each_kind,
+    pipeline_stages,
+)
 from colltool.training.plan import rates, seated
 from colltool.training.published import memory_error
 from colltool.training.search_space import (
@@ -389,10 +394,7 @@ class _ComputeTimes:
         if not config.pipeline.from_layout:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
         stages = pipeline_stages(config)
-        by_kind = {
-            stage.kind: self._stage(config, stage)
-            for stage in {stage.kind: stage for stage in stages}.values()
-        }
+        by_kind = {stage.kind: self._stage(config, stage) for stage in each_kind(stages)}
         return compute_step_s(config, [by_kind[stage.kind] for stage in stages], 0.0)
 
     def _stage(self, config: ParallelConfig, stage: PipelineStage) -> StageTimes:

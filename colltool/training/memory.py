@@ -21,6 +21,7 @@ from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
     Shard,
+    each_kind,
     ends_parameters,
     layer_parameters_of,
     pipeline_stages,
@@ -82,8 +83,8 @@ def memory_bytes(config: ParallelConfig) -> float:
 
     Of a kind the first stage keeps the most micro-batches.
     """
-    stages = {stage.kind: stage for stage in reversed(pipeline_stages(config))}
-    return max(sum(parts.values()) for parts in bytes_of_stages(config, stages.values()))
+    stages = each_kind(reversed(pipeline_stages(config)))
+    return max(sum(parts.values()) for parts in bytes_of_stages(config, stages))
 
 
 # parts that the allocator gives and takes back within a step
@@ -139,12 +140,11 @@ def _activations(
     """Yield what a stage keeps for its backward passes, and what a layer needs to run again."""
     share = config.again.share(stage.layers)
     stored = on_its_way = working = 0.0
-    for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
-        if layers:
-            kept, most = layer_activations(config, shape, experts=experts, share=share)
-            stored += layers * kept
-            on_its_way = max(on_its_way, kept)
-            working = max(working, most)
+    for experts, layers in stage.layers_by_kind:
+        kept, most = layer_activations(config, shape, experts=experts, share=share)
+        stored += layers * kept
+        on_its_way = max(on_its_way, kept)
+        working = max(working, most)
     away = config.offload.activations
     here = (1 - away) * micro_batches_kept(config, stage) * stored
     yield "activations", here + away * on_its_way
@@ -258,14 +258,11 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
     A unit is a layer, or the embedding and the head: the largest two count. What is gathered once a
     step sums gradients whole.
     """
-    units = []
-    if stage.dense_layers:
-        units.append(layer_parameters_of(config, experts=False).total)
-    if stage.moe_layers:
-        units.append(layer_parameters_of(config, experts=True).total)
-    if not units:
+    if not stage.layers:
         return 0.0
-    layer = max(units)
+    layer = max(
+        layer_parameters_of(config, experts=experts).total for experts, _ in stage.layers_by_kind
+    )
     ends = ends_parameters(config, stage)
     weights = config.precision.param_bytes
     grads = 0 if config.lora else config.shard.grad_bytes

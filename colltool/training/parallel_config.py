@@ -10,7 +10,7 @@ dp and pp for the experts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -332,9 +332,20 @@ class PipelineStage(NamedTuple):
         return self.dense_layers + self.moe_layers
 
     @property
+    def layers_by_kind(self) -> list[tuple[bool, int]]:
+        """Whether layers have experts, and how many there are of them."""
+        kinds = ((False, self.dense_layers), (True, self.moe_layers))
+        return [(experts, layers) for experts, layers in kinds if layers]
+
+    @property
     def kind(self) -> tuple[int, int, bool, bool]:
         """Stages of one kind compute and send the same."""
         return self.dense_layers, self.moe_layers, self.embedding, self.head
+
+
+def each_kind(stages: Iterable[PipelineStage]) -> list[PipelineStage]:
+    """The last stage of each kind."""
+    return list({stage.kind: stage for stage in stages}.values())
 
 
 def ends_as_layers(config: ParallelConfig) -> bool:
@@ -465,10 +476,8 @@ def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParame
     """Parameters of a stage on a rank."""
     dense = ends_parameters(config, stage)
     experts = 0.0
-    if stage.dense_layers:
-        dense += stage.dense_layers * layer_parameters_of(config, experts=False).dense
-    if stage.moe_layers:
-        layer = layer_parameters_of(config, experts=True)
-        dense += stage.moe_layers * layer.dense
-        experts = stage.moe_layers * layer.experts
+    for with_experts, layers in stage.layers_by_kind:
+        layer = layer_parameters_of(config, experts=with_experts)
+        dense += layers * layer.dense
+        experts += layers * layer.experts
     return RankParameters(dense, experts)

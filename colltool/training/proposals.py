@@ -358,15 +358,12 @@ def proposals(
         except ColltoolError:  # a group does not sit on the fabric
             return None
 
-    # The speed found from a measured step replaces that step, which holds for one layout only.
-    speed = {}
-    if config.slower != 1 and job.file.slower is None:
-        speed = {"measured.step": "null", "slower": repr(config.slower)}
     found: list[Proposal] = []
     for what, values, fabric, tier in _of_fabric(costs.fabric, now):
         step_s = stepped(config, costs.changed(fabric, tier))
         if step_s is not None and _gains(config, values, step_s, now):
             found.append(_proposal(what, "fabric", values, config, step_s, now))
+    speed = _speed(job, config)
     for what, values, other in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
         # what cannot be is left out before it is priced
         if constraint_violations(other) or invalid_overlaps(other) or _too_large(other, config):
@@ -376,12 +373,29 @@ def proposals(
             found.append(_proposal(what, "job", values | speed, other, step_s, now))
     found.sort(key=lambda proposal: -proposal.gain)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
-    for cure in cures(config) if config.model is not None else ():
-        values = {key: written(value) for key, value in cure.values.items()} | speed
-        step_s = stepped(cure.setup) if job.takes(values) else None
+    for values, setup in _cures(job, config):
+        step_s = stepped(setup)
         if step_s is not None:
-            return _proposal("to fit the memory", "job", values, cure.setup, step_s, now), *found
+            return _proposal("to fit the memory", "job", values, setup, step_s, now), *found
     return tuple(found)
+
+
+def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
+    """The speed found from a measured step in place of that step, which holds for one layout
+    only."""
+    if config.slower == 1 or job.file.slower is not None:
+        return {}
+    return {"measured.step": "null", "slower": repr(config.slower)}
+
+
+def _cures(job: Job, config: ParallelConfig) -> Iterator[tuple[dict[str, str], ParallelConfig]]:
+    """Yield what makes a job fit its device, as far as its file can have it."""
+    if config.model is None:
+        return
+    for cure in cures(config):
+        values = {key: written(value) for key, value in cure.values.items()} | _speed(job, config)
+        if job.takes(values):
+            yield values, cure.setup
 
 
 def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:

@@ -41,6 +41,7 @@ from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
     Shard,
+    each_kind,
     even_chunks,
     pipeline_stages,
 )
@@ -154,8 +155,8 @@ def step_time(
         )
     # stages of one kind take the same time, so one of each kind is priced
     by_kind = {
-        kind: stage_step(config, seen, stage, costs, plain, messages)
-        for kind, stage in {stage.kind: stage for stage in where}.items()
+        stage.kind: stage_step(config, seen, stage, costs, plain, messages)
+        for stage in each_kind(where)
     }
     stages = tuple(by_kind[stage.kind] for stage in where)
     last = max(stages, key=lambda stage: stage.tail_s)
@@ -218,8 +219,7 @@ def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
     view = _micro_batch_view(config)
     stages = pipeline_stages(config)
     passes = {
-        kind: _shared_micro_batch(view, stage, costs).passed
-        for kind, stage in {stage.kind: stage for stage in stages}.items()
+        stage.kind: _shared_micro_batch(view, stage, costs).passed for stage in each_kind(stages)
     }
     through_s = pipeline_s(
         config.schedule,

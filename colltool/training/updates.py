@@ -37,9 +37,8 @@ def trained(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
     if not config.lora:
         return stage_parameters(config, stage)
     total = 0.0
-    for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
-        if layers:
-            total += layers * trained_layer(config, experts=experts).total
+    for experts, layers in stage.layers_by_kind:
+        total += layers * trained_layer(config, experts=experts).total
     return RankParameters(total)
 
 
@@ -82,9 +81,7 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
     if config.shape is None:
         return 0.0
     total = largest = 0.0
-    for experts, layers in ((False, stage.dense_layers), (True, stage.moe_layers)):
-        if not layers:
-            continue
+    for experts, layers in stage.layers_by_kind:
         for operation in layer_operations(config.shape, cut_of(config), experts=experts):
             for gemm in operation.gemms:
                 m, n = sorted((gemm.n, gemm.k))

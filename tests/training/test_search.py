@@ -11,7 +11,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout_search import TIE, LayoutSearch
+from colltool.training.layout_search import TIE, LayoutSearch, fastest_layout, search
 from colltool.training.memory import memory, memory_bytes
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.search_space import Constraints, Space, constraints_of, divisors, values_of
@@ -340,6 +340,35 @@ def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> Non
         for one in searched(SMALL | {"schedule": "zb1p"}).layouts
     }
     assert named == {(False, 1): "1f1b", (True, 1): "zb1p"}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        SMALL,
+        EXPERTS,
+        WITHOUT_FLASH,
+        EXPERTS | {"layout": {"tp": 4, "etp": 2, "sp": True, "pp": 2}, "schedule": "dualpipe"},
+        SMALL | {"model": SMALL["model"] | {"layers": 512}},
+        SMALL | {"calls": [{"primitive": "ar", "group": "dp", "size": "1GB", "count": 3}]},
+    ],
+    ids=["dense", "experts", "scores", "dualpipe", "too large", "calls"],
+)
+def test_the_fastest_layout_is_the_best_of_a_search(job: dict[str, Any]) -> None:
+    """Or both refuse for the same reason: it prices fewer layouts, and weighs as many."""
+    loaded, fabric = colltool.load_job(job), colltool.load_fabric(FABRIC)
+
+    def found(searched: Any) -> Any:
+        try:
+            return searched()
+        except ColltoolError as error:
+            return str(error)
+
+    def of_search() -> Any:
+        whole = search(loaded, fabric, FEWER)
+        return whole.best.choice, whole.values
+
+    assert found(lambda: tuple(fastest_layout(loaded, fabric, FEWER))) == found(of_search)
 
 
 def test_progress_is_told() -> None:
