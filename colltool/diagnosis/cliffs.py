@@ -121,7 +121,8 @@ def _lasting_step(points: Sequence[Point], index: int) -> str:
 
 
 class Collapse(NamedTuple):
-    """From ``after`` on messages take ``factor`` times as long a byte as at ``before``."""
+    """A rate that falls: from ``after`` on messages take ``factor`` times as long a byte as at
+    ``before``."""
 
     before: Point
     after: Point

@@ -105,6 +105,7 @@ def _by_shape(seen: Evidence) -> list[Evidence]:
 
 def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     """One diagnosis of several shapes: what the whole hosts are held against stands for all."""
+    # what is off on the largest shape is said first
     first, *others = parts
     if not others:
         return first
@@ -142,9 +143,14 @@ def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
     judged: tuple[ValidatedSeries, ...] = ()
     if measured.series or not (seen.bounds or declared_causes(seen.debug)):
         judged = validate(fabric, measured, readings=base.readings).series
-    placed = [check_fits(fabric, health.series) for health in judged]
-    wires = [group.spans[-1].tier.name for group in placed]
-    bars = [_bar(fabric, health, request.expect) for health in judged]
+    placed = []
+    wires = []  # the outermost tier of each series
+    bars = []
+    for health in judged:
+        group = check_fits(fabric, health.series)
+        placed.append(group)
+        wires.append(group.spans[-1].tier.name)
+        bars.append(_bar(fabric, health, request.expect))
     units = size_classes(judged, bars, launch_of(fabric), assumed=not request.fabric)
     scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
@@ -184,6 +190,7 @@ def _health(
     scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
 ) -> Iterator[SeriesHealth]:
     for index, judged in enumerate(scoring.series):
+        # its large messages, its small ones, or both
         mine = [unit for unit in scoring.units if unit.at == index]
         shares = {unit.size: unit.share for unit in mine}
         low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
@@ -222,9 +229,10 @@ def _causes(
     scoring: Scoring, placed: Sequence[PlacedGroup], seen: Evidence, library: str
 ) -> tuple[Hypothesis, ...]:
     """All causes that the machine may have, with what the logs say of each."""
-    spans = max(len(group.spans) for group in placed)
-    if any(across_hosts(judged.series) for judged in scoring.series):
-        spans = max(spans, 2)
+    spans = 1
+    for group, judged in zip(placed, scoring.series, strict=True):
+        # a series across hosts crosses a network, whatever the fabric calls it
+        spans = max(spans, len(group.spans), 2 if across_hosts(judged.series) else 1)
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in scoring.units)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
@@ -242,6 +250,7 @@ def _findings(
 ) -> tuple[DiagnosisFinding, ...]:
     largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
     inside = _ranks_inside(placed)
+    # logs that list no hosts: those of the fabric that the group spans
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     found = []
@@ -258,7 +267,7 @@ def _finding(
 ) -> DiagnosisFinding:
     units = [scoring.units[index] for index in found]
     series = [scoring.series[index] for index in sorted({unit.at for unit in units})]
-    errors = [scoring.plain_error(unit) for unit in units]
+    shares = [unit.share for unit in units]
     causes = []
     for fitted in supported:
         cause = fitted.cause
@@ -273,9 +282,9 @@ def _finding(
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({unit.size for unit in units})),
-        low=min(unit.share for unit in units),
-        high=max(unit.share for unit in units),
-        error=sum(errors) / len(errors),
+        low=min(shares),
+        high=max(shares),
+        error=sum(map(scoring.plain_error, units)) / len(units),
         causes=tuple(causes),
         experiments=next_experiments(supported, scoring.base, machine) if supported else (),
         hints=tuple(hints),
@@ -306,8 +315,8 @@ def _with_collapses(
             finding = finding._replace(causes=(_collapse(fall), *finding.causes))
         yield finding
     for title, (judged, fall) in fell.items():
-        slow = [point for point in judged.points if point.bytes >= fall.after.bytes]
-        shares = [point.of_expected for point in slow]
+        # all sizes from the fall on
+        shares = [point.of_expected for point in judged.points if point.bytes >= fall.after.bytes]
         yield DiagnosisFinding(
             series=(title,),
             size="large",
@@ -338,6 +347,7 @@ def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
     for ranks in sorted({judged.series.ranks for judged in scoring.series}):
         if of_few(ranks):
             yield of_few(ranks)
+    # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in scoring.units:
         judged = scoring.series[unit.at]
@@ -379,8 +389,10 @@ def _dip(
     points: Sequence[ValidatedPoint], unit: SizeClass
 ) -> tuple[ValidatedPoint, ValidatedPoint] | None:
     """First and last of the smaller sizes that fall short of what the largest reach."""
-    below = [point for point in points[: min(unit.focus)] if point.bound == "bandwidth"]
-    short = [point for point in below if point.of_expected < NEAR * unit.share]
-    if not short or min(point.of_expected for point in short) >= DIP * unit.share:
-        return None
-    return short[0], short[-1]
+    short = []
+    deep = False
+    for point in points[: min(unit.focus)]:
+        if point.bound == "bandwidth" and point.of_expected < NEAR * unit.share:
+            short.append(point)
+            deep = deep or point.of_expected < DIP * unit.share
+    return (short[0], short[-1]) if deep else None

@@ -53,6 +53,7 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
     names = sorted(_hosts_of(runs), key=_natural)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
+    # failed runs say nothing of speed
     slow = _slow_hosts([run for run in runs if not run.failed])
     failing = _in_all_failures(runs)
     hosts = []
@@ -83,6 +84,7 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
             kind = (judged.primitive, judged.ranks, judged.nodes)
             by_kind[kind].append(health.large)
             measured.append((judged.files[0], kind, health.large))
+    # rates are compared with runs of the same collective on as many ranks and hosts
     usual = {kind: median(shares) for kind, shares in by_kind.items()}
     for file, kind, share in measured:
         yield _FleetRun(file, _distinct(seen.hosts[file]), share, share / usual[kind])
@@ -112,8 +114,10 @@ def _slow_hosts(runs: Runs) -> list[str]:
     """Hosts most of whose runs are slow while those without them are not, worst first."""
     left = list(runs)
     found: list[str] = []
-    while any(run.slow for run in left):
+    while True:
         slow = _hosts_of(run for run in left if run.slow)
+        if not slow:
+            break
         totals = _hosts_of(left)
         worst = max(slow, key=lambda host: (slow[host] / totals[host], slow[host]))
         if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY:
@@ -146,12 +150,12 @@ def _in_all_failures(runs: Runs) -> list[str]:
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
-    shares = [run.relative for run in runs if run.relative is not None]
+    shares = _relative_rates(runs)
     return FleetHost(
         host=name,
         runs=len(runs),
         slow=sum(run.slow for run in runs),
-        failed=sum(run.failed for run in runs),
+        failed=len(runs) - len(shares),
         of_fleet=median(shares) if shares else None,
         state=state,
     )
@@ -165,9 +169,14 @@ def _pairs(runs: Runs) -> Iterator[FleetPair]:
     for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural, pair))):
         first, second = pair
         both = by_pair[pair]
-        shares = [run.relative for run in both if run.relative is not None]
-        failed = sum(run.failed for run in both)
+        shares = _relative_rates(both)
+        # a run without a rate failed
+        failed = len(both) - len(shares)
         yield FleetPair(first, second, min(shares, default=None), failed, len(both))
+
+
+def _relative_rates(runs: Runs) -> list[float]:
+    return [run.relative for run in runs if run.relative is not None]
 
 
 def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
@@ -183,6 +192,7 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
 
 
 def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
+    # a file may hold several series, and fails as a whole
     failed = {run.file for run in runs if run.failed}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
@@ -193,13 +203,16 @@ def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
 def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
     """Slow runs that no host explains: of hosts that are fast elsewhere, at another time or with
     others."""
-    fine = [run for run in runs if run.fine]
-    fast = _hosts_of(fine)
-    fast_sets = {run.hosts for run in fine}
-    odd = [run for run in runs if run.slow and not known & set(run.hosts)]
-    odd = [run for run in odd if all(host in fast for host in run.hosts)]
+    fast: set[str] = set()
+    fast_together: set[tuple[str, ...]] = set()
+    for run in runs:
+        if run.fine:
+            fast.update(run.hosts)
+            fast_together.add(run.hosts)
+    fast -= known
+    odd = [run for run in runs if run.slow and fast.issuperset(run.hosts)]
     for run in odd[:MOST_ODD]:
-        code = "odd-run-again" if run.hosts in fast_sets else "odd-run-path"
+        code = "odd-run-again" if run.hosts in fast_together else "odd-run-path"
         hosts = " and ".join(run.hosts)
         yield sentence(code, hosts=hosts, share=run.relative, file=run.file)
     if len(odd) > MOST_ODD:

@@ -93,6 +93,7 @@ def _judged(
         # again, for the error that names this series
         priced = price_series(fabric, series, readings, algorithms)
     points = tuple(_judged_points(series, priced))
+    # neighbouring sizes of one bound are one regime
     regimes = []
     for bound, run in groupby(points, key=attrgetter("bound")):
         same = list(run)
@@ -150,6 +151,7 @@ class Trust(NamedTuple):
 def verdict(judged: Sequence[ValidatedSeries]) -> str:
     """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and
     exceptions."""
+    # the mean is over all sizes of all series, and the exceptions are single series or sizes
     points = _pooled(judged)
     off = sentence("mean-error", error=_percent(points), sizes=counted(len(points), "size"))
     if len({point.bytes for point in points}) < FEWEST:
@@ -157,6 +159,7 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
     trust = _trust(points)
     good = [series for series in judged if _good(series.points)]
     if trust is None and 2 * len(good) >= len(judged) > 1:
+        # most series are good: those that are not become exceptions
         trust = _trust(_pooled(good))
     if trust is None:
         trust = Trust(sentence("trust-nowhere", share=TRUSTED), least=inf)
@@ -206,6 +209,7 @@ def _strays(points: Sequence[ValidatedPoint]) -> list[str]:
 
 def _named(series: Series, among: Sequence[ValidatedSeries]) -> str:
     """A series as the verdict names it, apart from others of its primitive and ranks."""
+    # the type and the nodes are named only where they tell series apart
     kind = (series.primitive, series.ranks)
     alike = sum((other.series.primitive, other.series.ranks) == kind for other in among)
     name = series.primitive.spoken
@@ -361,7 +365,7 @@ def _share(got: float, due: float) -> str:
 
 
 def faster(case: SeriesContext) -> str:
-    """By how much the largest message is faster than the price, and what may be wrong."""
+    """The rate of a largest message that is faster than its price, and what may be wrong."""
     spans = case.placed.spans
     tier = spans[-1].tier
     got = case.last.busbw_measured_Bps
@@ -402,6 +406,7 @@ def rails(case: SeriesContext) -> str | None:
     if not off:
         return None
     used = min(off, key=off.__getitem__)
+    # what else explains the same times: slower inner links, or another algorithm
     causes = [sentence("few-rails" if used > 1 else "one-rail", used=used, nics=nics)]
     causes += _inner(case)
     for title, quotes in case.priced.by_title.items():

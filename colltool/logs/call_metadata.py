@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import shown
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.logs.dtypes import element_bytes
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
@@ -56,24 +57,6 @@ _PRIMITIVES: dict[str, Primitive] = {
     "allreduce_coalesced": AR,
 }
 _COALESCED = "_coalesced"
-_WIDTHS = {
-    "Float": 4,
-    "Double": 8,
-    "Half": 2,
-    "BFloat16": 2,
-    "Long": 8,
-    "Int": 4,
-    "Short": 2,
-    "Char": 1,
-    "Byte": 1,
-    "Bool": 1,
-    "UInt16": 2,
-    "UInt32": 4,
-    "UInt64": 8,
-    "ComplexHalf": 4,
-    "ComplexFloat": 8,
-    "ComplexDouble": 16,
-}
 _UNNAMED = ("", "undefined")
 NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
 MIXED = "coalesced: the trace has the type of the first tensor alone"
@@ -119,7 +102,7 @@ def call_metadata(
         )
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
-    width = 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
+    width = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if not size or not width or elements is None:
         return "metadata without a group size, a known dtype or a number of elements"
@@ -191,18 +174,6 @@ def _about(header: Labels) -> Labels:
     return about if isinstance(about, dict) else {}
 
 
-_BY_C_NAME = {
-    "float": 4,
-    "double": 8,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "unsigned char": 1,
-}
-
-
 def _tensor_bytes(shape: Any, kind: Any) -> int:
     """Bytes of one tensor, or of a list of them; 0 for what is none."""
     if not isinstance(shape, list) or not shape:
@@ -210,7 +181,7 @@ def _tensor_bytes(shape: Any, kind: Any) -> int:
     if all(isinstance(tensor, list) for tensor in shape):
         return sum(_tensor_bytes(tensor, kind) for tensor in shape)
     edges = [count(edge) or 0 for edge in shape]
-    return prod(edges) * _BY_C_NAME.get(text(kind).removesuffix("[]"), 0)
+    return prod(edges) * element_bytes(text(kind).removesuffix("[]"))
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from colltool.logs.call_records import (
     parsed,
     positive,
     primitive_of,
-    width_of,
 )
+from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
@@ -53,7 +53,7 @@ def _call(
 ) -> Record | Note:
     args = begin.get("args") or {}
     primitive = primitive_of(begin.get("name"))
-    width = width_of(args.get("Datatype"))
+    width = element_bytes(args.get("Datatype"))
     count = positive(args.get("Count"))
     seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
