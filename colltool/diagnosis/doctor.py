@@ -64,8 +64,7 @@ def diagnose(
     expect: float | None = None,
     readings: Readings | None = None,
 ) -> Diagnosis:
-    """What ails the machine that logs and traces are of; of the nearest bundled fabric by
-    default."""
+    """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         what = f"must be a share up to 100%, got {expect:g}"
@@ -88,8 +87,7 @@ class _Request(NamedTuple):
 
 
 def _by_shape(seen: Evidence) -> list[Evidence]:
-    """Runs across hosts apart by their ranks a host, for each is a machine of its own; most
-    first."""
+    """Split runs across hosts by their ranks per host: each shape is its own machine."""
     shapes = sorted(seen.ranks_per_host, reverse=True)
     if len(shapes) < 2:
         return [seen]
@@ -104,8 +102,8 @@ def _by_shape(seen: Evidence) -> list[Evidence]:
 
 
 def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """One diagnosis of several shapes: what the whole hosts are held against stands for all."""
-    # what is off on the largest shape is said first
+    """Join the diagnoses of several shapes; the fabric is that of the largest."""
+    # findings on the largest shape come first
     first, *others = parts
     if not others:
         return first
@@ -139,7 +137,7 @@ def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
     base = Scenario(fabric, readings=request.readings)
     measured = seen.on(fabric)
     # PyTorch calls RCCL nccl, too
-    library = seen.series[0].library if seen.series else "NCCL"
+    library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
     if measured.series or not (seen.bounds or declared_causes(seen.debug)):
         judged = validate(fabric, measured, readings=base.readings).series
@@ -201,7 +199,9 @@ def _health(
 
 def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
-    on = f" on {' and '.join(seen.named.hosts)}" if seen.named.hosts else ""
+    on = ""
+    if seen.named.hosts:
+        on = f" on {' and '.join(seen.named.hosts)}"
     causes = []
     for cause, quoted in declared_causes(seen.debug):
         causes.append(_unpriced(cause, sentence("log-says", quoted=quoted, on=on)))
@@ -301,8 +301,7 @@ def _congested(units: Sequence[SizeClass], network: str) -> Cause:
 def _with_collapses(
     scoring: Scoring, findings: Sequence[DiagnosisFinding]
 ) -> Iterator[DiagnosisFinding]:
-    """The findings, with a rate that falls at a size and stays low as the first cause of its
-    series."""
+    """Put a rate that falls at a size and stays low first among the causes of its series."""
     fell: dict[str, tuple[ValidatedSeries, Collapse]] = {}
     for judged in scoring.series:
         fall = collapse_in(judged.series.points)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import filterfalse
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -22,8 +24,7 @@ MOST_ODD = 5  # slow runs that no host explains, of which a sentence each is mad
 
 
 class _FleetRun(NamedTuple):
-    """One series of one file; ``relative`` to the median of runs of its kind, None where it
-    failed."""
+    """One series of one file; ``relative`` to the median of its kind, None where it failed."""
 
     file: str
     hosts: tuple[str, ...]
@@ -44,17 +45,18 @@ class _FleetRun(NamedTuple):
 
 
 Runs = Sequence[_FleetRun]
+_is_slow = attrgetter("slow")
+_is_failed = attrgetter("failed")
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """What the runs of different hosts say beside each other; None for fewer than three hosts or
-    sets of hosts."""
+    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
     names = sorted(_hosts_of(runs), key=_natural)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
     # failed runs say nothing of speed
-    slow = _slow_hosts([run for run in runs if not run.failed])
+    slow = _slow_hosts(list(filterfalse(_is_failed, runs)))
     failing = _in_all_failures(runs)
     hosts = []
     for name in names:
@@ -115,7 +117,7 @@ def _slow_hosts(runs: Runs) -> list[str]:
     left = list(runs)
     found: list[str] = []
     while True:
-        slow = _hosts_of(run for run in left if run.slow)
+        slow = _hosts_of(filter(_is_slow, left))
         if not slow:
             break
         totals = _hosts_of(left)
@@ -124,8 +126,8 @@ def _slow_hosts(runs: Runs) -> list[str]:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
-        slow_without = sum(run.slow for run in left) / len(left) if left else 0.0
-        if slow_without > SELDOM and len(found) >= len(totals) / 3:
+        slow_without = sum(map(_is_slow, left))
+        if slow_without > SELDOM * len(left) and len(found) >= len(totals) / 3:
             break
         found.append(worst)
     return found
@@ -133,7 +135,7 @@ def _slow_hosts(runs: Runs) -> list[str]:
 
 def _in_all_failures(runs: Runs) -> list[str]:
     """The fewest hosts of which one is in every failed run; all of a tie."""
-    left = [run for run in runs if run.failed]
+    left = list(filter(_is_failed, runs))
     found: list[str] = []
     totals = _hosts_of(runs)
     while left:
@@ -142,8 +144,8 @@ def _in_all_failures(runs: Runs) -> list[str]:
         tied = [host for host, count in failed.items() if count == most]
         if most > 1:
             # of these the hosts that succeed least
-            share = max(most / totals[host] for host in tied)
-            tied = [host for host in tied if most / totals[host] == share]
+            fewest = min(totals[host] for host in tied)
+            tied = [host for host in tied if totals[host] == fewest]
         found += tied
         left = [run for run in left if not set(tied) & set(run.hosts)]
     return found
@@ -154,7 +156,7 @@ def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
     return FleetHost(
         host=name,
         runs=len(runs),
-        slow=sum(run.slow for run in runs),
+        slow=sum(map(_is_slow, runs)),
         failed=len(runs) - len(shares),
         of_fleet=median(shares) if shares else None,
         state=state,
@@ -193,7 +195,7 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
 
 def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
     # a file may hold several series, and fails as a whole
-    failed = {run.file for run in runs if run.failed}
+    failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
         hosts = " or ".join(sorted(failing, key=_natural))
@@ -201,8 +203,7 @@ def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
 
 
 def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
-    """Slow runs that no host explains: of hosts that are fast elsewhere, at another time or with
-    others."""
+    """Slow runs that no host explains, since each is fast at another time or with others."""
     fast: set[str] = set()
     fast_together: set[tuple[str, ...]] = set()
     for run in runs:
@@ -247,5 +248,5 @@ def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[str]:
     """All slow alike: no host, but what they share."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
-    if shares and median(shares) < bar and not any(run.slow for run in runs):
+    if shares and median(shares) < bar and not any(map(_is_slow, runs)):
         yield sentence("all-slow", least=min(shares), most=max(shares))

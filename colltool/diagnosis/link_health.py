@@ -106,8 +106,7 @@ def _expected_s(calls: Iterable[TracedCall]) -> float:
 
 
 def _reach(calls: Calls) -> float:
-    """Expected over measured time, with the median of like calls, since the first may set up
-    connections."""
+    """Expected over measured time, by the median of like calls: the first sets up connections."""
     alike: dict[object, list[float]] = defaultdict(list)
     for call in calls:
         alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call.measured_s)
@@ -154,8 +153,7 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
 
 
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
-    """Tiers in which some domain has members in several parts, so that traffic may use its
-    links."""
+    """Tiers whose links traffic may use: some domain has members in several of its parts."""
     found = set()
     inside = 1
     for tier in fabric.tiers:
@@ -206,9 +204,9 @@ def ranks_text(ranks: Sequence[int]) -> str:
         run = [rank for _, rank in entries]
         named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
         left -= len(run)
-    word = "rank" if len(ranks) == 1 else "ranks"
-    more = f" and {left} more" if left else ""
-    return f"{word} {', '.join(named)}{more}"
+    if left:
+        named[-1] += f" and {left} more"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(named)}"
 
 
 _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}

@@ -35,7 +35,7 @@ _WORDS = _Words()
 
 
 def table(name: str) -> dict[str, dict[str, str]]:
-    """One of the tables of words beside this module, by section and key."""
+    """A table of words from this folder, by section and key."""
     text = (files("colltool.diagnosis") / name).read_text(encoding="utf-8")
     return tomllib.loads(text)
 
@@ -45,7 +45,7 @@ def sentences() -> Mapping[str, str]:
     """All sentences by code, of whatever section."""
     found: dict[str, str] = {}
     for section in table("sentences.toml").values():
-        # a code stands in one section only
+        # a code is in one section only
         assert not found.keys() & section.keys()
         found |= section
     return found

@@ -24,6 +24,7 @@ class BusyIntervals:
 
     def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
         begin = np.asarray(starts, dtype=np.float64)
+        # intervals by start, of which later ones may lie within earlier ones
         order = np.argsort(begin, kind="stable")
         begin = begin[order]
         reached = np.maximum.accumulate(np.asarray(ends, dtype=np.float64)[order])

@@ -1,5 +1,4 @@
-"""A call's primitive, size, dtype and group from the profiler's metadata, or why they cannot be
-told."""
+"""A call's primitive, size, dtype and group from the profiler's metadata, or why they are unknown."""
 
 import re
 from collections.abc import Sequence
@@ -87,7 +86,7 @@ class CallMetadata(NamedTuple):
 def call_metadata(
     labels: Labels, header: Labels, primitives: Sequence[Primitive]
 ) -> CallMetadata | str:
-    """A call from its labels, or a text that says why it cannot be told."""
+    """A call from its labels, or a text that says why it is unknown."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return _by_dims(labels, header, primitives)

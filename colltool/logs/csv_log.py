@@ -73,6 +73,7 @@ def read_csv(log: Log, stated: UserHints) -> ParsedLog:
     table = _CsvTable(header, f"{log.file}:{header_line}", log.file, stated)
     records: list[Record] = []
     mistakes = _Mistakes(log.file)
+    # all mistakes are reported at once, so that a file is corrected once
     for number, cells in _rows(log, header_line, table.separator):
         table.check_machine(cells, number)
         try:

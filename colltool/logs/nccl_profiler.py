@@ -58,6 +58,7 @@ def _call(
     seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
         return Note(NOT_MODELLED, file, 1, item)
+    # bytes as nccl-tests counts them
     size = count * width
     if primitive in (AG, RS, A2A):  # the count is of one rank's part
         size *= ranks

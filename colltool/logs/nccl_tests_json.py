@@ -95,6 +95,7 @@ def _run_of(report: Json, file: str) -> TestRun:
         run.started = _ascii(args[0])
     config = _mapping(report.get("config"))
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
+    # old reports have no version, or a short one
     code = _count(report.get("nccl_version"))
     if code > 1000:
         run.library_version = version_text(code)

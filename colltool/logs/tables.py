@@ -105,6 +105,7 @@ def add_records(
         what = f"{table.called or table.version} does not say on how many ranks it ran"
         raise ColltoolError(what, where=where, fix=SAY_RANKS)
     nodes = agreed_nodes(table.nodes, stated, where)
+    # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1
     for row in table.rows:
         try:
