@@ -101,4 +101,4 @@ def parsed(log: Log, found: Iterable[Record | Note], what: str) -> ParsedLog:
             where=f"{log.file}:1",
             fix="give the dump of a run that was timed",
         )
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)

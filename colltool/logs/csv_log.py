@@ -88,7 +88,7 @@ def read_csv(log: Log, stated: UserHints) -> ParsedLog:
         raise ColltoolError(
             "no rows below the header", where=f"{log.file}:{header_line}", fix=_EXAMPLE
         )
-    return ParsedLog(tuple(records), tuple(table.notes))
+    return ParsedLog(records, table.notes)
 
 
 class _Mistakes:

@@ -46,7 +46,7 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
         if any("cputime" in half for half in halves.values()):
             run.time = "cputime"
     records, notes = records_of(run, stated)
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)
 
 
 def _results_of(text: str, file: str) -> tuple[list[Json], Json]:

@@ -73,7 +73,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
             records += found
             notes += doubts
     if records:
-        return ParsedLog(tuple(records), tuple(notes))
+        return ParsedLog(records, notes)
     if other:
         raise other[0]
     raise _without_rows(runs)
@@ -142,6 +142,13 @@ class _Runs:
             if "_perf" in text and "#" not in text:
                 self.mentions.update(_PROGRAM.findall(text))
 
+    def begin_run_after(self, *, devices: bool = False) -> None:
+        """Begin a run if this one has a table, or has ended; or has Rank lines, which come after
+        what announces a run."""
+        run = self.run
+        if run.table or run.closed or (devices and run.devices):
+            self.begin_run()
+
     def begin_run(self) -> None:
         self.finish_row()
         self.all.append(TestRun(self.file))
@@ -198,30 +205,24 @@ class Header(NamedTuple):
 
 
 def started(runs: _Runs, match: re.Match[str]) -> None:
-    """The line that begins a run: a new one, unless nothing but a library was named before."""
-    run = runs.run
-    if run.devices or run.table or run.closed:
-        runs.begin_run()
+    """The line that begins a run."""
+    runs.begin_run_after(devices=True)
     runs.run.started = match[1]
 
 
 def processes(runs: _Runs, match: re.Match[str]) -> None:
-    run = runs.run
-    if run.devices or run.table or run.closed:
-        runs.begin_run()
+    runs.begin_run_after(devices=True)
     runs.run.per_process = int(match[1]) * int(match[2])
 
 
 def rank_line(runs: _Runs, match: re.Match[str]) -> None:
-    if runs.run.table or runs.run.closed:
-        runs.begin_run()
+    runs.begin_run_after()
     device = Device(int(match[1]), match[2] or "0", match[3], match[4], runs.number)
     runs.run.devices.append(device)
 
 
 def broken_rank_line(runs: _Runs, _: re.Match[str]) -> None:
-    if runs.run.table or runs.run.closed:
-        runs.begin_run()
+    runs.begin_run_after()
     runs.run.devices_cut = True
 
 
@@ -234,11 +235,9 @@ def library_version(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def tests_version(runs: _Runs, match: re.Match[str]) -> None:
-    run = runs.run
     # rccl-tests says its version after the Rank lines
-    announces = bool(match[1])
-    if announces and (run.devices or run.table or run.closed):
-        runs.begin_run()
+    if match[1]:
+        runs.begin_run_after(devices=True)
     run = runs.run
     run.library = (match[1] or match[3]).upper()
     run.tests_version = f"{run.library.lower()}-tests {match[2] or match[4]}".strip()

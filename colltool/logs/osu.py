@@ -88,7 +88,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
         notes += [Note(what, log.file, number) for number, _ in test.rows]
     if records:
-        return ParsedLog(tuple(records), tuple(notes))
+        return ParsedLog(records, notes)
     if unusable:
         raise unusable[0]
     raise ColltoolError(

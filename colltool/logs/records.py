@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, given
@@ -76,8 +76,10 @@ class Note(NamedTuple):
 
 
 class ParsedLog(NamedTuple):
-    timings: tuple[Record, ...]
-    notes: tuple[Note, ...]
+    """Records of a log, and notes on rows that were left out or doubted."""
+
+    timings: Sequence[Record]
+    notes: Sequence[Note]
 
 
 def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:

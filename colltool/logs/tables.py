@@ -88,7 +88,7 @@ def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> Parse
             where=f"{log.file}:1",
             fix="the run was cut short; run it again",
         )
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)
 
 
 def add_records(
