@@ -39,6 +39,8 @@ _SMALL_BYTES = 8192.0
 
 
 class ExperimentMachine(NamedTuple):
+    """What experiments run on: as much as the largest series did."""
+
     ranks: int
     hosts: int
     library: str

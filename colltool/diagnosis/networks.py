@@ -52,6 +52,7 @@ class NetworkMatch(NamedTuple):
 
 
 def per_host(fabric: Fabric) -> int:
+    """Ranks of a host."""
     return fabric.tiers[0].endpoints
 
 

@@ -43,6 +43,7 @@ def of_few(ranks: int) -> str:
 
 
 def across_hosts(series: Series) -> bool:
+    """Whether a series ran on several hosts, by its nodes or by its size."""
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 

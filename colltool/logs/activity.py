@@ -78,6 +78,8 @@ class RankActivity(NamedTuple):
 
 
 class Steps(NamedTuple):
+    """Windows of a trace that count as steps; ``steps`` is 0 for the whole trace."""
+
     windows: list[Window]
     steps: int
     doubt: str = ""
@@ -106,6 +108,7 @@ def believed_steps(found: TraceEvents) -> Steps:
 
 
 def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
+    """How long the devices of a rank communicated and computed."""
     compute = _busy((), found.busy)
     communication = _busy(found.launched, {})
     everything = _busy(found.launched, found.busy)

@@ -254,6 +254,7 @@ def count(value: Any) -> int | None:
 
 
 def text(value: Any) -> str:
+    """A label as text; empty for none."""
     return "" if value is None else str(value)
 
 
@@ -295,6 +296,7 @@ class KernelName(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def is_collective(name: str) -> bool:
+    """Whether a kernel communicates, by its name."""
     return _COLLECTIVE.search(name) is not None
 
 
@@ -309,6 +311,7 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
+    """Algorithm, protocol and primitives by a kernel's name."""
     bare = name.partition("(")[0]
     kind = _PRIMITIVE.search(bare)
     primitives = _CALLED[kind[1]] if kind else ()

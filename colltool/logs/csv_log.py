@@ -63,12 +63,14 @@ _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
 
 def is_csv(log: Log) -> bool:
+    """Whether the first line names two columns that are understood."""
     _, header = _header(log)
     understood = [name for name in _names(header) if name in _KNOWN or _like_time(name)]
     return len(understood) > 1
 
 
 def read_csv(log: Log, stated: UserHints) -> ParsedLog:
+    """All rows; ColltoolError with every kind of mistake otherwise."""
     header_line, header = _header(log)
     table = _CsvTable(header, f"{log.file}:{header_line}", log.file, stated)
     records: list[Record] = []

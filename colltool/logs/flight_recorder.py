@@ -23,6 +23,7 @@ from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, ag
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The completed calls of one rank."""
     return parsed(log, _calls(log, stated), "a Flight Recorder dump")
 
 

@@ -46,6 +46,7 @@ class Log(NamedTuple):
 
 
 def open_log(path: str) -> Log:
+    """A log by path; ColltoolError if it is empty, binary or unreadable."""
     content = _content(path)
     if not content or content.isspace():
         raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")

@@ -28,10 +28,12 @@ Json = Mapping[str, object]
 
 
 def is_report(log: Log) -> bool:
+    """Whether a log is a JSON object."""
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 def read_report(log: Log, stated: UserHints) -> ParsedLog:
+    """The one run of a report."""
     text = log.json_text()
     results, report = _results_of(text, log.file)
     run = _run_of(report, log.file)

@@ -48,10 +48,12 @@ _AGAIN = "measure again with a current nccl-tests"
 
 
 def recognises(log: Log) -> bool:
+    """Whether a log has a header or a row of nccl-tests."""
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """All runs of a log; runs of other collectives are notes where any run is usable."""
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
         runs.take(line, number)
@@ -211,22 +213,26 @@ def started(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def processes(runs: _Runs, match: re.Match[str]) -> None:
+    """The line that says how many ranks each process drives."""
     runs.begin_run_after(devices=True)
     runs.run.per_process = int(match[1]) * int(match[2])
 
 
 def rank_line(runs: _Runs, match: re.Match[str]) -> None:
+    """A line that lists a rank, its process and its host."""
     runs.begin_run_after()
     device = Device(int(match[1]), match[2] or "0", match[3], match[4], runs.number)
     runs.run.devices.append(device)
 
 
 def broken_rank_line(runs: _Runs, _: re.Match[str]) -> None:
+    """A line of a rank that was cut: their number is unknown."""
     runs.begin_run_after()
     runs.run.devices_cut = True
 
 
 def library_version(runs: _Runs, match: re.Match[str]) -> None:
+    """A line in which NCCL or RCCL names its version."""
     # NCCL says its version in the middle of a run, too
     if runs.run.closed:
         runs.begin_run()
@@ -235,6 +241,7 @@ def library_version(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def tests_version(runs: _Runs, match: re.Match[str]) -> None:
+    """A line in which nccl-tests or rccl-tests names its version."""
     # rccl-tests says its version after the Rank lines
     if match[1]:
         runs.begin_run_after(devices=True)
@@ -247,6 +254,7 @@ def tests_version(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def concluded(runs: _Runs, match: re.Match[str]) -> None:
+    """The line that ends a run."""
     runs.finish_row()
     runs.run.started = runs.run.started or match[1]
     runs.run.closed = True

@@ -68,6 +68,7 @@ class _Test:
 
 
 def read_latency(log: Log, stated: UserHints) -> ParsedLog:
+    """All latency tests of a log; other tests are notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []

@@ -38,6 +38,7 @@ class UserHints(NamedTuple):
 
 
 def place(file: str, line: int, item: str) -> str:
+    """``file:line``, and the item if the file has more than lines."""
     return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
@@ -93,12 +94,15 @@ def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: 
 
 
 def agreed_primitive(found: Primitive | None, hints: UserHints, where: str) -> Primitive | None:
+    """The collective by log and caller."""
     return agree(found, hints.primitive, "the collective is", "primitive", where)
 
 
 def agreed_ranks(found: int | None, hints: UserHints, where: str) -> int | None:
+    """The rank count by log and caller."""
     return agree(found, hints.ranks, "ranks:", "ranks", where)
 
 
 def agreed_nodes(found: int | None, hints: UserHints, where: str) -> int | None:
+    """The node count by log and caller."""
     return agree(found, hints.nodes, "nodes:", "nodes", where)

@@ -76,6 +76,7 @@ class LogTable:
 
 
 def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> ParsedLog:
+    """Records of all tables; ColltoolError where no row is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     for table in tables:
