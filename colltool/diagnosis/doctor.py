@@ -71,15 +71,15 @@ def diagnose(
         raise ColltoolError(what, argument="expect", fix=fix)
     if fabric is not None:
         check_even(fabric)
-    request = _Request(fabric, overrides, expect, readings or Readings())
-    whole = _together([_diagnosed(part, request) for part in _by_shape(seen)])
+    options = _DiagnosisOptions(fabric, overrides, expect, readings or Readings())
+    whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
     unread = [sentence("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
         unread.append(sentence("failed-file", file=failed.file, reason=failed.reason))
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
 
 
-class _Request(NamedTuple):
+class _DiagnosisOptions(NamedTuple):
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
@@ -129,12 +129,12 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     )
 
 
-def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
-    if request.fabric:
-        fabric, assumed = given_fabric(request.fabric, seen)
+def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+    if options.fabric:
+        fabric, assumed = given_fabric(options.fabric, seen)
     else:
-        fabric, assumed = nearest_fabric(seen, request.overrides)
-    base = Scenario(fabric, readings=request.readings)
+        fabric, assumed = nearest_fabric(seen, options.overrides)
+    base = Scenario(fabric, readings=options.readings)
     measured = seen.on(fabric)
     # PyTorch calls RCCL nccl, too
     library = next((series.library for series in seen.series), "NCCL")
@@ -148,8 +148,8 @@ def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
         group = check_fits(fabric, health.series)
         placed.append(group)
         wires.append(group.spans[-1].tier.name)
-        bars.append(_bar(fabric, health, request.expect))
-    units = size_classes(judged, bars, launch_of(fabric), assumed=not request.fabric)
+        bars.append(_bar(fabric, health, options.expect))
+    units = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
     scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     findings = _declared_alone(seen)
@@ -160,7 +160,7 @@ def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
         notes = tuple(_notes(scoring, causes))
     return Diagnosis(
         assumed=assumed,
-        expect=HEALTHY_SHARE if request.expect is None else request.expect,
+        expect=HEALTHY_SHARE if options.expect is None else options.expect,
         series=tuple(_health(scoring, wires, bars)),
         findings=findings,
         notes=notes,
