@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
@@ -86,11 +87,13 @@ class Scoring(NamedTuple):
         explains any."""
         found: list[SupportedCause] = []
         for values in self._candidate_values(cause, left):
-            tried = [self._tried(cause, value, left) for value in values]
-            found += [supported for supported in tried if supported]
+            for value in values:
+                supported = self._tried(cause, value, left)
+                if supported:
+                    found.append(supported)
             if any(len(supported.units) == len(left) for supported in found):
                 break  # other numbers explain no more
-        return min(found, key=lambda supported: supported.rank, default=None)
+        return min(found, key=attrgetter("rank"), default=None)
 
     def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> SupportedCause | None:
         scenario = cause.scenario(value)
@@ -110,6 +113,7 @@ class Scoring(NamedTuple):
     def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
         """A cause with its errors on these size classes."""
         scenario = cause.scenario(value)
+        # where the cause shows most, and on all sizes of these series
         errors = []
         everywhere = []
         for index in units:
@@ -160,6 +164,7 @@ class Scoring(NamedTuple):
         """The number at which a cause's prices are the times, by repeated correction."""
         extra = cause.fits == "extra"
         value, least = (0.0, 0.0) if extra else (1.0, cause.least)
+        # prices follow a share of bandwidth nearly in proportion, so few steps are enough
         for _ in range(STEPS):
             corrections = self._corrections(cause, value, units)
             if not corrections:
@@ -213,12 +218,13 @@ def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedU
     found: list[ExplainedUnits] = []
     while left:
         tried = [scoring.supported(cause, left) for cause in causes]
-        supported = sorted((cause for cause in tried if cause), key=lambda cause: cause.rank)
+        supported = sorted(filter(None, tried), key=attrgetter("rank"))
         if not supported:
             found.append(ExplainedUnits(frozenset(left), []))
             break
         best = supported[0]
         partly = {index for index in left if scoring.in_part(index, best.scenario)}
+        # what it explains in part has no cause of its own
         units = best.units | partly
         found.append(ExplainedUnits(units, _as_good(scoring, supported)))
         left = [index for index in left if index not in units]
@@ -232,6 +238,6 @@ def _as_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[Supp
     for cause in supported:
         if all(scoring.in_part(index, cause.scenario) for index in units):
             same.append(scoring.over(cause.cause, cause.value, units))
-    same.sort(key=lambda cause: cause.rank)
+    same.sort(key=attrgetter("rank"))
     most = min(cause.fit for cause in same) + 2 * ACCURACY
     return [cause for cause in same if cause.score <= most]

@@ -95,8 +95,7 @@ def _at(point: Point) -> str:
 
 
 def _lasting_step(points: Sequence[Point], index: int) -> str:
-    """A lasting step, and the neighbouring sizes that are too slow for what is on its other
-    side."""
+    """A lasting step, with the sizes that are too slow for what is on its other side."""
     before, after = points[index - 1], points[index]
     if after.seconds > before.seconds:
         # beyond the step a byte takes longer than before it
@@ -121,7 +120,8 @@ def _lasting_step(points: Sequence[Point], index: int) -> str:
 
 
 class Collapse(NamedTuple):
-    """From ``after`` on messages take ``factor`` times as long a byte as at ``before``."""
+    """A rate that falls: from ``after`` on messages take ``factor`` times as long a byte as at
+    ``before``."""
 
     before: Point
     after: Point

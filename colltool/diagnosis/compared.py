@@ -1,5 +1,4 @@
-"""Two traces of one job beside each other: what each kind of call takes of a step, before and
-now."""
+"""Two traces of one job compared: what each kind of call takes of a step, before and now."""
 
 from __future__ import annotations
 

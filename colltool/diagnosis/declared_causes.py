@@ -1,5 +1,5 @@
-"""What logs say of causes themselves, in lines of NCCL_DEBUG=INFO and settings: believed unless the
-numbers refute it."""
+"""Causes that logs declare themselves, in lines of NCCL_DEBUG=INFO and settings: believed unless
+the numbers refute them."""
 
 from __future__ import annotations
 

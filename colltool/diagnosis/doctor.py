@@ -64,23 +64,22 @@ def diagnose(
     expect: float | None = None,
     readings: Readings | None = None,
 ) -> Diagnosis:
-    """What ails the machine that logs and traces are of; of the nearest bundled fabric by
-    default."""
+    """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         what = f"must be a share up to 100%, got {expect:g}"
         raise ColltoolError(what, argument="expect", fix=fix)
     if fabric is not None:
         check_even(fabric)
-    request = _Request(fabric, overrides, expect, readings or Readings())
-    whole = _together([_diagnosed(part, request) for part in _by_shape(seen)])
+    options = _DiagnosisOptions(fabric, overrides, expect, readings or Readings())
+    whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
     unread = [sentence("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
         unread.append(sentence("failed-file", file=failed.file, reason=failed.reason))
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
 
 
-class _Request(NamedTuple):
+class _DiagnosisOptions(NamedTuple):
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
@@ -88,8 +87,7 @@ class _Request(NamedTuple):
 
 
 def _by_shape(seen: Evidence) -> list[Evidence]:
-    """Runs across hosts apart by their ranks a host, for each is a machine of its own; most
-    first."""
+    """Split runs across hosts by their ranks per host: each shape is its own machine."""
     shapes = sorted(seen.ranks_per_host, reverse=True)
     if len(shapes) < 2:
         return [seen]
@@ -104,7 +102,8 @@ def _by_shape(seen: Evidence) -> list[Evidence]:
 
 
 def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """One diagnosis of several shapes: what the whole hosts are held against stands for all."""
+    """Join the diagnoses of several shapes; the fabric is that of the largest."""
+    # findings on the largest shape come first
     first, *others = parts
     if not others:
         return first
@@ -130,22 +129,27 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     )
 
 
-def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
-    if request.fabric:
-        fabric, assumed = given_fabric(request.fabric, seen)
+def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+    if options.fabric:
+        fabric, assumed = given_fabric(options.fabric, seen)
     else:
-        fabric, assumed = nearest_fabric(seen, request.overrides)
-    base = Scenario(fabric, readings=request.readings)
+        fabric, assumed = nearest_fabric(seen, options.overrides)
+    base = Scenario(fabric, readings=options.readings)
     measured = seen.on(fabric)
     # PyTorch calls RCCL nccl, too
-    library = seen.series[0].library if seen.series else "NCCL"
+    library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
     if measured.series or not (seen.bounds or declared_causes(seen.debug)):
         judged = validate(fabric, measured, readings=base.readings).series
-    placed = [check_fits(fabric, health.series) for health in judged]
-    wires = [group.spans[-1].tier.name for group in placed]
-    bars = [_bar(fabric, health, request.expect) for health in judged]
-    units = size_classes(judged, bars, launch_of(fabric), assumed=not request.fabric)
+    placed = []
+    wires = []  # the outermost tier of each series
+    bars = []
+    for health in judged:
+        group = check_fits(fabric, health.series)
+        placed.append(group)
+        wires.append(group.spans[-1].tier.name)
+        bars.append(_bar(fabric, health, options.expect))
+    units = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
     scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     findings = _declared_alone(seen)
@@ -156,7 +160,7 @@ def _diagnosed(seen: Evidence, request: _Request) -> Diagnosis:
         notes = tuple(_notes(scoring, causes))
     return Diagnosis(
         assumed=assumed,
-        expect=HEALTHY_SHARE if request.expect is None else request.expect,
+        expect=HEALTHY_SHARE if options.expect is None else options.expect,
         series=tuple(_health(scoring, wires, bars)),
         findings=findings,
         notes=notes,
@@ -184,6 +188,7 @@ def _health(
     scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
 ) -> Iterator[SeriesHealth]:
     for index, judged in enumerate(scoring.series):
+        # its large messages, its small ones, or both
         mine = [unit for unit in scoring.units if unit.at == index]
         shares = {unit.size: unit.share for unit in mine}
         low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
@@ -194,7 +199,9 @@ def _health(
 
 def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
-    on = f" on {' and '.join(seen.named.hosts)}" if seen.named.hosts else ""
+    on = ""
+    if seen.named.hosts:
+        on = f" on {' and '.join(seen.named.hosts)}"
     causes = []
     for cause, quoted in declared_causes(seen.debug):
         causes.append(_unpriced(cause, sentence("log-says", quoted=quoted, on=on)))
@@ -222,9 +229,10 @@ def _causes(
     scoring: Scoring, placed: Sequence[PlacedGroup], seen: Evidence, library: str
 ) -> tuple[Hypothesis, ...]:
     """All causes that the machine may have, with what the logs say of each."""
-    spans = max(len(group.spans) for group in placed)
-    if any(across_hosts(judged.series) for judged in scoring.series):
-        spans = max(spans, 2)
+    spans = 1
+    for group, judged in zip(placed, scoring.series, strict=True):
+        # a series across hosts crosses a network, whatever the fabric calls it
+        spans = max(spans, len(group.spans), 2 if across_hosts(judged.series) else 1)
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in scoring.units)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
@@ -242,6 +250,7 @@ def _findings(
 ) -> tuple[DiagnosisFinding, ...]:
     largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
     inside = _ranks_inside(placed)
+    # logs that list no hosts: those of the fabric that the group spans
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     found = []
@@ -258,7 +267,7 @@ def _finding(
 ) -> DiagnosisFinding:
     units = [scoring.units[index] for index in found]
     series = [scoring.series[index] for index in sorted({unit.at for unit in units})]
-    errors = [scoring.plain_error(unit) for unit in units]
+    shares = [unit.share for unit in units]
     causes = []
     for fitted in supported:
         cause = fitted.cause
@@ -273,9 +282,9 @@ def _finding(
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({unit.size for unit in units})),
-        low=min(unit.share for unit in units),
-        high=max(unit.share for unit in units),
-        error=sum(errors) / len(errors),
+        low=min(shares),
+        high=max(shares),
+        error=sum(map(scoring.plain_error, units)) / len(units),
         causes=tuple(causes),
         experiments=next_experiments(supported, scoring.base, machine) if supported else (),
         hints=tuple(hints),
@@ -292,8 +301,7 @@ def _congested(units: Sequence[SizeClass], network: str) -> Cause:
 def _with_collapses(
     scoring: Scoring, findings: Sequence[DiagnosisFinding]
 ) -> Iterator[DiagnosisFinding]:
-    """The findings, with a rate that falls at a size and stays low as the first cause of its
-    series."""
+    """Put a rate that falls at a size and stays low first among the causes of its series."""
     fell: dict[str, tuple[ValidatedSeries, Collapse]] = {}
     for judged in scoring.series:
         fall = collapse_in(judged.series.points)
@@ -306,8 +314,8 @@ def _with_collapses(
             finding = finding._replace(causes=(_collapse(fall), *finding.causes))
         yield finding
     for title, (judged, fall) in fell.items():
-        slow = [point for point in judged.points if point.bytes >= fall.after.bytes]
-        shares = [point.of_expected for point in slow]
+        # all sizes from the fall on
+        shares = [point.of_expected for point in judged.points if point.bytes >= fall.after.bytes]
         yield DiagnosisFinding(
             series=(title,),
             size="large",
@@ -338,6 +346,7 @@ def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
     for ranks in sorted({judged.series.ranks for judged in scoring.series}):
         if of_few(ranks):
             yield of_few(ranks)
+    # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in scoring.units:
         judged = scoring.series[unit.at]
@@ -379,8 +388,10 @@ def _dip(
     points: Sequence[ValidatedPoint], unit: SizeClass
 ) -> tuple[ValidatedPoint, ValidatedPoint] | None:
     """First and last of the smaller sizes that fall short of what the largest reach."""
-    below = [point for point in points[: min(unit.focus)] if point.bound == "bandwidth"]
-    short = [point for point in below if point.of_expected < NEAR * unit.share]
-    if not short or min(point.of_expected for point in short) >= DIP * unit.share:
-        return None
-    return short[0], short[-1]
+    short = []
+    deep = False
+    for point in points[: min(unit.focus)]:
+        if point.bound == "bandwidth" and point.of_expected < NEAR * unit.share:
+            short.append(point)
+            deep = deep or point.of_expected < DIP * unit.share
+    return (short[0], short[-1]) if deep else None

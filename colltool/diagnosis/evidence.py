@@ -84,6 +84,7 @@ class Evidence(NamedTuple):
         found = list(self.logs.series)
         for series in self.traced:
             fills_hosts = series.ranks < inside or series.ranks % inside == 0
+            # racks of more ranks than a host has say nothing of hosts
             if inside <= MOST_IN_A_HOST and fills_hosts:
                 series = series._replace(nodes=max(series.ranks // inside, 1))
             found.append(series)

@@ -1,4 +1,4 @@
-"""The experiments that tell causes apart.
+"""The experiments that separate causes.
 
 The next experiment is the one for which the remaining causes predict the most different times.
 """
@@ -39,6 +39,8 @@ _SMALL_BYTES = 8192.0
 
 
 class ExperimentMachine(NamedTuple):
+    """What experiments run on: as much as the largest series did."""
+
     ranks: int
     hosts: int
     library: str
@@ -100,8 +102,8 @@ class _PricedTrial(NamedTuple):
 def next_experiments(
     causes: Sequence[SupportedCause], base: Scenario, machine: ExperimentMachine
 ) -> tuple[Experiment, ...]:
-    """What to run next, each telling apart what those before do not; a single cause is told from
-    the healthy fabric."""
+    """What to run next: each experiment separates causes that those before it do not."""
+    # a single cause is separated from a healthy machine
     names: list[str] = [cause.cause.name for cause in causes]
     if len(causes) == 1:
         names.append(AS_IS)
@@ -126,8 +128,8 @@ def next_experiments(
 def _times(
     trial: _Trial, causes: Sequence[SupportedCause], base: Scenario, library: str
 ) -> list[float]:
-    """Seconds of a trial under each cause, and as the fabric is beside a single one; fewer where it
-    cannot run."""
+    """Seconds of a trial under each cause, and of a single cause also on the fabric as it is; fewer
+    where the trial cannot run."""
     scenarios = []
     for cause in causes:
         spared = trial.spared & cause.cause.unaffected
@@ -145,6 +147,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     loud = _LOUD if ran.launches_kernels else {}
     multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
     inside_host: frozenset[Unaffected] = frozenset()
+    # the order decides where several tell the causes apart equally well
     yield _Trial(AR, ranks, hosts, loud)
     if multicast or (ran.may_be_nccl and hosts > 1):
         yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import filterfalse
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -22,8 +24,7 @@ MOST_ODD = 5  # slow runs that no host explains, of which a sentence each is mad
 
 
 class _FleetRun(NamedTuple):
-    """One series of one file; ``relative`` to the median of runs of its kind, None where it
-    failed."""
+    """One series of one file; ``relative`` to the median of its kind, None where it failed."""
 
     file: str
     hosts: tuple[str, ...]
@@ -44,16 +45,18 @@ class _FleetRun(NamedTuple):
 
 
 Runs = Sequence[_FleetRun]
+_is_slow = attrgetter("slow")
+_is_failed = attrgetter("failed")
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """What the runs of different hosts say beside each other; None for fewer than three hosts or
-    sets of hosts."""
+    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
     names = sorted(_hosts_of(runs), key=_natural)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
-    slow = _slow_hosts([run for run in runs if not run.failed])
+    # failed runs say nothing of speed
+    slow = _slow_hosts(list(filterfalse(_is_failed, runs)))
     failing = _in_all_failures(runs)
     hosts = []
     for name in names:
@@ -83,6 +86,7 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
             kind = (judged.primitive, judged.ranks, judged.nodes)
             by_kind[kind].append(health.large)
             measured.append((judged.files[0], kind, health.large))
+    # rates are compared with runs of the same collective on as many ranks and hosts
     usual = {kind: median(shares) for kind, shares in by_kind.items()}
     for file, kind, share in measured:
         yield _FleetRun(file, _distinct(seen.hosts[file]), share, share / usual[kind])
@@ -112,16 +116,18 @@ def _slow_hosts(runs: Runs) -> list[str]:
     """Hosts most of whose runs are slow while those without them are not, worst first."""
     left = list(runs)
     found: list[str] = []
-    while any(run.slow for run in left):
-        slow = _hosts_of(run for run in left if run.slow)
+    while True:
+        slow = _hosts_of(filter(_is_slow, left))
+        if not slow:
+            break
         totals = _hosts_of(left)
         worst = max(slow, key=lambda host: (slow[host] / totals[host], slow[host]))
         if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
-        slow_without = sum(run.slow for run in left) / len(left) if left else 0.0
-        if slow_without > SELDOM and len(found) >= len(totals) / 3:
+        slow_without = sum(map(_is_slow, left))
+        if slow_without > SELDOM * len(left) and len(found) >= len(totals) / 3:
             break
         found.append(worst)
     return found
@@ -129,7 +135,7 @@ def _slow_hosts(runs: Runs) -> list[str]:
 
 def _in_all_failures(runs: Runs) -> list[str]:
     """The fewest hosts of which one is in every failed run; all of a tie."""
-    left = [run for run in runs if run.failed]
+    left = list(filter(_is_failed, runs))
     found: list[str] = []
     totals = _hosts_of(runs)
     while left:
@@ -138,20 +144,20 @@ def _in_all_failures(runs: Runs) -> list[str]:
         tied = [host for host, count in failed.items() if count == most]
         if most > 1:
             # of these the hosts that succeed least
-            share = max(most / totals[host] for host in tied)
-            tied = [host for host in tied if most / totals[host] == share]
+            fewest = min(totals[host] for host in tied)
+            tied = [host for host in tied if totals[host] == fewest]
         found += tied
         left = [run for run in left if not set(tied) & set(run.hosts)]
     return found
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
-    shares = [run.relative for run in runs if run.relative is not None]
+    shares = _relative_rates(runs)
     return FleetHost(
         host=name,
         runs=len(runs),
-        slow=sum(run.slow for run in runs),
-        failed=sum(run.failed for run in runs),
+        slow=sum(map(_is_slow, runs)),
+        failed=len(runs) - len(shares),
         of_fleet=median(shares) if shares else None,
         state=state,
     )
@@ -165,9 +171,14 @@ def _pairs(runs: Runs) -> Iterator[FleetPair]:
     for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural, pair))):
         first, second = pair
         both = by_pair[pair]
-        shares = [run.relative for run in both if run.relative is not None]
-        failed = sum(run.failed for run in both)
+        shares = _relative_rates(both)
+        # a run without a rate failed
+        failed = len(both) - len(shares)
         yield FleetPair(first, second, min(shares, default=None), failed, len(both))
+
+
+def _relative_rates(runs: Runs) -> list[float]:
+    return [run.relative for run in runs if run.relative is not None]
 
 
 def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
@@ -183,7 +194,8 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
 
 
 def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
-    failed = {run.file for run in runs if run.failed}
+    # a file may hold several series, and fails as a whole
+    failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
         hosts = " or ".join(sorted(failing, key=_natural))
@@ -191,15 +203,17 @@ def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
 
 
 def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
-    """Slow runs that no host explains: of hosts that are fast elsewhere, at another time or with
-    others."""
-    fine = [run for run in runs if run.fine]
-    fast = _hosts_of(fine)
-    fast_sets = {run.hosts for run in fine}
-    odd = [run for run in runs if run.slow and not known & set(run.hosts)]
-    odd = [run for run in odd if all(host in fast for host in run.hosts)]
+    """Slow runs that no host explains, since each is fast at another time or with others."""
+    fast: set[str] = set()
+    fast_together: set[tuple[str, ...]] = set()
+    for run in runs:
+        if run.fine:
+            fast.update(run.hosts)
+            fast_together.add(run.hosts)
+    fast -= known
+    odd = [run for run in runs if run.slow and fast.issuperset(run.hosts)]
     for run in odd[:MOST_ODD]:
-        code = "odd-run-again" if run.hosts in fast_sets else "odd-run-path"
+        code = "odd-run-again" if run.hosts in fast_together else "odd-run-path"
         hosts = " and ".join(run.hosts)
         yield sentence(code, hosts=hosts, share=run.relative, file=run.file)
     if len(odd) > MOST_ODD:
@@ -234,5 +248,5 @@ def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[str]:
     """All slow alike: no host, but what they share."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
-    if shares and median(shares) < bar and not any(run.slow for run in runs):
+    if shares and median(shares) < bar and not any(map(_is_slow, runs)):
         yield sentence("all-slow", least=min(shares), most=max(shares))

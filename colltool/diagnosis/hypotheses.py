@@ -8,14 +8,12 @@ or a count of links.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import sentence, table
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
@@ -75,8 +73,7 @@ _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 
 @cache
 def _checks() -> Mapping[str, Mapping[str, str]]:
-    text = (files("colltool.diagnosis") / "checks.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return table("checks.toml")
 
 
 def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from math import ceil, floor, log2
 from statistics import median
 
@@ -35,14 +35,16 @@ def links_of(
     for call in calls:
         if call.expected_s is not None and call.tiers:
             crossing[call.tiers[-1]].append(call)
-    priced = [total for total in totals if total.expected_s is not None]
+    rows: dict[str, list[CallTotal]] = defaultdict(list)
+    for total in totals:
+        if total.expected_s is not None and total.tiers:
+            rows[total.tiers[-1]].append(total)
     found: list[LinkHealth] = []
     fine: set[str] = set()
     for tier in fabric.tiers:
         if tier.name not in crossing:
             continue
-        rows = [total for total in priced if total.tiers[-1:] == (tier.name,)]
-        link = _link(fabric, crossing[tier.name], rows, traces, fine)
+        link = _link(fabric, crossing[tier.name], rows[tier.name], traces, fine)
         found.append(link)
         if link.verdict == "fine":
             fine.add(tier.name)
@@ -56,8 +58,14 @@ def _link(
     traces: Sequence[RankTrace],
     fine: Collection[str],
 ) -> LinkHealth:
-    clear = [call for call in calls if not call.bound]
-    waiting = [call for call in calls if call.bound]
+    clear = []
+    waiting = []
+    for call in calls:
+        if call.bound:
+            waiting.append(call)
+        else:
+            clear.append(call)
+    # upper bounds clear a link where they are fast, and do not blame it where they are slow
     judged = clear or calls
     reach = _reach(judged)
     bar = _bar(fabric, judged)
@@ -98,8 +106,7 @@ def _expected_s(calls: Iterable[TracedCall]) -> float:
 
 
 def _reach(calls: Calls) -> float:
-    """Expected over measured time, with the median of like calls, since the first may set up
-    connections."""
+    """Expected over measured time, by the median of like calls: the first sets up connections."""
     alike: dict[object, list[float]] = defaultdict(list)
     for call in calls:
         alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call.measured_s)
@@ -137,6 +144,7 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
     for call in calls:
         if call.places not in crossed:
             crossed[call.places] = _crossed(fabric, call.places) - cleared
+    # calls that cross no other suspect
     alone = [call for call in calls if not crossed[call.places]]
     if alone and _reach(alone) < _bar(fabric, alone):
         return ()
@@ -145,8 +153,7 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
 
 
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
-    """Tiers in which some domain has members in several parts, so that traffic may use its
-    links."""
+    """Tiers whose links traffic may use: some domain has members in several of its parts."""
     found = set()
     inside = 1
     for tier in fabric.tiers:
@@ -193,14 +200,13 @@ def ranks_text(ranks: Sequence[int]) -> str:
     left = len(ranks)
     # ranks that follow each other keep their distance from their place in the list
     runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
-    for _, entries in runs:
+    for _, entries in islice(runs, MOST_RUNS):
         run = [rank for _, rank in entries]
-        if len(named) < MOST_RUNS:
-            named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
-            left -= len(run)
-    word = "rank" if len(ranks) == 1 else "ranks"
-    more = f" and {left} more" if left else ""
-    return f"{word} {', '.join(named)}{more}"
+        named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
+        left -= len(run)
+    if left:
+        named[-1] += f" and {left} more"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(named)}"
 
 
 _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
@@ -221,11 +227,12 @@ def _measure(fabric: Fabric, calls: Calls) -> str:
     if capabilities_of(inner).axes or (within and ranks > MOST_IN_A_HOST):
         return ""
     hosts = 1
+    # between hosts one rank on each, so that nothing else is measured
     if not within:
         hosts = ranks = len({place // inner.endpoints for place in largest.places})
-    sizes = [call.bytes for call in alike]
-    first = 2 ** floor(log2(min(sizes)))
-    last = 2 ** ceil(log2(max(sizes)))
+    sizes = sorted(call.bytes for call in alike)
+    first = 2 ** floor(log2(sizes[0]))
+    last = 2 ** ceil(log2(sizes[-1]))
     flags = f"-b {_binary(first)} -e {_binary(last)} -f 2"
     return command_line(primitive, BenchmarkSizes(flags, f"{first}:{last}"), ranks, hosts)
 

@@ -117,8 +117,7 @@ SLOWEST = Known("", "dgx-a100")
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
-    """The machine where no device is named: the usual one whose prices come nearest, else the
-    slowest, which is then too fast."""
+    """The usual machine whose prices come nearest, else the slowest of them: no device is named."""
     kernels = any(map(_shows_machine, seen.logs.series))
     if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
         what = "the logs do not name their devices"
@@ -160,6 +159,7 @@ def _assumed(
     """A bundled fabric with the sizes and the network of the logs."""
     fabric, sizes = _sized(machine, seen, overrides)
     words = [*said, *(sentence("measured-size", size=size) for size in sizes)]
+    # inside one host nothing is known of the network, and nothing needed
     network = ""
     own = ""
     if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
@@ -206,6 +206,7 @@ def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
 
 def _sized(machine: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
     """A bundled fabric of the sizes that ran, and those that differ from its own."""
+    # more ranks than the bundled machine has: the cluster that is made of such machines
     name = machine.fabric
     if seen.most_ranks > load_fabric(name).ranks:
         name = CLUSTERS.get(name, name)
@@ -237,6 +238,7 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
     if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
         whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
         return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
+    # runs on hosts of different sizes say nothing of the machine's
     shared = seen.ranks_per_host
     if len(shared) > 1:
         return []

@@ -52,6 +52,7 @@ class NetworkMatch(NamedTuple):
 
 
 def per_host(fabric: Fabric) -> int:
+    """Ranks of a host."""
     return fabric.tiers[0].endpoints
 
 
@@ -153,7 +154,6 @@ def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
 
 
 def _own_nics(fabric: Fabric) -> bool:
-    """Whether the network is another than the bundled fabric's, for whose machine trees or rings
-    are known."""
+    """Whether the network is not the bundled fabric's, which is known to run trees or rings."""
     outer = f"{fabric.tiers[-1].name}."
     return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)

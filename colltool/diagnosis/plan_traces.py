@@ -159,6 +159,7 @@ def _graph(trace: RankTrace) -> ChakraTrace:
 
 def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
+    # what hides communication: kernels, not the nodes of the CPU
     computing = [timed for timed in walk.walked if timed.stream == "compute"]
     computing = [timed for timed in computing if timed.end_us > timed.start_us]
     busy = BusyIntervals(

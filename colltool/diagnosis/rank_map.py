@@ -115,6 +115,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
         return RankMap("a list", _placed(entries, fabric, ""))
     name = os.fspath(placed)
     text = _map_text(name)
+    # a layout file is YAML, and none of its keys is a host
     if _LAYOUT.search(text):
         from colltool.congestion.layout import read_map
 
@@ -144,6 +145,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
         if match is None or (match["slot"] and match["host"].isdigit()):
             raise _refused(name, number, f"{shown(bare)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])
+        # a number alone is a rank of the fabric, a word a host
         yield _MapEntry(
             number, _int(match["rank"]), _int(match["number"]), match["host"] or "", slot
         )
@@ -178,7 +180,7 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
 
 
 def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
-    """The fabric rank of each entry, refused unless the fabric has it and nobody else."""
+    """The fabric rank of each entry, refused unless the fabric has it and no other entry does."""
     found: dict[int, _MapEntry] = {}
     for entry, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
@@ -196,8 +198,7 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
 
 
 def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
-    """Fabric ranks: hosts are the innermost domains in order of first mention, slots are dealt out
-    in order."""
+    """Fabric ranks: hosts are domains in order of first mention, slots are dealt out in order."""
     inner = fabric.tiers[0]
     inside = inner.endpoints
     hosts: dict[str, int] = {}

@@ -24,9 +24,9 @@ ReadLogs = Callable[[Sequence[Path]], Measurements]
 
 
 def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
-    """Evidence from traces and logs, which are recognised by content; empty and failed files among
-    others are named and skipped."""
+    """Evidence from traces and logs; empty and failed files among others are named and skipped."""
     paths = list(dict.fromkeys(paths))
+    # by content: names of files say nothing
     traces = [path for path in paths if is_trace(path)]
     logs = [path for path in paths if path not in traces]
     empty = [path for path in logs if is_empty(fspath(path))]
@@ -36,6 +36,7 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
     debug = debug_lines(read.texts)
     if not read.runs and not traces and not declared_causes(debug):
         raise read.problem
+    # which hosts ran together matters only where several files can be compared
     hosts = {}
     if len(read.runs) > 1:
         hosts = {_name(path): logged_hardware([path]).hosts for path in read.runs}

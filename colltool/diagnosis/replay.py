@@ -28,7 +28,7 @@ class Replayed(NamedTuple):
 
 class PricedNode(NamedTuple):
     """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``:
-    None if it cannot be told."""
+    None if it is unknown."""
 
     call: CallMetadata | None
     seconds: float | None

@@ -41,7 +41,7 @@ def size_classes(
     assumed: bool = False,
 ) -> tuple[SizeClass, ...]:
     """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch
-    overhead; ``assumed``: nobody says that the fabric is this machine.
+    overhead; ``assumed``: the user did not name the fabric.
 
     No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts
     messages, healthy machines reach 40 to 160%. Nor MPI's small messages, which launch no kernels,
@@ -65,6 +65,7 @@ def size_classes(
             share = _median_share(points, focus)
             slow = share < bar
             large.append(SizeClass(index, "large", focus, trusted, share, WITHIN, low=slow))
+        # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if small_priced and first_large >= FEWEST_SMALL:
             focus = tuple(range(min(first_large, SMALL)))

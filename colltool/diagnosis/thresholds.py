@@ -43,6 +43,7 @@ def of_few(ranks: int) -> str:
 
 
 def across_hosts(series: Series) -> bool:
+    """Whether a series ran on several hosts, by its nodes or by its size."""
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
@@ -52,7 +53,7 @@ _VERSION = re.compile(r"\b(\d{1,2})\.(\d{1,3})")
 
 def small_bar(series: Series, bar: float, *, alone: bool) -> float:
     """The share that small messages of a healthy machine reach; ``alone``: they are slow where
-    large ones are not, and nobody says that the fabric is this machine.
+    large ones are not, and the fabric was assumed, not named by the user.
 
     Old versions launch slowly (NCCL 2.10 on A100, microsoft/superbenchmark: 41%), and NICs that no
     log names differ (EFA).

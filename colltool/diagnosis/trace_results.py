@@ -154,7 +154,7 @@ class CallWait(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """By rank, and by collective; both empty where no call was seen by two ranks."""
+    """Waiting by rank and by collective; both empty where no call was seen by two ranks."""
 
     ranks: tuple[RankWait, ...]
     collectives: tuple[CallWait, ...]

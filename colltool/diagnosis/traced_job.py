@@ -13,7 +13,7 @@ from colltool.diagnosis.trace_results import CallTotal, TracedCall
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
-    """A job file of one step's ``calls``; what a job file cannot express stands in comments."""
+    """A job file of one step's ``calls``; what a job file cannot express becomes a comment."""
     last = max((call.places[-1] for call in calls if call.places), default=1)
     ranks = max(world or 0, last + 1)
     listed: list[str] = []

@@ -93,6 +93,7 @@ def _judged(
         # again, for the error that names this series
         priced = price_series(fabric, series, readings, algorithms)
     points = tuple(_judged_points(series, priced))
+    # neighbouring sizes of one bound are one regime
     regimes = []
     for bound, run in groupby(points, key=attrgetter("bound")):
         same = list(run)
@@ -104,7 +105,7 @@ def _judged(
         series,
         points,
         mape(points),
-        max((point.relative_error for point in points), key=abs),
+        max(map(attrgetter("relative_error"), points), key=abs),
         tuple(regimes),
         findings(case),
     )
@@ -150,6 +151,7 @@ class Trust(NamedTuple):
 def verdict(judged: Sequence[ValidatedSeries]) -> str:
     """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and
     exceptions."""
+    # the mean is over all sizes of all series, and the exceptions are single series or sizes
     points = _pooled(judged)
     off = sentence("mean-error", error=_percent(points), sizes=counted(len(points), "size"))
     if len({point.bytes for point in points}) < FEWEST:
@@ -157,6 +159,7 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
     trust = _trust(points)
     good = [series for series in judged if _good(series.points)]
     if trust is None and 2 * len(good) >= len(judged) > 1:
+        # most series are good: those that are not become exceptions
         trust = _trust(_pooled(good))
     if trust is None:
         trust = Trust(sentence("trust-nowhere", share=TRUSTED), least=inf)
@@ -166,8 +169,8 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
         if mine and not _good(mine):
             exceptions.append(f"{_named(series.series, judged)} ({_percent(mine)})")
     exceptions = exceptions or _strays(trust.among(points))
-    but = f", but for {', '.join(exceptions)}" if exceptions else ""
-    return f"{off}; {trust.said}{but}"
+    said = f"{off}; {trust.said}"
+    return f"{said}, but for {', '.join(exceptions)}" if exceptions else said
 
 
 def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
@@ -206,6 +209,7 @@ def _strays(points: Sequence[ValidatedPoint]) -> list[str]:
 
 def _named(series: Series, among: Sequence[ValidatedSeries]) -> str:
     """A series as the verdict names it, apart from others of its primitive and ranks."""
+    # the type and the nodes are named only where they tell series apart
     kind = (series.primitive, series.ranks)
     alike = sum((other.series.primitive, other.series.ranks) == kind for other in among)
     name = series.primitive.spoken
@@ -333,7 +337,7 @@ def findings(case: SeriesContext) -> tuple[str, ...]:
     alike = rails(case)
     found += [alike] if alike else [in_network(case), algorithm(case)]
     found += [cliff_in(case.series.points), floor(case), spread(case)]
-    return tuple(said for said in found if said)
+    return tuple(filter(None, found))
 
 
 def reach(case: SeriesContext) -> str | None:
@@ -361,7 +365,7 @@ def _share(got: float, due: float) -> str:
 
 
 def faster(case: SeriesContext) -> str:
-    """By how much the largest message is faster than the price, and what may be wrong."""
+    """The rate of a largest message that is faster than its price, and what may be wrong."""
     spans = case.placed.spans
     tier = spans[-1].tier
     got = case.last.busbw_measured_Bps
@@ -374,9 +378,11 @@ def faster(case: SeriesContext) -> str:
         said += sentence("faster-port", rate=port_Bps)
     if case.algorithms:
         return f"{said}; {sentence('faster-algorithm')}"
-    in_switch = case.series.primitive not in (A2A, P2P) and not _in_switch(case.last.spec)
-    why = sentence("faster-fabric")
-    return f"{said}; {why}{sentence('faster-switch') if in_switch else ''}"
+    said = f"{said}; {sentence('faster-fabric')}"
+    # no switch reduces what is only passed on
+    if case.series.primitive not in (A2A, P2P) and not _in_switch(case.last.spec):
+        said += sentence("faster-switch")
+    return said
 
 
 def rails(case: SeriesContext) -> str | None:
@@ -402,6 +408,7 @@ def rails(case: SeriesContext) -> str | None:
     if not off:
         return None
     used = min(off, key=off.__getitem__)
+    # what else explains the same times: slower inner links, or another algorithm
     causes = [sentence("few-rails" if used > 1 else "one-rail", used=used, nics=nics)]
     causes += _inner(case)
     for title, quotes in case.priced.by_title.items():
@@ -409,7 +416,9 @@ def rails(case: SeriesContext) -> str | None:
             causes.append(title)
     share = _share(case.last.predicted_s / case.last.measured_s, 1)
     said = sentence("share-of-bandwidth", share=share, causes=", or ".join(causes))
-    return f"{said}: {sentence('not-told-apart')}" if len(causes) > 1 else said
+    if len(causes) > 1:
+        said += f": {sentence('not-told-apart')}"
+    return said
 
 
 def _on_cliff(case: SeriesContext) -> bool:
@@ -490,17 +499,18 @@ def floor(case: SeriesContext) -> str | None:
     """What bounds small messages, and how far the measured floor is from the price's."""
     if not case.small:
         return None
-    bounds = Counter(point.bound for point in case.small)
+    bounds = Counter(map(attrgetter("bound"), case.small))
     bound, _ = bounds.most_common(1)[0]
     where = "at every size"
     if len(case.small) < len(case.checked):
         where = f"below {size_text(case.checked[len(case.small)].bytes)}"
     smallest = case.small[:SMALL]
-    took = median(point.measured_s for point in smallest)
-    due = median(point.predicted_s for point in smallest)
+    took = median(map(attrgetter("measured_s"), smallest))
+    due = median(map(attrgetter("predicted_s"), smallest))
     said = sentence(f"floor-{bound}", where=where, took=took, due=due)
     if max(took, due) <= FLOOR_APART * min(took, due):
         return said
+    # launches, hops or another algorithm: small messages alone cannot tell
     code = "floor-more" if took > due else "floor-less"
     return said + sentence(code, apart=format_time(abs(took - due), 3))
 
@@ -514,4 +524,6 @@ def spread(case: SeriesContext) -> str | None:
         return None
     said = sentence("repeats-differ", share=widest, size=points[apart.index(widest)].bytes)
     many = sum(share > SPREAD for share in apart)
-    return said + sentence("repeats-differ-more", share=SPREAD, count=many) if many > 1 else said
+    if many > 1:
+        said += sentence("repeats-differ-more", share=SPREAD, count=many)
+    return said

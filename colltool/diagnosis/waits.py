@@ -13,6 +13,7 @@ from colltool.logs.traced_calls import MergedCall, RankTrace
 
 def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits:
     """Waiting by rank and by collective, of calls that several traced ranks made."""
+    # of a message the two ends wait for each other
     shared = [call for call in merged if len(call.seen) > 1 and call.call.primitive is not P2P]
     waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by trace
     last = [0] * len(traces)

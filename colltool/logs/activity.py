@@ -24,6 +24,7 @@ class BusyIntervals:
 
     def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
         begin = np.asarray(starts, dtype=np.float64)
+        # intervals by start, of which later ones may lie within earlier ones
         order = np.argsort(begin, kind="stable")
         begin = begin[order]
         reached = np.maximum.accumulate(np.asarray(ends, dtype=np.float64)[order])
@@ -77,6 +78,8 @@ class RankActivity(NamedTuple):
 
 
 class Steps(NamedTuple):
+    """Windows of a trace that count as steps; ``steps`` is 0 for the whole trace."""
+
     windows: list[Window]
     steps: int
     doubt: str = ""
@@ -105,6 +108,7 @@ def believed_steps(found: TraceEvents) -> Steps:
 
 
 def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
+    """How long the devices of a rank communicated and computed."""
     compute = _busy((), found.busy)
     communication = _busy(found.launched, {})
     everything = _busy(found.launched, found.busy)

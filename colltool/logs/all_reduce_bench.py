@@ -16,6 +16,7 @@ _RATE = re.compile(r"([\d.]{1,20}) *GBps")
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The one table of a log; ranks follow from busbw/algbw."""
     table = LogTable(AR, stated.ranks, "NCCL", "all_reduce_bench", 1)
     ratios = []
     for number, text in log.clean_lines():

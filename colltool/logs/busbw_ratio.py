@@ -237,6 +237,7 @@ def rounding_interval(text: str) -> RoundingInterval | None:
 
 
 def positive_time(text: str) -> RoundingInterval:
+    """A printed time; UnusableRow unless it is a number above 0."""
     time = rounding_interval(text)
     if time is None:
         raise UnusableRow("the time is not a finite number")
@@ -246,6 +247,7 @@ def positive_time(text: str) -> RoundingInterval:
 
 
 def message_size(text: str) -> float:
+    """A printed size in bytes; UnusableRow unless it is a whole number above 0."""
     size = rounding_interval(text)
     if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
         raise UnusableRow("the size is not a number of bytes")

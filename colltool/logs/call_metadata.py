@@ -1,5 +1,4 @@
-"""A call's primitive, size, dtype and group from the profiler's metadata, or why they cannot be
-told."""
+"""A call's primitive, size, dtype and group from the profiler's metadata, or why they are unknown."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import shown
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.logs.dtypes import element_bytes
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
@@ -56,24 +56,6 @@ _PRIMITIVES: dict[str, Primitive] = {
     "allreduce_coalesced": AR,
 }
 _COALESCED = "_coalesced"
-_WIDTHS = {
-    "Float": 4,
-    "Double": 8,
-    "Half": 2,
-    "BFloat16": 2,
-    "Long": 8,
-    "Int": 4,
-    "Short": 2,
-    "Char": 1,
-    "Byte": 1,
-    "Bool": 1,
-    "UInt16": 2,
-    "UInt32": 4,
-    "UInt64": 8,
-    "ComplexHalf": 4,
-    "ComplexFloat": 8,
-    "ComplexDouble": 16,
-}
 _UNNAMED = ("", "undefined")
 NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
 MIXED = "coalesced: the trace has the type of the first tensor alone"
@@ -104,7 +86,7 @@ class CallMetadata(NamedTuple):
 def call_metadata(
     labels: Labels, header: Labels, primitives: Sequence[Primitive]
 ) -> CallMetadata | str:
-    """A call from its labels, or a text that says why it cannot be told."""
+    """A call from its labels, or a text that says why it is unknown."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return _by_dims(labels, header, primitives)
@@ -119,7 +101,7 @@ def call_metadata(
         )
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
-    width = 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
+    width = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if not size or not width or elements is None:
         return "metadata without a group size, a known dtype or a number of elements"
@@ -191,18 +173,6 @@ def _about(header: Labels) -> Labels:
     return about if isinstance(about, dict) else {}
 
 
-_BY_C_NAME = {
-    "float": 4,
-    "double": 8,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "unsigned char": 1,
-}
-
-
 def _tensor_bytes(shape: Any, kind: Any) -> int:
     """Bytes of one tensor, or of a list of them; 0 for what is none."""
     if not isinstance(shape, list) or not shape:
@@ -210,7 +180,7 @@ def _tensor_bytes(shape: Any, kind: Any) -> int:
     if all(isinstance(tensor, list) for tensor in shape):
         return sum(_tensor_bytes(tensor, kind) for tensor in shape)
     edges = [count(edge) or 0 for edge in shape]
-    return prod(edges) * _BY_C_NAME.get(text(kind).removesuffix("[]"), 0)
+    return prod(edges) * element_bytes(text(kind).removesuffix("[]"))
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
@@ -284,6 +254,7 @@ def count(value: Any) -> int | None:
 
 
 def text(value: Any) -> str:
+    """A label as text; empty for none."""
     return "" if value is None else str(value)
 
 
@@ -325,6 +296,7 @@ class KernelName(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def is_collective(name: str) -> bool:
+    """Whether a kernel communicates, by its name."""
     return _COLLECTIVE.search(name) is not None
 
 
@@ -339,6 +311,7 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
+    """Algorithm, protocol and primitives by a kernel's name."""
     bare = name.partition("(")[0]
     kind = _PRIMITIVE.search(bare)
     primitives = _CALLED[kind[1]] if kind else ()

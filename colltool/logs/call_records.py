@@ -11,7 +11,6 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.log_file import Log
 from colltool.logs.records import Note, ParsedLog, Record
-from colltool.logs.which_collective import WIDTHS
 
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR,
@@ -24,8 +23,6 @@ _PRIMITIVES: dict[str, Primitive] = {
     "reduce": REDUCE,
     "sendrecv": P2P,
 }
-# more names of types than nccl-tests has
-_WIDTHS = {**WIDTHS, "int": 4, "long": 8, "byte": 1}
 _MOST_VALUES = 1_000_000
 _MOST = 1e18  # of a number that is believed
 NOT_MODELLED = "no modelled collective, or no size and time"
@@ -35,12 +32,6 @@ def primitive_of(name: object) -> Primitive | None:
     """``AllReduce``, ``nccl:_allgather_base`` and the like."""
     word = str(name).lower().removeprefix("nccl:")
     return _PRIMITIVES.get(re.sub(r"[^a-z]", "", word))
-
-
-def width_of(dtype: object) -> int:
-    """Bytes of an element, by NCCL's or PyTorch's name of its type; 0 if unknown."""
-    name = str(dtype).lower().removeprefix("nccl").removeprefix("torch.")
-    return _WIDTHS.get(name, 0)
 
 
 def positive(value: object) -> float:
@@ -110,4 +101,4 @@ def parsed(log: Log, found: Iterable[Record | Note], what: str) -> ParsedLog:
             where=f"{log.file}:1",
             fix="give the dump of a run that was timed",
         )
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)

@@ -89,7 +89,7 @@ class ChakraTrace(NamedTuple):
         """The graph walked with other durations: its nodes with the times that they then have, in
         order of start."""
         recorded = {timed.node.id: timed for timed in self.timed}
-        # each node is asked once: the answer may be a price
+        # each duration is worked out once: it may be a price
         durations = {number: lasts_us(timed) for number, timed in recorded.items()}
         nodes = [timed.node for timed in self.timed]
         walk = _walked(nodes, lambda node: durations[node.id], printable(self.name))
@@ -261,7 +261,7 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
 
 
 def _json_list(listed: str) -> list[Any]:
-    """A list of groups out of a text; PyTorch's stands in a list as text itself."""
+    """The list of groups in a text; PyTorch nests it in another list, as text."""
     begin = listed.find("[{")
     end = listed.rfind("}]")
     if not 0 <= begin < end:

@@ -63,16 +63,19 @@ _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
 
 def is_csv(log: Log) -> bool:
+    """Whether the first line names two columns that are understood."""
     _, header = _header(log)
     understood = [name for name in _names(header) if name in _KNOWN or _like_time(name)]
     return len(understood) > 1
 
 
 def read_csv(log: Log, stated: UserHints) -> ParsedLog:
+    """All rows; ColltoolError with every kind of mistake otherwise."""
     header_line, header = _header(log)
     table = _CsvTable(header, f"{log.file}:{header_line}", log.file, stated)
     records: list[Record] = []
     mistakes = _Mistakes(log.file)
+    # all mistakes are reported at once, so that a file is corrected once
     for number, cells in _rows(log, header_line, table.separator):
         table.check_machine(cells, number)
         try:
@@ -87,7 +90,7 @@ def read_csv(log: Log, stated: UserHints) -> ParsedLog:
         raise ColltoolError(
             "no rows below the header", where=f"{log.file}:{header_line}", fix=_EXAMPLE
         )
-    return ParsedLog(tuple(records), tuple(table.notes))
+    return ParsedLog(records, table.notes)
 
 
 class _Mistakes:

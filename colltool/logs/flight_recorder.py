@@ -16,13 +16,14 @@ from colltool.logs.call_records import (
     parsed,
     positive,
     primitive_of,
-    width_of,
 )
+from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_ranks
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The completed calls of one rank."""
     return parsed(log, _calls(log, stated), "a Flight Recorder dump")
 
 
@@ -47,7 +48,7 @@ def _call(
     ranks = agreed_ranks(len(listed) or None, stated, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
-        size += prod(map(positive, shape)) * width_of(dtype)
+        size += prod(map(positive, shape)) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not size:
         what = f"no size, or no group of ranks; {given('ranks')} says how many"
         return Note(what, file, 1, item)

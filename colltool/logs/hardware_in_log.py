@@ -17,7 +17,7 @@ _LONGEST = 100
 
 
 class LoggedHardware(NamedTuple):
-    """Device and host names, each once, in the order met."""
+    """Device and host names, each once, in the order of the log."""
 
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
@@ -25,6 +25,7 @@ class LoggedHardware(NamedTuple):
 
 def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
     """Devices and hosts of logs; formats such as OSU's name none."""
+    # dicts keep the order of the log
     devices: dict[str, None] = {}
     hosts: dict[str, None] = {}
     for path in paths:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -24,16 +25,10 @@ class Log(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Every line without its end, cut one character beyond :data:`MAX_LINE`."""
-        start = 0
-        content = self.content
-        while start <= len(content):
-            end = content.find(b"\n", start)
-            if end < 0:
-                end = len(content)
+        for line in BytesIO(self.content):
             # a character has at most 4 bytes
-            line = content[start : min(end, start + 4 * MAX_LINE)]
-            yield line.removesuffix(b"\r").decode("utf-8", "replace")[: MAX_LINE + 1]
-            start = end + 1
+            start = line[: 4 * MAX_LINE].rstrip(b"\r\n")
+            yield start.decode("utf-8", "replace")[: MAX_LINE + 1]
 
     def clean_lines(self) -> Iterator[tuple[int, str]]:
         """Every line by number, as :func:`clean` leaves it and without blanks at its ends."""
@@ -51,6 +46,7 @@ class Log(NamedTuple):
 
 
 def open_log(path: str) -> Log:
+    """A log by path; ColltoolError if it is empty, binary or unreadable."""
     content = _content(path)
     if not content or content.isspace():
         raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")

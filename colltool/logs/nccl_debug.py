@@ -48,7 +48,7 @@ _INSTANCE = re.compile(r"\b(p4de?|p5(?:en?)?)\.\d{0,2}xlarge", re.IGNORECASE)
 
 class DebugLines(NamedTuple):
     """``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of
-    each by NCCL's topology; ``via``: connections by transport; None where nothing is said.
+    each by NCCL's topology; ``via``: connections by transport; None where the lines do not say.
     ``mentioned``: a device that the text names outside of Rank lines; ``failure``: the first error,
     quoted."""
 

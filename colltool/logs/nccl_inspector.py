@@ -17,6 +17,7 @@ from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The calls of all ranks in the file."""
     return parsed(log, _calls(log, stated), "NCCL Inspector's output")
 
 

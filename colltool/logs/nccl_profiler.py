@@ -15,8 +15,8 @@ from colltool.logs.call_records import (
     parsed,
     positive,
     primitive_of,
-    width_of,
 )
+from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
@@ -24,6 +24,7 @@ _BEGIN, _END = "b", "e"
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The collectives of a trace, whose rank count the caller states."""
     if stated.ranks is None:
         what = "NCCL's profiler does not say how many ranks there are"
         raise ColltoolError(what, where=f"{log.file}:1", fix=SAY_RANKS)
@@ -53,11 +54,12 @@ def _call(
 ) -> Record | Note:
     args = begin.get("args") or {}
     primitive = primitive_of(begin.get("name"))
-    width = width_of(args.get("Datatype"))
+    width = element_bytes(args.get("Datatype"))
     count = positive(args.get("Count"))
     seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
         return Note(NOT_MODELLED, file, 1, item)
+    # bytes as nccl-tests counts them
     size = count * width
     if primitive in (AG, RS, A2A):  # the count is of one rank's part
         size *= ranks

@@ -28,10 +28,12 @@ Json = Mapping[str, object]
 
 
 def is_report(log: Log) -> bool:
+    """Whether a log is a JSON object."""
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 def read_report(log: Log, stated: UserHints) -> ParsedLog:
+    """The one run of a report."""
     text = log.json_text()
     results, report = _results_of(text, log.file)
     run = _run_of(report, log.file)
@@ -46,7 +48,7 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
         if any("cputime" in half for half in halves.values()):
             run.time = "cputime"
     records, notes = records_of(run, stated)
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)
 
 
 def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
@@ -95,6 +97,7 @@ def _run_of(report: Json, file: str) -> TestRun:
         run.started = _ascii(args[0])
     config = _mapping(report.get("config"))
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
+    # old reports have no version, or a short one
     code = _count(report.get("nccl_version"))
     if code > 1000:
         run.library_version = version_text(code)

@@ -48,10 +48,12 @@ _AGAIN = "measure again with a current nccl-tests"
 
 
 def recognises(log: Log) -> bool:
+    """Whether a log has a header or a row of nccl-tests."""
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """All runs of a log; runs of other collectives are notes where any run is usable."""
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
         runs.take(line, number)
@@ -73,7 +75,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
             records += found
             notes += doubts
     if records:
-        return ParsedLog(tuple(records), tuple(notes))
+        return ParsedLog(records, notes)
     if other:
         raise other[0]
     raise _without_rows(runs)
@@ -142,6 +144,13 @@ class _Runs:
             if "_perf" in text and "#" not in text:
                 self.mentions.update(_PROGRAM.findall(text))
 
+    def begin_run_after(self, *, devices: bool = False) -> None:
+        """Begin a run if this one has a table, or has ended; or has Rank lines, which come after
+        what announces a run."""
+        run = self.run
+        if run.table or run.closed or (devices and run.devices):
+            self.begin_run()
+
     def begin_run(self) -> None:
         self.finish_row()
         self.all.append(TestRun(self.file))
@@ -198,34 +207,32 @@ class Header(NamedTuple):
 
 
 def started(runs: _Runs, match: re.Match[str]) -> None:
-    """The line that begins a run: a new one, unless nothing but a library was named before."""
-    run = runs.run
-    if run.devices or run.table or run.closed:
-        runs.begin_run()
+    """The line that begins a run."""
+    runs.begin_run_after(devices=True)
     runs.run.started = match[1]
 
 
 def processes(runs: _Runs, match: re.Match[str]) -> None:
-    run = runs.run
-    if run.devices or run.table or run.closed:
-        runs.begin_run()
+    """The line that says how many ranks each process drives."""
+    runs.begin_run_after(devices=True)
     runs.run.per_process = int(match[1]) * int(match[2])
 
 
 def rank_line(runs: _Runs, match: re.Match[str]) -> None:
-    if runs.run.table or runs.run.closed:
-        runs.begin_run()
+    """A line that lists a rank, its process and its host."""
+    runs.begin_run_after()
     device = Device(int(match[1]), match[2] or "0", match[3], match[4], runs.number)
     runs.run.devices.append(device)
 
 
 def broken_rank_line(runs: _Runs, _: re.Match[str]) -> None:
-    if runs.run.table or runs.run.closed:
-        runs.begin_run()
+    """A line of a rank that was cut: their number is unknown."""
+    runs.begin_run_after()
     runs.run.devices_cut = True
 
 
 def library_version(runs: _Runs, match: re.Match[str]) -> None:
+    """A line in which NCCL or RCCL names its version."""
     # NCCL says its version in the middle of a run, too
     if runs.run.closed:
         runs.begin_run()
@@ -234,11 +241,10 @@ def library_version(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def tests_version(runs: _Runs, match: re.Match[str]) -> None:
-    run = runs.run
+    """A line in which nccl-tests or rccl-tests names its version."""
     # rccl-tests says its version after the Rank lines
-    announces = bool(match[1])
-    if announces and (run.devices or run.table or run.closed):
-        runs.begin_run()
+    if match[1]:
+        runs.begin_run_after(devices=True)
     run = runs.run
     run.library = (match[1] or match[3]).upper()
     run.tests_version = f"{run.library.lower()}-tests {match[2] or match[4]}".strip()
@@ -248,6 +254,7 @@ def tests_version(runs: _Runs, match: re.Match[str]) -> None:
 
 
 def concluded(runs: _Runs, match: re.Match[str]) -> None:
+    """The line that ends a run."""
     runs.finish_row()
     runs.run.started = runs.run.started or match[1]
     runs.run.closed = True

@@ -24,6 +24,7 @@ _SHORT = {
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
+    """The log with nccl-tests' header in place of its own, read as one of nccl-tests."""
     lines = [_NAMES if "count(elems)" in line else line for line in log.lines()]
     if stated.primitive is None and not re.search(r"_perf\b", log.text()):
         command = _COMMAND.search(log.content)

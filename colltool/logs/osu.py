@@ -6,27 +6,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.logs.busbw_ratio import (
-    SAY_RANKS,
-    UnusableRow,
-    looks_like_a_row,
-    message_size,
-    positive_time,
-)
+from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row
 from colltool.logs.log_file import Log, clean
-from colltool.logs.records import (
-    Format,
-    Note,
-    ParsedLog,
-    Record,
-    UserHints,
-    agreed_primitive,
-    agreed_ranks,
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.tables import (
+    STREAM,
+    LogTable,
+    MeasuredRow,
+    add_records,
+    has,
+    numbers,
+    reader_of,
 )
-from colltool.logs.tables import STREAM, LogTable, has, numbers, reader_of
 
 # By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as
 # in nccl-tests.
@@ -73,6 +68,7 @@ class _Test:
 
 
 def read_latency(log: Log, stated: UserHints) -> ParsedLog:
+    """All latency tests of a log; other tests are notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
@@ -80,7 +76,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         primitive = test.primitive
         if primitive is not None and test.names:
             if test.rows:
-                records += _records(test, primitive, log.file, stated, notes)
+                _add_test(test, primitive, log, stated, records, notes)
             else:
                 notes.append(Note("a table without rows", log.file, test.line))
             continue
@@ -93,7 +89,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
         notes += [Note(what, log.file, number) for number, _ in test.rows]
     if records:
-        return ParsedLog(tuple(records), tuple(notes))
+        return ParsedLog(records, notes)
     if unusable:
         raise unusable[0]
     raise ColltoolError(
@@ -133,50 +129,39 @@ def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> 
         notes.append(Note("garbled: no row of this table", file, number))
 
 
-def _records(
-    test: _Test, primitive: Primitive, file: str, stated: UserHints, notes: list[Note]
-) -> list[Record]:
-    where = f"{file}:{test.line}"
-    agreed_primitive(primitive, stated, where)
+def _add_test(
+    test: _Test,
+    primitive: Primitive,
+    log: Log,
+    stated: UserHints,
+    records: list[Record],
+    notes: list[Note],
+) -> None:
     # Ping-pong is between two, whatever was launched.
-    ranks = agreed_ranks(2 if primitive is P2P else None, stated, where)
-    if ranks is None:
-        what = "an OSU log does not say on how many ranks it ran"
-        raise ColltoolError(what, where=where, fix=SAY_RANKS)
-    records: list[Record] = []
+    ranks = 2 if primitive is P2P else None
+    table = LogTable(primitive, ranks, test.library, test.version, test.line)
+    table.called = "an OSU log"
+    table.dtype = test.dtype
+    table.per_peer = primitive in _PER_PEER
     bad: list[Note] = []
-    parts = ranks if primitive in _PER_PEER else 1
     for number, text in test.rows:
         try:
-            size, seconds = _values(test.names, text.split())
+            table.rows.append(_row(test.names, number, text.split()))
         except UnusableRow as error:
-            bad.append(Note(str(error), file, number))
-            continue
-        record = Record(
-            primitive,
-            ranks,
-            stated.nodes,
-            size * parts,
-            seconds,
-            test.dtype,
-            library=test.library,
-            version=test.version,
-            file=file,
-            line=number,
-        )
-        records.append(record)
-    if not records:
+            bad.append(Note(str(error), log.file, number))
+    before = len(records)
+    add_records(table, log.file, stated, records, bad)
+    if len(records) == before:
+        first = min(bad, key=attrgetter("line"))
         raise ColltoolError(
-            f"no row of this table can be used; the first: {bad[0].reason}",
-            where=bad[0].where,
+            f"no row of this table can be used; the first: {first.reason}",
+            where=first.where,
             fix=f"the table starts at line {test.line}; measure it again",
         )
     notes += bad
-    return records
 
 
-def _values(names: list[str], words: list[str]) -> tuple[float, float]:
-    """Bytes and seconds of a row."""
+def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
     if len(words) < len(names):
         raise UnusableRow("truncated: fewer values than columns")
     if len(words) > len(names) and "iterations" not in names[-1]:
@@ -185,7 +170,7 @@ def _values(names: list[str], words: list[str]) -> tuple[float, float]:
     if "fail" in cells.get("validation", "").lower():
         raise UnusableRow("the result is wrong: validation failed")
     time = next((cells[name] for name in _AVERAGES if name in cells), "")
-    return message_size(words[0]), positive_time(time).value / 1e6
+    return MeasuredRow(line, words[0], time)
 
 
 _RATE_TITLE = re.compile(rb"# {0,9}OSU [^\n]{0,60}(?:Bandwidth|Message Rate)[^\n]{0,40}Test")

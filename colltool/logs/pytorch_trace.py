@@ -166,7 +166,7 @@ def is_trace(path: AnyPath) -> bool:
 
 
 def _unpacked(head: bytes, most: int) -> bytes:
-    """The first bytes of what was packed, as far as they can be told."""
+    """The first bytes of a file, unpacked as far as they go."""
     if not head.startswith(_GZIP):
         return head
     return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)

@@ -104,7 +104,7 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
         for argument in ("ranks", "primitive", "nodes"):
             found_value = getattr(record, argument)
             agree(found_value, getattr(stated, argument), f"{argument}:", argument, record.where)
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)
 
 
 def _formats_of(log: Log) -> list[Format]:

@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, given
@@ -38,6 +38,7 @@ class UserHints(NamedTuple):
 
 
 def place(file: str, line: int, item: str) -> str:
+    """``file:line``, and the item if the file has more than lines."""
     return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
@@ -76,8 +77,10 @@ class Note(NamedTuple):
 
 
 class ParsedLog(NamedTuple):
-    timings: tuple[Record, ...]
-    notes: tuple[Note, ...]
+    """Records of a log, and notes on rows that were left out or doubted."""
+
+    timings: Sequence[Record]
+    notes: Sequence[Note]
 
 
 def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
@@ -91,12 +94,15 @@ def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: 
 
 
 def agreed_primitive(found: Primitive | None, hints: UserHints, where: str) -> Primitive | None:
+    """The collective by log and caller."""
     return agree(found, hints.primitive, "the collective is", "primitive", where)
 
 
 def agreed_ranks(found: int | None, hints: UserHints, where: str) -> int | None:
+    """The rank count by log and caller."""
     return agree(found, hints.ranks, "ranks:", "ranks", where)
 
 
 def agreed_nodes(found: int | None, hints: UserHints, where: str) -> int | None:
+    """The node count by log and caller."""
     return agree(found, hints.nodes, "nodes:", "nodes", where)

@@ -49,7 +49,8 @@ class LogTable:
     """What a program measured.
 
     ``library``: as :func:`colltool.logs.series.log_library` reads it. ``per_peer``: sizes are what
-    a rank has for one other. ``note``: a reservation about every row.
+    a rank has for one other. ``note``: a reservation about every row. ``called``: in errors, if not
+    by its version.
     """
 
     primitive: Primitive | None
@@ -60,6 +61,8 @@ class LogTable:
     nodes: int | None = None
     per_peer: bool = False
     note: str = ""
+    dtype: str = ""
+    called: str = ""
     rows: list[MeasuredRow] = field(default_factory=list)
 
     def add_rate(self, line: int, size: float, rate_Bps: float) -> None:
@@ -73,11 +76,12 @@ class LogTable:
 
 
 def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> ParsedLog:
+    """Records of all tables; ColltoolError where no row is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     for table in tables:
         if table.rows:
-            _add_records(table, log.file, stated, records, notes)
+            add_records(table, log.file, stated, records, notes)
     if not records:
         why = f": {notes[0].reason}" if notes else ""
         raise ColltoolError(
@@ -85,12 +89,13 @@ def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> Parse
             where=f"{log.file}:1",
             fix="the run was cut short; run it again",
         )
-    return ParsedLog(tuple(records), tuple(notes))
+    return ParsedLog(records, notes)
 
 
-def _add_records(
+def add_records(
     table: LogTable, file: str, stated: UserHints, records: list[Record], notes: list[Note]
 ) -> None:
+    """Add a table's records, and notes on rows that cannot be used."""
     where = f"{file}:{table.line}"
     primitive = agreed_primitive(table.primitive, stated, where)
     if primitive is None:
@@ -98,9 +103,10 @@ def _add_records(
         raise ColltoolError(what, where=where, fix=f"say it: {given('primitive')}")
     ranks = agreed_ranks(table.ranks, stated, where)
     if ranks is None:
-        what = f"{table.version} does not say on how many ranks it ran"
+        what = f"{table.called or table.version} does not say on how many ranks it ran"
         raise ColltoolError(what, where=where, fix=SAY_RANKS)
     nodes = agreed_nodes(table.nodes, stated, where)
+    # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1
     for row in table.rows:
         try:
@@ -119,7 +125,7 @@ def _add_records(
             nodes,
             size,
             seconds,
-            dtype="",
+            table.dtype,
             library=table.library,
             version=table.version,
             file=file,

@@ -99,6 +99,7 @@ class RankTrace(NamedTuple):
 
 
 def observe(found: TraceEvents) -> RankTrace:
+    """The calls of one trace, and what its devices did."""
     steps = believed_steps(found)
     compute = {device: BusyIntervals(*times) for device, times in found.busy.items()}
     left_out = Counter(found.left_out)
@@ -348,6 +349,7 @@ MeasuredCall = tuple[Primitive, int, int, float]
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
+    """What a benchmark would have measured, out of the traces of a job."""
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
     bounds: Counter[UpperBound] = Counter()

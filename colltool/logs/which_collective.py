@@ -12,25 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.logs.dtypes import element_bytes
 
-WIDTHS = {
-    "double": 8,
-    "float64": 8,
-    "int64": 8,
-    "uint64": 8,
-    "float": 4,
-    "float32": 4,
-    "int32": 4,
-    "uint32": 4,
-    "half": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "char": 1,
-    "fp8_e4m3": 1,
-    "fp8_e5m2": 1,
-}
 CLOSE = 0.02
 
 
@@ -58,8 +41,8 @@ def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
 
 
 def _collective_of_row(row: SeenRow) -> Primitive | None:
-    width = WIDTHS.get(row.dtype)
-    if width is None or not row.elements:
+    width = element_bytes(row.dtype)
+    if not width or not row.elements:
         return None
     reduces = row.redop not in ("", "none")
     rooted = row.root not in ("", "-1")

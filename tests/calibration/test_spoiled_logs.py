@@ -26,7 +26,7 @@ from colltool.logs.read import read_logs
 from colltool.logs.series import Measurements
 from colltool.render.dispatch import document, to_json
 
-LOGS = sorted((Path(__file__).parent.parent / "measurements" / "logs").iterdir())
+LOGS = sorted((Path(__file__).parent.parent / "logs" / "logs").iterdir())
 TEXTS = [path.read_text() for path in LOGS]
 WORDS = [
     "0",

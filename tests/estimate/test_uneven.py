@@ -358,7 +358,7 @@ def test_against_the_best_that_any_schedule_could_do(domains: tuple[int, ...], m
 
 
 UNEVEN = "uneven-racks"
-LOG = Path(__file__).parent.parent / "measurements" / "logs" / "plain.csv"
+LOG = Path(__file__).parent.parent / "logs" / "logs" / "plain.csv"
 REFUSED: dict[str, Callable[[Fabric], object]] = {
     "plan": lambda where: colltool.plan("llama3-8b", where),
     "search": lambda where: colltool.search_layouts("llama3-8b", where),
