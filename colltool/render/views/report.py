@@ -64,7 +64,7 @@ def _blocks(result: Report) -> list[Block]:
     return out
 
 
-class _Line(NamedTuple):
+class _PlacedExhibit(NamedTuple):
     """An exhibit, and the section that it belongs to."""
 
     section: ReportSection
@@ -86,7 +86,7 @@ _EXHIBITS = (
 def _table(result: Report) -> Table:
     lines = []
     for section in result.sections:
-        lines += [_Line(section, exhibit) for exhibit in section.exhibits]
+        lines += [_PlacedExhibit(section, exhibit) for exhibit in section.exhibits]
     return Table(_EXHIBITS, tuple(lines))
 
 
