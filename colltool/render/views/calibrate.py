@@ -243,7 +243,7 @@ def _fitted(result: Calibration) -> str:
 
 
 def _protocols(result: Calibration) -> Table:
-    """The fitted protocols; those that several collectives share stand in one row."""
+    """The fitted protocols; one row for those that several collectives share."""
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:

@@ -58,7 +58,7 @@ def answers(result: Report) -> Iterator[str]:
 
 
 def chart_of(result: Report) -> ReportEntry | None:
-    """The exhibit whose picture goes with the answer."""
+    """The exhibit whose picture is shown with the answer."""
     pictured: dict[type, ReportEntry] = {}
     for section in result.sections:
         for exhibit in section.exhibits:
