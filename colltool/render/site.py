@@ -27,10 +27,9 @@ def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
         yield f"{topic}.html", _page(topic, _title(topic), _body(read_guide(topic)))
     yield f"{DRAWINGS}.html", _page(DRAWINGS, "Drawings", _drawings(fabrics))
     for fabric in fabrics:
-        yield (
-            f"{DRAWINGS}/{fabric.name}.svg",
-            f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing().fabric_svg(fabric)}\n',
-        )
+        svg = drawing().fabric_svg(fabric)
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
+        yield f"{DRAWINGS}/{fabric.name}.svg", text
 
 
 def _title(topic: str) -> str:
@@ -38,36 +37,34 @@ def _title(topic: str) -> str:
 
 
 def _body(markdown: str) -> str:
-    """Markdown as HTML; where a guide is named, its page is behind it."""
+    """Markdown as HTML, with links to the guides that it names."""
     from markdown_it import MarkdownIt
 
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
-    return _GUIDE.sub(
-        lambda found: (
-            f'<a href="{found[1]}.html">{found[0]}</a>' if found[1] in TOPICS else found[0]
-        ),
-        html,
-    )
+    return _GUIDE.sub(_linked, html)
+
+
+def _linked(found: re.Match[str]) -> str:
+    """The name of a guide, as a link to its page."""
+    name = found[0]
+    return f'<a href="{found[1]}.html">{name}</a>' if found[1] in TOPICS else name
 
 
 def _index() -> str:
     """What colltool is for, how far off it is, and what each guide answers."""
-    listed = "".join(
-        f'<li><a href="{topic}.html">{escape(_title(topic))}</a>: {_inline(about(topic))}</li>'
-        for topic in TOPICS
-    )
+    guides = ""
+    for topic in TOPICS:
+        link = f'<a href="{topic}.html">{escape(_title(topic))}</a>'
+        guides += f"<li>{link}: {_inline(about(topic))}</li>"
     accuracy = _SUMMARY.search(read_guide("accuracy"))
     assert accuracy is not None  # a test keeps that table
     return (
         f"<h1>colltool {__version__}</h1><p>What an all-reduce, all-gather or all-to-all costs on a"
-        " network: which algorithm "
-        "wins, where the winner changes, where the time goes, and what would change it.</p><h2>How"
-        " accurate is it?</h2>"
-        "<p>Median errors on published rows by the size of the collective, the source of each left"
-        " out of the fit; in brackets "
-        f"how many rows:</p>{_body(accuracy[0])}"
-        '<p class="soft">All of it: <a'
-        f' href="accuracy.html">accuracy</a>.</p><h2>Guides</h2><ul>{listed}</ul>'
+        " network: which algorithm wins, where the winner changes, where the time goes, and what"
+        " would change it.</p><h2>How accurate is it?</h2><p>Median errors on published rows by"
+        " the size of the collective, the source of each left out of the fit; in brackets how many"
+        f' rows:</p>{_body(accuracy[0])}<p class="soft">All of it: <a href="accuracy.html">accuracy'
+        f"</a>.</p><h2>Guides</h2><ul>{guides}</ul>"
     )
 
 
@@ -77,30 +74,29 @@ def _inline(text: str) -> str:
 
 def _drawings(fabrics: Sequence[Fabric]) -> str:
     figures = (
-        f'<figure id="{fabric.name}"><figcaption><b>{fabric.name}</b>:'
-        f' {escape(fabric.description)}</figcaption><img src="{DRAWINGS}/{fabric.name}.svg"'
-        f' alt="{fabric.name} as colltool draws it" loading="lazy"></figure>'
-        for fabric in fabrics
-    )
-    return (
         "<h1>Drawings</h1><p>The shipped fabrics, as <code>colltool fabric draw</code> draws"
-        " them.</p>" + "".join(figures)
+        " them.</p>"
     )
+    for fabric in fabrics:
+        name = fabric.name
+        figures += (
+            f'<figure id="{name}"><figcaption><b>{name}</b>: {escape(fabric.description)}'
+            f'</figcaption><img src="{DRAWINGS}/{name}.svg" alt="{name} as colltool draws it"'
+            ' loading="lazy"></figure>'
+        )
+    return figures
 
 
 def _page(name: str, title: str, body: str) -> str:
-    links = [
-        ("index", "colltool"),
-        *((topic, _title(topic)) for topic in TOPICS),
-        (DRAWINGS, "Drawings"),
-    ]
-    mark = {True: ' aria-current="page"', False: ""}
-    menu = "".join(
-        f'<a href="{to}.html"{mark[to == name]}>{escape(text)}</a>' for to, text in links
-    )
+    pages = {"index": "colltool", **{topic: _title(topic) for topic in TOPICS}}
+    pages[DRAWINGS] = "Drawings"
+    menu = ""
+    for page, text in pages.items():
+        mark = ' aria-current="page"' if page == name else ""
+        menu += f'<a href="{page}.html"{mark}>{escape(text)}</a>'
     return (
-        '<!doctype html>\n<html lang="en"><head><meta'
-        f' charset="utf-8"><title>{escape(title)}</title>'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet"'
         ' href="style.css"></head>\n'
         f"<body><nav>{menu}</nav>\n<main>\n{body}\n</main></body></html>\n"

@@ -86,7 +86,7 @@ OF_OTHERS = (
     "analysis/benchmark_command.py",
     "diagnosis/link_health.py",
     "diagnosis/trace.py",
-    "extras/pictures/plot/__init__.py",
+    "extras/pictures/plot/page.py",
     "export/chakra.py",
     "export/goal.py",
     "export/simgrid_run.py",

@@ -65,20 +65,20 @@ def report_page(report: Report) -> str:
     )
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
     letters = plot().shared_letters()
-    parts = [
-        {"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))}
-        for part in report.sections
-    ]
-    fabric, decision = report.fabrics[0], _decision(report, letters)
-    names = dict.fromkeys(fabric.name for fabric in report.fabrics)
+    # All pictures are drawn before the outlines of their letters are read.
+    sections = []
+    for section in report.sections:
+        exhibits = list(_exhibits(section, letters))
+        sections.append({"key": section.key, "title": section.title, "exhibits": exhibits})
+    decision = _decision(report, letters)
     return environment.get_template("page.html.jinja").render(
         title=report_title(report),
-        names=names,
-        description=described(fabric),
+        names=dict.fromkeys(fabric.name for fabric in report.fabrics),
+        description=described(report.fabrics[0]),
         style=style,
         sets=[f"{key}={value}" for key, value in report.overrides],
         letters=_markup(letters.svg),
-        sections=parts,
+        sections=sections,
         version=__version__,
         decision=decision,
         date=_today(),
@@ -86,15 +86,18 @@ def report_page(report: Report) -> str:
 
 
 def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
-    chart, (first, *others) = chart_of(report), list(answers(report)) or [""]
+    first, *others = list(answers(report)) or [""]
+    entry = chart_of(report)
+    chart = None
+    if entry is not None:
+        picture = _markup(_picture(entry, "decision", letters))
+        chart = {"title": entry.title, "picture": picture}
+    costs, _ = fitting(cost_table(report), WIDTH)
     return {
         "answer": first,
         "others": others,
-        "chart": (
-            chart
-            and {"title": chart.title, "picture": _markup(_picture(chart, "decision", letters))}
-        ),
-        "cost": _markup(bare([fitting(cost_table(report), WIDTH)[0]])),
+        "chart": chart,
+        "cost": _markup(bare([costs])),
         "unpriced": unpriced(report),
         "risks": list(risks(report)),
     }
@@ -114,45 +117,44 @@ def _markup(text: str) -> Any:
 
 
 def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[str, Any]]:
-    # "plotted" is the view for the --plot option of the exhibit's command, None if it has no
-    # picture or several commands
+    """What the template shows of each exhibit. ``plotted`` is the view for the --plot option of its
+    command, None if it has no picture or several commands."""
     for at, exhibit in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
+        shown = {"key": key, "title": exhibit.title, "commands": exhibit.commands}
         if isinstance(exhibit.result, Diagnosis) and exhibit.result.ok:  # nothing to look into
-            yield {
-                "key": key,
-                "title": exhibit.title,
-                "healthy": diagnosed(exhibit.result),
-                "commands": exhibit.commands,
-                "plotted": None,
-            }
+            yield {**shown, "healthy": diagnosed(exhibit.result), "plotted": None}
             continue
-        parts: list[Block] = []
-        dropped: dict[str, None] = {}
-        for part in _on_page(exhibit.result):
-            if isinstance(part, Table):
-                if not part.records:
-                    continue
-                part, gone = fitting(part, WIDTH)
-                dropped |= dict.fromkeys(gone)
-            parts.append(part)
+        parts, dropped = _fitted(exhibit.result)
         picture = _picture(exhibit, key, letters)
         sides = _SIDES.search(picture)
         yield {
-            "key": key,
-            "title": exhibit.title,
+            **shown,
             "healthy": "",
             "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
             "tables": _markup(bare(parts)),
-            "dropped": list(dropped),
-            "commands": exhibit.commands,
+            "dropped": dropped,
             "plotted": exhibit.view if picture and len(exhibit.commands) == 1 else None,
         }
 
 
+def _fitted(result: Any) -> tuple[list[Block], list[str]]:
+    """The blocks of a result as wide as the page, and the columns that do not fit."""
+    parts: list[Block] = []
+    dropped: dict[str, None] = {}
+    for part in _on_page(result):
+        if isinstance(part, Table):
+            if not part.records:
+                continue
+            part, columns = fitting(part, WIDTH)
+            dropped |= dict.fromkeys(columns)
+        parts.append(part)
+    return parts, list(dropped)
+
+
 def _on_page(result: Any) -> list[Block]:
-    # without what the picture or a table of the exhibit already shows
+    """Blocks without what the picture or a table of the exhibit already shows."""
     parts = blocks(result)
     if isinstance(result, FabricShown):  # the tree is drawn as a picture here
         return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]

@@ -171,18 +171,16 @@ def _own(result: Calibration) -> str:
     where = on_fabric(result.fabric.name, tuple(result.overrides))
     off = sum(abs(row.r) for row in own.file.rows) / own.total
     rows = counted(own.total, "row")
-    kept = _written(result, "add -o NAME.machine.yaml to keep them", "machine_text is the file")
+    keep = either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
     return (
         f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
-        f" {kept}"
+        f" {_written(result, keep)}"
     )
 
 
-def _written(result: Calibration, shell: str, python: str) -> str:
+def _written(result: Calibration, keep: str) -> str:
     """Where the result was written, or how to keep it."""
-    if result.path:
-        return f"Written to {result.path}."
-    return f"Nothing written: {said(either(shell=shell, python=python))}."
+    return f"Written to {result.path}." if result.path else f"Nothing written: {said(keep)}."
 
 
 def _next_lines(result: Calibration) -> list[Block]:
@@ -239,12 +237,13 @@ def _fitted(result: Calibration) -> str:
         error += f" at most ({worst.series.title})"
     if worst.cv_mape is not None:
         error += f", {percent(worst.cv_mape)} on unseen sizes"
-    kept = _written(result, "add -o OUT.yaml to keep this fabric", "its text is the file")
-    return f"{where}: {result.tier} fitted to {len(result.series)} series: {error}. {kept}"
+    keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
+    fitted = f"{where}: {result.tier} fitted to {len(result.series)} series"
+    return f"{fitted}: {error}. {_written(result, keep)}"
 
 
 def _protocols(result: Calibration) -> Table:
-    """The fitted protocols; those that several collectives share stand in one row."""
+    """The fitted protocols; one row for those that several collectives share."""
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:

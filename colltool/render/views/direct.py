@@ -1,5 +1,5 @@
 """``fabric size`` of a dragonfly, a dragonfly+ or a HyperX: cables of each kind, the keys of a
-file, and a Clos beside it."""
+file, and a Clos to compare with."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _table(result: Diagnosis) -> Table:
         for title in finding.series:
             names = causes.setdefault(title, {})
             names.update((cause.name, None) for cause in finding.causes)
-    told = (
+    hidden = (
         label(
             "causes",
             "causes",
@@ -119,7 +119,7 @@ def _table(result: Diagnosis) -> Table:
         ),
         label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
     )
-    columns = (*context(fabric=result.assumed.fabric), *_SERIES, *told)
+    columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
     title = f"{len(result.series)} series, share of what {_where(result)} should reach"
     table = Table(columns, result.series, None, title, _MOST_SERIES)
     # without columns in which no series has a value
@@ -261,7 +261,7 @@ _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
 
 
 def _fleet_said(fleet: Fleet) -> str:
-    """What names hosts; the rest stands below."""
+    """The sentences that name hosts; a list below the answer has all."""
     return f"{'. '.join(fleet.said[: 1 + _MOST_NOTES]) or f'{len(fleet.hosts)} hosts are alike'}."
 
 

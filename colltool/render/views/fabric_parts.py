@@ -143,7 +143,7 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
 
 
 def uncounted(plan: ClosPlan) -> Iterator[str]:
-    """What rails that end in leaves lead to: it is part of no rail, and a plan is of rails."""
+    """The switches above rails that end in leaves: the plan has only what belongs to a rail."""
     top = plan.levels[-1]
     uplinks = top.switches * top.up_ports
     if uplinks and plan.rails > plan.split:

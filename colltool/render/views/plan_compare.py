@@ -290,7 +290,7 @@ _LONGEST = 74  # characters of a line to paste, so that a narrow terminal does n
 _MOST_LAYOUTS = 8
 
 
-class _Ranked(NamedTuple):
+class _RankedLayout(NamedTuple):
     """A layout and its place among all, from 1."""
 
     rank: int
@@ -348,7 +348,7 @@ _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
 
 def _layouts(result: LayoutSearch) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric, ranks=result.ranks), *_LAYOUTS)
-    rows = tuple(map(_Ranked._make, enumerate(result.layouts, 1)))
+    rows = tuple(map(_RankedLayout._make, enumerate(result.layouts, 1)))
     return Table(columns, rows, 0, f"the best of {counted(result.priced, 'layout')}", _MOST_LAYOUTS)
 
 

@@ -4,9 +4,10 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from colltool.analysis.report import Assumptions, Report
+from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
     format_bit_energy,
@@ -33,74 +34,92 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 
 def report_title(result: Report) -> str:
-    name, (first, *others) = result.fabrics[0].name, result.titles
-    own = name if first == name or not others else f"{name} with {first.removeprefix(name).strip()}"
-    against = f" against {', '.join(others)}" if others else ""
-    return (
-        f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
-    )
+    name = result.fabrics[0].name
+    first, *others = result.titles
+    if others:
+        if first != name:
+            name += f" with {first.removeprefix(name).strip()}"
+        name += f" against {', '.join(others)}"
+    size = title_size(result.bytes)
+    return f"{name}, looked at closely on {result.ranks} ranks at {size}"
 
 
 def _blocks(result: Report) -> list[Block]:
     first, *others = (*answers(result), report_title(result))
     written = said(either(shell="-o report.html", python="to_html()"))
-    out: list[Block] = [Headline(first), *listed("in short", others, first=_MOST_LINES)]
-    out += [
+    out: list[Block] = [
+        Headline(first),
+        *listed("in short", others, first=_MOST_LINES),
         cost_table(result),
         *listed("prices", filter(None, [unpriced(result)])),
         *listed("what it risks", risks(result)),
+        Lines(f"its pictures and tables on one page: {written}", ()),
     ]
-    out.append(Lines(f"its pictures and tables on one page: {written}", ()))
     for section in result.sections:
-        lines = [
-            line
-            for exhibit in section.exhibits
-            for line in (f"{exhibit.title}:", *(f"  {command}" for command in exhibit.commands))
-        ]
+        lines = []
+        for exhibit in section.exhibits:
+            lines.append(f"{exhibit.title}:")
+            lines += [f"  {command}" for command in exhibit.commands]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
 
 
+class _PlacedExhibit(NamedTuple):
+    """An exhibit, and the section that it belongs to."""
+
+    section: ReportSection
+    exhibit: ReportEntry
+
+
+def _in_a_line(exhibit: ReportEntry) -> str:
+    return summary(exhibit.result).replace("\n", "; ")
+
+
 _EXHIBITS = (
-    label("section", "section", get=lambda line: line[0].title),
-    label("title", "title", get=lambda line: line[1].title),
-    label("summary", "what follows", get=lambda line: summary(line[1].result).replace("\n", "; ")),
-    label("commands", "command", get=lambda line: " && ".join(line[1].commands)),
+    label("section", "section", get=attrgetter("section.title")),
+    label("title", "title", get=attrgetter("exhibit.title")),
+    label("summary", "what follows", get=lambda line: _in_a_line(line.exhibit)),
+    label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
 )
 
 
 def _table(result: Report) -> Table:
-    return Table(
-        _EXHIBITS,
-        tuple((section, exhibit) for section in result.sections for exhibit in section.exhibits),
-    )
+    lines = []
+    for section in result.sections:
+        lines += [_PlacedExhibit(section, exhibit) for exhibit in section.exhibits]
+    return Table(_EXHIBITS, tuple(lines))
 
 
 def _document(result: Report) -> Document:
     sections = []
     for section in result.sections:
-        exhibits = [
-            {
-                "title": exhibit.title,
-                "summary": summary(exhibit.result).replace("\n", "; "),
-                "commands": list(exhibit.commands),
-            }
-            | {"result": document(exhibit.result)}
-            for exhibit in section.exhibits
-        ]
+        exhibits = list(map(_exhibit, section.exhibits))
         sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
-    fabrics = [{"fabric": fabric.name} | set_field(fabric.overrides) for fabric in result.fabrics]
-    asked = {"fabrics": fabrics, "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
-    return asked | {
+    return {
+        "fabrics": [{"fabric": file.name, **set_field(file.overrides)} for file in result.fabrics],
+        "ranks": result.ranks,
+        "bytes": whole_bytes(result.bytes),
         "verdict": list(answers(result)),
         "decision": _decision(result),
         "sections": sections,
     }
 
 
+def _exhibit(exhibit: ReportEntry) -> Document:
+    return {
+        "title": exhibit.title,
+        "summary": _in_a_line(exhibit),
+        "commands": list(exhibit.commands),
+        "result": document(exhibit.result),
+    }
+
+
 def _decision(result: Report) -> Document:
-    chart, costs = chart_of(result), cost_table(result)
-    rows = [{column.key: column.value(row) for column in costs.columns} for row in costs.records]
+    chart = chart_of(result)
+    costs = cost_table(result)
+    rows = []
+    for row in costs.records:
+        rows.append({column.key: column.value(row) for column in costs.columns})
     return {
         "answer": next(answers(result), ""),
         "chart": chart and chart.title,
@@ -121,12 +140,13 @@ def _page(result: Report) -> str:
 
 _STATED = (
     label("key", "number"),
-    label("value", "value", get=lambda row: _value(row.key, row.value)),
-    label("source", "source", get=lambda row: row.source or "the file does not say"),
+    label("value", "value", get=lambda entry: _value(entry.key, entry.value)),
+    label("source", "source", get=lambda entry: entry.source or "the file does not say"),
 )
 
 
 def _value(key: str, value: Any) -> str:
+    """A number or word of a file as people read it."""
     if isinstance(value, Efficiency):
         return reached_text(value)
     if isinstance(value, bool):
@@ -134,18 +154,20 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{_value(key, name)} {_value(key, item)}" for name, item in value.items())
     if isinstance(value, tuple):
-        return (" x " if key.endswith("shape") else ", ").join(_value(key, item) for item in value)
+        between = " x " if key.endswith("shape") else ", "
+        return between.join(_value(key, item) for item in value)
     if isinstance(value, float):
-        show = _SHOWN.get(key.rsplit(".", 1)[-1])
+        show = _SHOWN.get(key.rpartition(".")[2])
         return show(value) if show else quantity(key, value)
     return value.spoken if isinstance(value, Primitive) else str(value)
 
 
 def _assumed_blocks(result: Assumptions) -> list[Block]:
-    told = [f"library={result.library}"] if result.library else []
-    told += [f"{name}={value}" for name, value in result.readings._asdict().items()]
+    words = [f"{name}={value}" for name, value in result.readings._asdict().items()]
+    if result.library:
+        words.insert(0, f"library={result.library}")
     title = f"{result.fabric.name}: numbers of its file, and where they come from"
-    read = (", ".join(told), "colltool guide model says what each does")
+    read = (", ".join(words), "colltool guide model says what each does")
     return [_assumed_table(result)._replace(title=title), Lines("how the model was read", read)]
 
 
@@ -156,14 +178,13 @@ def _assumed_table(result: Assumptions) -> Table:
 def _assumed_document(result: Assumptions) -> Document:
     rows = []
     for entry in result.stated:
-        value = (
-            entry.value
-            if isinstance(entry.value, float | int | bool | str)
-            else _value(entry.key, entry.value)
-        )
+        value = entry.value
+        if not isinstance(value, float | int | bool | str):
+            value = _value(entry.key, value)
         rows.append({"key": entry.key, "value": value, "source": entry.source or None})
-    head = {"fabric": result.fabric.name, **set_field(result.fabric.overrides)}
-    return head | {
+    return {
+        "fabric": result.fabric.name,
+        **set_field(result.fabric.overrides),
         "stated": rows,
         "library": result.library or None,
         "model": result.readings.echo(),
@@ -171,11 +192,8 @@ def _assumed_document(result: Assumptions) -> Document:
 
 
 def _assumed_summary(result: Assumptions) -> str:
-    unsaid = sum(not entry.source for entry in result.stated)
-    return (
-        f"{result.fabric.name}: {len(result.stated)} numbers and words,"
-        f" {len(result.stated) - unsaid} with a source"
-    )
+    sourced = sum(bool(entry.source) for entry in result.stated)
+    return f"{result.fabric.name}: {len(result.stated)} numbers and words, {sourced} with a source"
 
 
 VIEWS = {

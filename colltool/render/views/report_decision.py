@@ -45,36 +45,44 @@ _SMALL = 4096.0
 def answers(result: Report) -> Iterator[str]:
     """A sentence or two for each question, those of a job first; the first of them is the page's
     answer."""
-    for section in sorted(result.sections, key=lambda row: row.key != "job"):
-        own = [exhibit.result for exhibit in section.exhibits]
-        if plans := _first(own, Plans):
+    for section in sorted(result.sections, key=lambda section: section.key != "job"):
+        results = [exhibit.result for exhibit in section.exhibits]
+        plans = _first(results, Plans)
+        if plans:
             yield from _steps(plans)
-        beside = _first(own, Comparison)
-        for exhibit in own:
+        comparison = _first(results, Comparison)
+        for found in results:
             # the comparison has the same price beside the others
-            if not (beside and isinstance(exhibit, Breakdown)):
-                yield from _ANSWERS.get(type(exhibit), _nothing)(result, exhibit)
+            if not (comparison and isinstance(found, Breakdown)):
+                yield from _ANSWERS.get(type(found), _nothing)(result, found)
 
 
 def chart_of(result: Report) -> ReportEntry | None:
-    """The exhibit whose picture goes with the answer."""
-    every = [
-        exhibit
-        for section in result.sections
-        for exhibit in section.exhibits
-        if exhibit.view is not None
-    ]
-    for kind in (Plans, Plan, Comparison, Diagnosis, Sweep):
-        for exhibit in every:
-            if isinstance(exhibit.result, kind) and not (
-                isinstance(exhibit.result, Diagnosis) and exhibit.result.ok
-            ):
-                return exhibit
-    return None
+    """The exhibit whose picture is shown with the answer."""
+    pictured: dict[type, ReportEntry] = {}
+    for section in result.sections:
+        for exhibit in section.exhibits:
+            healthy = isinstance(exhibit.result, Diagnosis) and exhibit.result.ok
+            if exhibit.view is not None and not healthy:
+                pictured.setdefault(type(exhibit.result), exhibit)
+    kinds = [kind for kind in (Plans, Plan, Comparison, Diagnosis, Sweep) if kind in pictured]
+    return pictured[kinds[0]] if kinds else None
+
+
+def _every(result: Report) -> list[Any]:
+    """The results of all exhibits."""
+    results = []
+    for section in result.sections:
+        results += [exhibit.result for exhibit in section.exhibits]
+    return results
+
+
+def _of_type(results: Iterable[Any], kind: type) -> list[Any]:
+    return [found for found in results if isinstance(found, kind)]
 
 
 def _first(results: Iterable[Any], kind: type) -> Any:
-    return next((result_ for result_ in results if isinstance(result_, kind)), None)
+    return next(iter(_of_type(results, kind)), None)
 
 
 def _nothing(_: Report, _result: Any) -> tuple[str, ...]:
@@ -82,92 +90,86 @@ def _nothing(_: Report, _result: Any) -> tuple[str, ...]:
 
 
 def _closely(_: Report, result: Breakdown) -> Iterator[str]:
-    price, row = result.price, result.price.best
-    asked = f"{price.primitive.spoken} of {title_size(float(price.bytes))} on {price.group.spoken}"
+    price = result.price
+    row = price.best
+    size = title_size(float(price.bytes))
     rate = format_rate(float(row.busbw_Bps))
-    yield f"{asked} takes {format_time(float(row.total_s))}, {rate} busbw, bound by {row.bound}"
-
-
-def _beside(report: Report, result: Comparison) -> Iterator[str]:
-    """Where the page looks closely:
-    ``all-reduce of 64MB on 64 ranks takes 588 us on a; 177 us on b, 3.3x faster``."""
-    line = next(
-        (line for line in result.lines if (line.ranks, line.bytes) == (report.ranks, report.bytes)),
-        None,
+    yield (
+        f"{price.primitive.spoken} of {size} on {price.group.spoken} takes"
+        f" {format_time(float(row.total_s))}, {rate} busbw, bound by {row.bound}"
     )
-    if line is None:
-        return
-    asked = f"{line.primitive.spoken} of {title_size(report.bytes)} on {line.ranks} ranks"
-    first, *others = (column.name for column in result.columns)
-    own = line.cells[0].total_s
-    told = [f"takes {format_time(own)} on {first}" if own is not None else f"cannot run on {first}"]
-    told += [_other(result, line, at, name) for at, name in enumerate(others, 1)]
-    yield f"{asked} {'; '.join(told)}"
 
 
-def _other(result: Comparison, line: CompareLine, at: int, name: str) -> str:
-    total, ratio = line.cells[at].total_s, line.ratio(at)
+def _compared(report: Report, result: Comparison) -> Iterator[str]:
+    """Times where the page looks closely:
+    ``all-reduce of 64MB on 64 ranks takes 588 us on a; 177 us on b, 3.3x faster``."""
+    for line in result.lines:
+        if (line.ranks, line.bytes) == (report.ranks, report.bytes):
+            size = title_size(report.bytes)
+            what = f"{line.primitive.spoken} of {size} on {line.ranks} ranks"
+            texts = [_other(result, line, at) for at in range(1, len(result.columns))]
+            first = result.columns[0].name
+            own = line.cells[0].total_s
+            answer = f"cannot run on {first}"
+            if own is not None:
+                answer = f"takes {format_time(own)} on {first}"
+            yield f"{what} {'; '.join((answer, *texts))}"
+            return
+
+
+def _other(result: Comparison, line: CompareLine, at: int) -> str:
+    """The time on another fabric against the first one's."""
+    name = result.columns[at].name
+    total = line.cells[at].total_s
+    ratio = line.ratio(at)
     if total is None:
         return f"{name} cannot run it"
+    text = f"{format_time(total)} on {name}"
     if ratio is None:
-        return (
-            f"{format_time(total)} on {name}, not to be compared: only one of the two has measured"
-            " software time"
-        )
-    times = f"{format_time(total)} on {name}"
+        return f"{text}, not to be compared: only one of the two has measured software time"
     if abs(ratio - 1) < 0.005:
-        return f"{times}, no difference"
+        return f"{text}, no difference"
+    factor = max(ratio, 1 / ratio)
+    text += f", {format_factor(factor, 3)} {'faster' if ratio < 1 else 'slower'}"
     error = line.ratio_error(at)
-    near = (
-        f", within the error ({percent(error)}): no sure difference"
-        if max(ratio, 1 / ratio) - 1 <= error
-        else ""
-    )
-    how = f"{format_factor(max(ratio, 1 / ratio), 3)} {'faster' if ratio < 1 else 'slower'}"
-    return f"{times}, {how}{near}{_holds(result, line, at)}"
+    if factor - 1 <= error:
+        text += f", within the error ({percent(error)}): no sure difference"
+    return text + _from_size(result, line, at)
 
 
-def _holds(result: Comparison, line: CompareLine, at: int) -> str:
-    """From which size on, where it is not so at every smaller one."""
+def _from_size(result: Comparison, line: CompareLine, at: int) -> str:
+    """Above which size it is so, where it is not so at every smaller one."""
     for finding in result.findings:
-        if (finding.column, finding.primitive) == (
-            result.columns[at].name,
-            line.primitive,
-        ) and line.ranks in finding.ranks:
-            here = next(
-                (
-                    run
-                    for run in finding.in_short.runs
-                    if run.from_bytes <= line.bytes <= run.to_bytes
-                ),
-                None,
-            )
-            if here is not None and here.from_bytes > _SMALL:
-                return f" (so from {format_bytes(here.from_bytes, 3)} on)"
+        same = finding.column == result.columns[at].name and finding.primitive == line.primitive
+        if not same or line.ranks not in finding.ranks:
+            continue
+        for run in finding.in_short.runs:
+            if run.from_bytes <= line.bytes <= run.to_bytes:
+                if run.from_bytes > _SMALL:
+                    return f" (so from {format_bytes(run.from_bytes, 3)} on)"
+                break
     return ""
 
 
 def _steps(result: Plans) -> Iterator[str]:
-    fastest = min(range(len(result.plans)), key=lambda at: result.plans[at].step_s)
-    times = ", ".join(
-        f"{format_time(plan.step_s)} on {title}"
-        for plan, title in zip(result.plans, result.titles, strict=True)
-    )
+    steps = [plan.step_s for plan in result.plans]
+    times = ", ".join(map("{} on {}".format, map(format_time, steps), result.titles))
     job = result.plans[0].job.name
-    slowest = max(plan.step_s for plan in result.plans)
-    if slowest / result.plans[fastest].step_s < 1.005:
+    best = min(steps)
+    if max(steps) / best < 1.005:
         yield f"A step of {job} takes as long on each: {times}."
         return
     against = "; ".join(planned_on(result)[: len(result.plans) - 1])
+    fastest = result.titles[steps.index(best)]
     yield (
-        f"{job} is fastest on {result.titles[fastest]}: a step takes {times}. Against"
-        f" {result.titles[0]}: {against}."
+        f"{job} is fastest on {fastest}: a step takes {times}. Against {result.titles[0]}:"
+        f" {against}."
     )
 
 
 _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
     Breakdown: _closely,
-    Comparison: _beside,
+    Comparison: _compared,
     Plan: lambda _, result: (planned(result),),
     Diagnosis: lambda _, result: (f"benchmarks: {diagnosed(result)}",),
     TraceComparison: lambda _, result: (f"the job that was traced: {traced(result)}",),
@@ -181,6 +183,11 @@ class _Bought(NamedTuple):
     facts: FabricFacts
     cost: Cost | None
     plan: Plan | None
+
+    @property
+    def device_hours(self) -> float | None:
+        plan = self.plan
+        return None if plan is None else plan.ranks * plan.step_s / 3600
 
 
 _COST = (
@@ -196,12 +203,7 @@ _COST = (
         "network_W", "network draws", format_power, get=lambda row: row.cost and row.cost.power_W
     ),
     number("step_s", "step", format_time, get=lambda row: row.plan and row.plan.step_s),
-    number(
-        "device_hours",
-        "device-hours a step",
-        "{:.4g}".format,
-        get=lambda row: _hours(row.plan),
-    ),
+    number("device_hours", "device-hours a step", "{:.4g}".format),
     number(
         "tokens_per_s",
         "tokens/s",
@@ -211,89 +213,71 @@ _COST = (
 )
 
 
-def _hours(plan: Plan | None) -> float | None:
-    return None if plan is None else plan.ranks * plan.step_s / 3600
-
-
 def cost_table(result: Report) -> Table:
-    """What each fabric is made of and costs by its file, and the job's step there; columns that
-    nobody knows are left out."""
-    every = [exhibit.result for section in result.sections for exhibit in section.exhibits]
-    shown = [exhibit for exhibit in every if isinstance(exhibit, FabricShown)]
-    plans, single = _first(every, Plans), _first(every, Plan)
+    """What each fabric is made of and costs by its file, and the job's step there; columns without
+    a value are left out."""
+    every = _every(result)
+    shown = _of_type(every, FabricShown)
+    plans = _first(every, Plans)
+    single = _first(every, Plan)
     steps = plans.plans if plans else [single] * len(shown)
     rows = []
-    for exhibit, title, step in zip(shown, result.titles, steps, strict=True):
-        rows.append(
-            _Bought(
-                title,
-                exhibit.facts,
-                bill_of(exhibit.fabric).cost if exhibit.fabric.prices else None,
-                step,
-            )
-        )
-    idle = [column.key for column in _COST if all(column.value(row) is None for row in rows)]
-    return Table(
-        _COST,
-        tuple(rows),
-        None,
-        "Whole fabrics, and a step of the job" if single else "Whole fabrics",
-    ).without(*idle)
+    for fabric, title, step in zip(shown, result.titles, steps, strict=True):
+        cost = bill_of(fabric.fabric).cost if fabric.fabric.prices else None
+        rows.append(_Bought(title, fabric.facts, cost, step))
+    title = "Whole fabrics, and a step of the job" if single else "Whole fabrics"
+    table = Table(_COST, tuple(rows), None, title)
+    for column in _COST:
+        if all(column.value(row) is None for row in rows):
+            table = table.without(column.key)
+    return table
 
 
 def unpriced(result: Report) -> str:
     """Which fabrics' files give no prices, and what to write; empty when all do."""
-    names = [
-        title
-        for fabric, title in zip(result.fabrics, result.titles, strict=True)
-        if fabric.prices is None
-    ]
+    names = []
+    for fabric, title in zip(result.fabrics, result.titles, strict=True):
+        if fabric.prices is None:
+            names.append(title)
+    if not names:
+        return ""
     write = "prices: {currency: USD, switch: {price: 20000, draws: 1500}}"
     return (
         f"No price in the file of {', '.join(names)}: write {write} there and the network's cost"
         " stands here."
-        if names
-        else ""
     )
 
 
 def risks(result: Report) -> Iterator[str]:
     """What the answer hangs on: the model's error, the numbers that move it, what they rest on,
     what is not alike."""
-    every = [exhibit.result for section in result.sections for exhibit in section.exhibits]
-    prices = [exhibit.price for exhibit in every if isinstance(exhibit, Breakdown)]
-    told = gathered(
-        (within(price.best), price.primitive.spoken)
-        for price in prices
-        if price.best.interval is not None
-    )
-    yield from (f"{NINE_OF_TEN} {', '.join(names)} {off}." for off, names in told.items())
-    for exhibit in every:
-        if isinstance(exhibit, Sensitivity):
-            yield _hangs_on(exhibit)
+    every = _every(result)
+    errors = []
+    for breakdown in _of_type(every, Breakdown):
+        price = breakdown.price
+        if price.best.interval is not None:
+            errors.append((within(price.best), price.primitive.spoken))
+    for off, names in gathered(errors).items():
+        yield f"{NINE_OF_TEN} {', '.join(names)} {off}."
+    yield from map(_hangs_on, _of_type(every, Sensitivity))
     for fabric, title in zip(result.fabrics, result.titles, strict=True):
-        yield (
-            f"{title}:"
-            f" {_RESTS.get(basis_of(fabric)) or f'prices rest on numbers measured on {basis_of(fabric)[3:]}'}."
-        )
-    for exhibit in every:
-        if isinstance(exhibit, Assumptions) and (
-            unsaid := sum(not stated.source for stated in exhibit.stated)
-        ):
-            yield (
-                f"{exhibit.fabric.name}: {unsaid} of {counted(len(exhibit.stated), 'number')} in its file"
-                " have no source."
-            )
-    if plans := _first(every, Plans):
-        yield from (f"{line}." for line in planned_on(plans)[len(plans.plans) - 1 :])
-    else:
-        grounds = (
-            line
-            for exhibit in every
-            if isinstance(exhibit, Comparison)
-            for line in ground_lines(exhibit.ground)
-        )
-        yield from dict.fromkeys(f"{sentence(line)}." for line in grounds)
+        yield f"{title}: {_rests_on(basis_of(fabric))}."
+    for assumptions in _of_type(every, Assumptions):
+        numbers = counted(len(assumptions.stated), "number")
+        without = sum(not entry.source for entry in assumptions.stated)
+        if without:
+            name = assumptions.fabric.name
+            yield f"{name}: {without} of {numbers} in its file have no source."
+    plans = _first(every, Plans)
+    if plans:
+        for line in planned_on(plans)[len(plans.plans) - 1 :]:
+            yield f"{line}."
+        return
+    lines: dict[str, None] = {}
+    for comparison in _of_type(every, Comparison):
+        lines.update(dict.fromkeys(ground_lines(comparison.ground)))
+    for line in lines:
+        yield f"{sentence(line)}."
 
 
 _RESTS = {
@@ -304,18 +288,21 @@ _RESTS = {
 }
 
 
+def _rests_on(basis: str) -> str:
+    """What the prices of a fabric rest on; ``basis`` may be ``as`` with the name of a machine."""
+    return _RESTS.get(basis) or f"prices rest on numbers measured on {basis[3:]}"
+
+
 def _hangs_on(result: Sensitivity) -> str:
     """The number that moves the time most, and what a wrong choice of algorithm would lose."""
-    most = (
-        "less than 0.1%" if result.regret_p95 < 0.0005 else f"at most {percent(result.regret_p95)}"
-    )
+    most = f"at most {percent(result.regret_p95)}"
+    if result.regret_p95 < 0.0005:
+        most = "less than 0.1%"
     lost = f"today's choice of algorithm loses {most} in 95 of 100 draws of its numbers"
+    what = sentence(result.primitive.spoken)
     if not result.moves:
-        return f"{sentence(result.primitive.spoken)}: {lost}."
-    bar = max(result.moves, key=lambda row: abs(row.high_s - row.low_s))
+        return f"{what}: {lost}."
+    bar = max(result.moves, key=lambda move: abs(move.high_s - move.low_s))
     low, high = sorted((bar.low_s, bar.high_s))
     span = f"{format_time(low)} to {format_time(high)}"
-    return (
-        f"{sentence(result.primitive.spoken)} hangs on {bar.key} most ({span} over its range);"
-        f" {lost}."
-    )
+    return f"{what} hangs on {bar.key} most ({span} over its range); {lost}."

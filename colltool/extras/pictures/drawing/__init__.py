@@ -36,7 +36,7 @@ _DARK_PAPER = "#0d1117"
 def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
     """A fabric as one ``<svg>`` element; the same fabric gives the same text.
 
-    ``prefix``: starts all ids, so that several drawings can stand on one page. ``page``: for an
+    ``prefix``: starts all ids, so that a page can have several drawings. ``page``: for an
     HTML page: no namespace, background or style. The page may colour its classes, see
     :func:`rules`.
     """
@@ -125,7 +125,7 @@ def _card(
 
 
 def _right_half(inside: Area, top: float) -> Area:
-    """The part of a card beside its column of texts."""
+    """The part of a card on the right of its column of texts."""
     return Area(inside.left + _WORDS + _GAP, top, inside.width - _WORDS - _GAP)
 
 

@@ -50,6 +50,7 @@ _MOST_LINES = 8
 _MOST_MARKS = 12  # per line
 _LETTER_WIDE = 0.17  # inches of the narrowest cell with a letter
 _PANEL_HIGH = 2.9  # inches of a panel of lines
+# Marks of a change, larger than those of the lines and without filling.
 _HOLLOW: dict[str, Any] = {
     "marker": "o",
     "linestyle": "",
@@ -93,6 +94,7 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     tables = list(pivot_tables(result, pivot))
     across = len(axis_values(result, pivot.cols)) * _columns(len(tables), paged)
     width = PAGED if paged else min(16.0, max(6.8, 0.42 * across + 2))
+    # 1.2 inches are taken by the labels of the rows
     lettered = (width - 1.2) / across > _LETTER_WIDE
     height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
     panels = []
@@ -160,6 +162,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
     """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the
     fastest one changes."""
     pivot = _pivot(result)
+    # message size goes along the axis, whatever the table has
     if pivot.rows == "bytes":
         pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
     panels = []
@@ -187,7 +190,7 @@ def _range_text(result: Sweep) -> str:
 
 
 def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
-    """The rows with a price; of too many, an even selection of as many as can be told apart."""
+    """The rows with a price; an even selection where there are too many to distinguish."""
     priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
     if len(priced) <= _MOST_LINES:
         return priced

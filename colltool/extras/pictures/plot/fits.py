@@ -74,8 +74,8 @@ class PlotPoint(NamedTuple):
 
 
 class SeriesCurve(NamedTuple):
-    """``name`` tells a series from the others of its collective, ``law`` names the algorithms of
-    its model."""
+    """``name`` distinguishes a series from the others of its collective; ``law`` names the algorithms
+    of its model."""
 
     series: Series
     name: str
@@ -86,7 +86,7 @@ class SeriesCurve(NamedTuple):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What may tell it from another series of the same title."""
+        """What may distinguish it from another series of the same title."""
         series = self.series
         return series.library, series.version, series.dtype, " ".join(series.files)
 
@@ -173,7 +173,7 @@ def _spot(
 
 
 def _disambiguated(curves: Sequence[SeriesCurve]) -> Iterator[SeriesCurve]:
-    """The curves, each named by what tells it from others of the same title."""
+    """The curves, each named by what distinguishes it from others of the same title."""
     for curve in curves:
         twins = [other.marks for other in curves if other.series.title == curve.series.title]
         name = curve.name
@@ -192,6 +192,7 @@ def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
     groups: dict[str, list[SeriesCurve]] = {}
     for curve in named:
         groups.setdefault(curve.series.primitive.spoken, []).append(curve)
+    # As few panels as are allowed, but never two collectives in one.
     size = MAX_CURVES
     while sum(ceil(len(group) / size) for group in groups.values()) > max(most, len(groups)):
         size += 1
@@ -293,6 +294,7 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     curves: list[SeriesCurve] = []
     for panel in panels:
         curves += panel.curves
+    # Pens are taken in the order of ranks, so that neighbours in the legend are neighbours in size.
     curves.sort(key=lambda curve: curve.series.ranks)
     spots = list(chain.from_iterable(curve.spots for curve in curves))
     shared = len(curves) > len(panels)
@@ -317,6 +319,7 @@ def _panel(
     at, columns = place
     spec = main.get_subplotspec()
     assert spec is not None
+    # The panel's place in the figure is divided; both parts share the axis of sizes.
     halves = spec.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
     main.set_subplotspec(halves[0])
     strip = main.figure.add_subplot(halves[1], sharex=main)
@@ -335,7 +338,7 @@ def _panel(
             )
         _draw_measured(main, curve, pens)
         _draw_errors(strip, curve, pens, limit)
-    room = letters(inches) - 12
+    room = letters(inches) - 12  # without the labels of the axis
     title = shorten(panel.title, room, placeholder=" ...")
     main.set_title(f"{title}\n", loc="left", fontweight="bold")
     text = shorten(panel.subtitle, int(1.1 * room), placeholder=" ...")

@@ -75,7 +75,7 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
             bandwidth = _piece(phase.bandwidth_s, colour_of(at), text=letter(at))
             title = f"{letter(at)}, streamed"
             bars.append(Bar(title, (latency, bandwidth), _short(float(phase.total_s))))
-    beside = []
+    baselines = []
     for baseline in result.baselines:
         pieces = (
             _piece(baseline.steps_s, GREY, ACROSS),
@@ -86,7 +86,8 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
         took = _short(float(baseline.total_s))
         ratio = format_factor(float(baseline.total_s / row.total_s), 3)
         bars.append(Bar(baseline.title, pieces, f"{took}, {ratio}"))
-        beside.append(f"{baseline.title} {took}")
+        baselines.append(f"{baseline.title} {took}")
+    # The legend: a colour per phase, then what is no phase, then what hatching means.
     keys = lettered_keys(map(_phase, row.phases))
     if row.overhead_s:
         keys.append(Key(f"launch overhead {_short(float(row.overhead_s))}", GREY, "xx"))
@@ -98,8 +99,8 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
         phases.append(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})")
     title = f"{row.title}: {heading(result.price)}"
     alt = f"{title}, {_short(total)} in all. {'; '.join(phases)}."
-    if beside:
-        alt += f" Flat baselines: {', '.join(beside)}."
+    if baselines:
+        alt += f" Flat baselines: {', '.join(baselines)}."
     return Chart(title, alt, (bars_panel(bars, _short, "", _LONGEST * total, "time"),), keys)
 
 
@@ -159,6 +160,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     )
     memory = result.memory
     sizes = _sizes(memory) if memory else {}
+    # Letters and colours go on from the parts of the step to those of its memory.
     labels += [f"{part} {_bytes(size)}" for part, size in sizes.items()]
     keys = hatched_keys(labels)
     if memory:
@@ -270,7 +272,7 @@ def longest(result: TraceComparison) -> list[CallTotal]:
     return sorted(result.totals, key=lambda call: -call.total_s)[:_MOST_BARS]
 
 
-_USUAL = (1e3, 1e9)
+_USUAL = (1e3, 1e9)  # bytes that the axis shows at least
 _BEYOND = 30.0  # factor by which the axis goes past the outermost change
 _MOST_PAIRS = 6
 _TALL = 0.27  # half the height of a ribbon, as a share of its row
@@ -350,6 +352,7 @@ def _pair_text(pair: AlgorithmPair) -> str:
 
 def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
     changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
+    # At least the usual sizes, and beyond them room around every change.
     low = max(1.0, min([_USUAL[0], *(size / _BEYOND for size in changes)]))
     high = max([_USUAL[1], *(size * _BEYOND for size in changes)])
     inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
