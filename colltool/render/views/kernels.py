@@ -66,7 +66,8 @@ def _asked(price: KernelPrice) -> str:
         size = f"{size_text(price.bytes)} per rank"
     else:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
-        size = f"{counted(tokens.tokens, 'token')} of hidden {tokens.hidden}, {experts}, {tokens.dtype}"
+        what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
+        size = f"{counted(tokens.tokens, 'token')} of {what_each}"
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
 
 
