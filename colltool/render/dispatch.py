@@ -301,7 +301,7 @@ def machine_field(overrides: Overrides) -> Document:
 def group_columns(
     group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
 ) -> tuple[Column, ...]:
-    """Hidden columns that tell groups of equal size apart: stride, or shape."""
+    """Hidden columns that distinguish groups of equal size: stride, or shape."""
 
     def shape(record: Any) -> str | None:
         placement = get(record)

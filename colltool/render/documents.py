@@ -1,5 +1,5 @@
 """JSON documents as records: one class says which keys a document has, where their values come from
-and of which type they are; what ``--format json`` prints and what ``colltool schema`` says both
+and what their types are; what ``--format json`` prints and what ``colltool schema`` says both
 follow from it.
 
 To write a result as a document:
@@ -8,15 +8,16 @@ To write a result as a document:
    they are printed: ``total_s: float``. The annotation is the type in JSON; the unit is in the
    name. Without more, the value is the attribute of the record with the same name.
 2. A value from elsewhere: ``estimate_s: float = derived("pick.seconds")``, a dotted path, or
-   ``derived(function)``, which is called with the record. ``optional(...)`` is a key that is left out
-   where there is nothing to say: where its value is None or empty, or a function returns
+   ``derived(function)``, which is called with the record. ``optional(...)`` is a key that is left
+   out where there is nothing to say: where its value is None or empty, or a function returns
    :data:`LEFT_OUT`.
 3. Records within the record are written by the document that names their class
    (``class LayersDocument(Document, of=Layers)``; with ``extends=`` in place of ``of=`` the fields
    of a named tuple need not be repeated), other named tuples key by key as they are. In an
    annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``.
-4. Give the view ``FooDocument.of`` and list the class in ``DOCUMENTS`` of
-   :mod:`colltool.render.schemas`. Documents that are still in ``shapes.txt`` leave it then.
+4. Give the view ``FooDocument.of``, list the class in ``DOCUMENTS`` of
+   :mod:`colltool.render.schemas`, and take the document's shapes out of ``shapes.txt``.
+   ``tests/render/test_schemas.py`` names columns of the view that have no key in the document.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ WRITTEN_AS: dict[type, type[Document]] = {}
 class Document:
     """The base of documents: its annotations are the keys, in order, after those of its bases.
 
-    ``of``: the class whose records are written so wherever they stand. ``extends``: the same of a
+    ``of``: the class whose records are written so wherever they occur. ``extends``: the same of a
     named tuple, whose fields are keys as they are, before the annotated ones. ``open``: a document
     may have further keys, which its schema does not name.
     """

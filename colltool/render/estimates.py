@@ -138,7 +138,8 @@ def row_table(
     for name in ("overhead_s", "software_s", "protocol"):
         if not any(getattr(row, name) for row in rows):
             idle.append(name)
-    # unlike the idle ones these are not even in CSV: they are there only where they were asked for
+    # unlike the idle ones these are not even in CSV: they exist only where an option or the fabric
+    # brings them
     absent = []
     if not any(row.slow for row in rows):
         absent += ["slow_total_s", "slowdown"]
@@ -235,7 +236,7 @@ def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
 
 
 def heading(price: Price, sizes: str | None = None) -> str:
-    """What was asked; ``sizes`` is its one size unless given."""
+    """The question as a title; ``sizes`` replaces the price's own size."""
     parts = [price.primitive.spoken + _where(price), price.group.spoken]
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
     library = ""
@@ -265,7 +266,7 @@ def notes(
     prices: Sequence[Price] = (),
     first: int | None = None,
 ) -> list[Block]:
-    """Non-default readings and who leads on one port, then each note with the rows it is about.
+    """Non-default readings and the winner on one port, then each note with its rows.
 
     The default view has all of the former and ``first`` of the latter.
     """
@@ -289,10 +290,10 @@ def notes(
 def _readings_lines(
     readings: Readings, usual: Readings = USUAL, varied: Collection[str] = ()
 ) -> list[str]:
-    told = [
+    changed = [
         f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied
     ]
-    return [f"readings: {', '.join(told)}"] if told else []
+    return [f"readings: {', '.join(changed)}"] if changed else []
 
 
 def readings_block(readings: Readings, varied: Collection[str] = ()) -> list[Block]:
@@ -445,7 +446,7 @@ def _phases(row: AlgorithmEstimate) -> tuple[dict[str, Any], ...]:
 
 
 def _interval(row: AlgorithmEstimate) -> Any:
-    """Left out where none was asked for."""
+    """The interval; left out, rather than null, of rows that have no reason for lacking one."""
     return LEFT_OUT if row.interval is None and not row.no_interval else row.interval
 
 
@@ -552,7 +553,7 @@ def _library(price: Price) -> Any:
 
 
 def _leads_on_one_port(price: Price) -> Any:
-    """A name, or for arrays one of each size; left out where nothing else leads."""
+    """A name, or for arrays one of each size; left out where the winner is the same."""
     return price.leads_on_one_port if any(price.leads_on_one_port) else LEFT_OUT
 
 

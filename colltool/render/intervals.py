@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 WIDE = 3.0
-"""Times the price from which an interval is told as a factor."""
+"""Times the price from which an interval is given as a factor."""
 
 
 def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
@@ -72,7 +72,7 @@ def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
-    """Whether no more can be said of a faster way: it is inside the interval of what runs."""
+    """Whether a faster row lies inside the interval of what runs, so that either may win."""
     return row.interval is not None and float(faster.total_s) >= row.interval.low_s
 
 
@@ -98,8 +98,7 @@ class IntervalDocument(Document, of=Interval):
 
 
 def interval_field(interval: Interval | None, why_none: str) -> dict[str, Any]:
-    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked
-    for."""
+    """``interval`` of a JSON row, and where it is null the reason; nothing without a reason."""
     if interval is not None:
         return {"interval": plain(interval)}
     if not why_none:

@@ -136,17 +136,17 @@ def _blocks(result: Comparison) -> list[Block]:
 
 def _answer(result: Comparison) -> str:
     brief = _brief(result)
-    told = "; ".join(brief[:2])
+    findings = "; ".join(brief[:2])
     # an answer is a sentence or two
     if len(brief) > 2:
-        told += f"; {len(brief) - 2} more below"
+        findings += f"; {len(brief) - 2} more below"
     what = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
     asked = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
     cells: list[Cell] = []
     for line in result.lines:
         cells += line.cells
     off = within_cells(cells)
-    answer = f"{layers_first(result.ground)}{told}. {asked}."
+    answer = f"{layers_first(result.ground)}{findings}. {asked}."
     return f"{answer} {off}." if off else answer
 
 
@@ -171,7 +171,7 @@ def _notes(result: Comparison) -> Iterator[str]:
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
-    """A sentence on each column and primitive beside the first column."""
+    """A sentence on each column and primitive compared with the first column."""
     return tuple(_sentence(result, finding) for finding in result.findings)
 
 
@@ -218,11 +218,11 @@ def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = Fa
         ranks = f" on {counts} ranks"
     lines = [line for line in result.lines if line.primitive is finding.primitive]
     most = "at most " if sum(line.ranks in finding.ranks for line in lines) > 1 else ""
-    told = []
+    ranges = []
     for at, run in enumerate(finding.runs):
         text = _run_sizes(finding.runs, at) + _outcome(run, most, brief=brief)
-        told.append(text if brief else text + _because(result, finding, run))
-    return f"{finding.column}, {finding.primitive.spoken}{ranks}: {', '.join(told)}"
+        ranges.append(text if brief else text + _because(result, finding, run))
+    return f"{finding.column}, {finding.primitive.spoken}{ranks}: {', '.join(ranges)}"
 
 
 def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:

@@ -85,15 +85,15 @@ def _blocks(result: Contention) -> list[Block]:
 
 def _answer(result: Contention) -> str:
     worst = max(result.groups, key=_slowdown)
-    told = "No group is slowed down"
+    slowdown = "No group is slowed down"
     # less would be shown as 1x
     if worst.slowdown > 1.0005:
         waits = f"{worst.name} waits for {result.hottest[0].link}"
-        told = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
+        slowdown = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
     where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
     asked = f"{counted(len(result.groups), 'group')} at once: {where}"
     shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
-    return f"{told}. {sentence(asked)}. {shared}."
+    return f"{slowdown}. {sentence(asked)}. {shared}."
 
 
 def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:

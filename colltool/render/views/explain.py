@@ -87,7 +87,7 @@ _PRICED: Columns[AlgorithmExplanation] = (
 
 
 def _table(result: Explanation) -> Table:
-    # empty in every row where no fabric was asked for, so that the header is always the same
+    # empty without a fabric, so that the header is always the same
     asked: Columns[AlgorithmExplanation] = (
         label("fabric", "fabric", get=lambda _: result.fabric),
         label("set", "set", get=lambda _: set_text(result.overrides)),
@@ -424,8 +424,8 @@ def _crossings(result: Crossover) -> Table:
 
 def _crossover_blocks(result: Crossover) -> list[Block]:
     # in one line, or by the pair's own table
-    told = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
-    winners = _winners(result, result.winners, "fastest")._replace(first=0 if told else None)
+    in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
+    winners = _winners(result, result.winners, "fastest")._replace(first=0 if in_answer else None)
     if not any(winner.protocol for winner in result.winners):
         winners = winners.without("protocol")
     out: list[Block] = [Headline(_fastest(result)), winners, _crossings_for_people(result)]
@@ -502,10 +502,8 @@ def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
 
 
 def _fastest(result: Crossover) -> str:
-    """What runs at each size: the library's picks where they are known; beside them what would be
-    the fastest.
-
-    Of named algorithms the faster one.
+    """What runs at each size: the library's picks where they are known, then what would be the
+    fastest; of named algorithms only the faster one.
     """
     asked = sentence(crossover_title(result))
     fastest = _stretches(result, result.winners)

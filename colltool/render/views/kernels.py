@@ -66,7 +66,8 @@ def _asked(price: KernelPrice) -> str:
         size = f"{size_text(price.bytes)} per rank"
     else:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
-        size = f"{counted(tokens.tokens, 'token')} of hidden {tokens.hidden}, {experts}, {tokens.dtype}"
+        what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
+        size = f"{counted(tokens.tokens, 'token')} of {what_each}"
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
 
 
@@ -77,15 +78,15 @@ def _answer(price: KernelPrice) -> str:
     rate = f"busbw {format_rate(best.busbw_Bps)}"
     if price.what is not None:
         rate = f"{format_bytes(best.bytes)} sent a rank"
-    told = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
-    told += f" {_asked(price)}."
+    answer = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
+    answer += f" {_asked(price)}."
     if not best.interval:
-        told += f" {sentence(best.measured)}."
+        answer += f" {sentence(best.measured)}."
     # less than 2% is no difference that anybody would measure
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
-        told += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
-    return told
+        answer += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
+    return answer
 
 
 _ROW: Columns[_KernelLine] = (
@@ -325,10 +326,10 @@ def _cross_answer(result: KernelCrossover) -> str:
         worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
         return f"{where}: {_judged(worst)}."
     if result.crossings:
-        told = ", ".join(
+        steps = ", ".join(
             f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings
         )
-        return f"{where}: {told}. Its own table is not known."
+        return f"{where}: {steps}. Its own table is not known."
     return f"{where}: one kernel is the fastest at every size."
 
 
@@ -393,8 +394,8 @@ def _library_table(result: LibraryList) -> Table:
 
 def _library_blocks(result: LibraryList) -> list[Block]:
     files = counted(len(result.rows), "library file")
-    told = f"{files}: measured kernels, or how a library chooses; a price takes one by name."
-    return [Headline(told), _library_table(result)]
+    answer = f"{files}: measured kernels, or how a library chooses; a price takes one by name."
+    return [Headline(answer), _library_table(result)]
 
 
 def _library_names(result: LibraryList) -> str:
@@ -479,18 +480,18 @@ def _diff_answer(result: LibraryDiff) -> str:
     where = f"{result.old} to {result.new} on {result.fabric}"
     if not result.changes:
         return f"{where}: the same picks at all {result.looked} sizes and groups."
-    told = f"{where}: {result.differ} of {result.looked} picks change"
+    differ = f"{where}: {result.differ} of {result.looked} picks change"
     known = [change for change in result.changes if change.factor is not None]
     costs = [change for change in known if abs((change.factor or 1) - 1) > 0.01]
     if not costs:
-        return f"{told}; by our prices none of them moves the time by more than 1%."
+        return f"{differ}; by our prices none of them moves the time by more than 1%."
     worst = max(costs, key=lambda change: abs(log(change.factor or 1)))
     group = f"{worst.ranks} ranks"
     if worst.stride > 1:
         group += f", every {ordinal(worst.stride)}"
     moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
     what = f"{_collective(worst)} of {size_text(worst.from_bytes)} on {group}"
-    return f"{told}; the most in {what}: {worst.old} to {worst.new}, {moved}."
+    return f"{differ}; the most in {what}: {worst.old} to {worst.new}, {moved}."
 
 
 def _collective(change: PickChange) -> str:

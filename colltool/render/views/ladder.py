@@ -362,10 +362,10 @@ def _diff_answer(result: Diff, found: list[_Field]) -> str:
 def _largest_move(result: Diff, found: list[_Field]) -> str:
     """Such as ``3 rows moved: the size. Largest: total_s of ..., 1 us to 2 us (+100%).``"""
     reasons = f": {', '.join(_causes(found))}"
-    # under other readings, what else moved cannot be told apart
+    # under other readings, the causes cannot be separated
     if result.readings:
         reasons = ""
-    # the total if it moved: its parts are told by the causes
+    # the total if it moved: the causes already name its parts
     times = [field for field in found if field.name == "total_s"]
     most = max(times or found, key=lambda field: _size_of(field.largest))
     own = {_row(change) for change in result.changed if change not in result.readings}

@@ -19,8 +19,8 @@ from colltool.render.documents import Document, derived
 
 
 class _Row(NamedTuple):
-    """A protocol on a tier: ``step_s`` beside the tier's own eta.alpha x alpha, ``share`` of its BW
-    x eta.beta."""
+    """A protocol on a tier: ``step_s`` comes on top of the tier's own eta.alpha x alpha, ``share``
+    is of its BW x eta.beta."""
 
     tier: str
     medium: str | None
@@ -124,8 +124,8 @@ def library_document(fabric: Fabric) -> list[dict[str, Any]]:
 
 
 def with_old_form(tiers: list[dict[str, Any]], fabric: Fabric) -> None:
-    """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; goes with schema
-    /1."""
+    """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; to be
+    removed with schema /1."""
     for given, tier in zip(tiers, fabric.tiers, strict=True):
         # a file of schema /1 lists its own, and these stay as it says them
         if _protocols(tier) and "protocols" not in given:

@@ -55,9 +55,9 @@ _MOST_ROWS = 8
 
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
-    told = within(row)
+    off = within(row)
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    took = format_time(float(row.total_s)) + (f" ({told})" if told else "")
+    took = format_time(float(row.total_s)) + (f" ({off})" if off else "")
     name = r.named(price, row)
     parts = [f"{name}{pick}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
     parts.append(sentence(r.heading(price)))
@@ -128,18 +128,18 @@ def _winners_answer(prices: Sequence[Price]) -> str:
         before = name
     if len(steps) == 1:
         steps[0] += " at every size"
-    told = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
+    answer = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
     best = [price.best for price in prices]
     intervals = [(row.interval, float(row.total_s)) for row in best if row.interval is not None]
-    return f"{told} {within_several(intervals)}." if intervals else told
+    return f"{answer} {within_several(intervals)}." if intervals else answer
 
 
 # --- all rows
 
 
 def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
-    """What may lead, then what other libraries run and what nobody runs, which the default view
-    leaves out."""
+    """Rows that can be selected, then those of other libraries and those that no library runs,
+    which the default view leaves out."""
     leads: list[r.Ranked] = []
     others: list[r.Ranked] = []
     unranked: list[r.Ranked] = []
@@ -204,9 +204,9 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     bare = min(shipped, key=_without_software)
     bare_s = _without_software(bare)
     # both lines would have the same number
-    told = bool(lines) and bare_s == r.seconds(bare)
+    same_number = bool(lines) and bare_s == r.seconds(bare)
     # rows with a protocol are this library's, as measured
-    if bare_s < best_s and not told and not price.best.protocol:
+    if bare_s < best_s and not same_number and not price.best.protocol:
         option = said(given("library", "all"))
         took = format_time(bare_s)
         lines.append(f"by alpha, BW and eta alone, any library: {took} by {bare.title}: {option}")
@@ -277,7 +277,7 @@ class _Pick(NamedTuple):
         return _size(self.price)
 
 
-_TOLD = 1.02  # times the fastest, from which on a pick is called slow
+_SLOW = 1.02  # times the fastest, from which on a pick is called slow
 _PICKS: Columns[_Pick] = (
     number("bytes", "size", title_size, path="price.bytes"),
     label("pick", "picks", path="name"),
@@ -316,9 +316,9 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     library = f"{own.name.upper()} {told_version(own.version)}"
     several = len(picks) > 1
     # the answer says it
-    told = len(prices) == 1 and prices[0].shows_pick and library.endswith(own.version)
+    in_answer = len(prices) == 1 and prices[0].shows_pick and library.endswith(own.version)
     what = f"picks by its own cost model: {_picked(picks)}"
-    out: list[Block] = [Lines(f"{library} {what}", (), first=0 if told else None)]
+    out: list[Block] = [Lines(f"{library} {what}", (), first=0 if in_answer else None)]
     slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
     out += listed("not the fastest that it has, by the prices here", slow)
     unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)
@@ -339,7 +339,7 @@ def _picked(picks: Sequence[_Pick]) -> str:
 
 def _is_slow(pick: _Pick) -> bool:
     factor = pick.price.slower_pick
-    if factor is None or factor < _TOLD:
+    if factor is None or factor < _SLOW:
         return False
     return not may_be_as_fast(pick.price.best, pick.best)
 
@@ -604,7 +604,7 @@ class PriceDocument(r.SizeDocument, PricesDocument):
 
 
 class BreakdownDocument(r.SizeDocument):
-    """The price of one schedule beside flat baselines."""
+    """The price of one schedule, and of flat baselines to compare it with."""
 
     baselines: list[r.RowDocument]
     segments: list[BestSegments] = optional("segments")

@@ -93,17 +93,17 @@ def verdict(result: Sensitivity) -> str:
 
 
 def _how_safe(result: Sensitivity) -> str:
-    told = f"the fastest in {percent(result.holds)} of the samples"
+    share = f"the fastest in {percent(result.holds)} of the samples"
     ranges = {number.key: number for number in result.numbers}
     turned_inside = any(
         ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips
     )
     # more would be shown as 100%
     if result.holds > 0.9995 and not turned_inside:
-        return f"a safe choice: {told}"
+        return f"a safe choice: {share}"
     if result.regret_p95 < 0.01:
-        return f"{told}, and nearly so in the others"
-    return told
+        return f"{share}, and nearly so in the others"
+    return share
 
 
 def _loses(result: Sensitivity) -> str:
@@ -125,10 +125,10 @@ def _turns(result: Sensitivity) -> str:
 
 
 def _drawn(result: Sensitivity | Contest) -> str:
-    told = counted(result.samples, "sample")
+    drawn = counted(result.samples, "sample")
     if result.samples == result.samples_asked:
-        return told
-    return f"{told} (not {result.samples_asked}: the numbers are too many)"
+        return drawn
+    return f"{drawn} (not {result.samples_asked}: the numbers are too many)"
 
 
 _MOST_NUMBERS = 12
@@ -306,7 +306,7 @@ def _contest_blocks(result: Contest) -> list[Block]:
 
 
 def contest_verdict(result: Contest) -> tuple[str, ...]:
-    """A sentence on each fabric beside the first."""
+    """A sentence on each fabric compared with the first."""
     return tuple(_against_first(result.sides[0].name, beats) for beats in result.beats)
 
 

@@ -58,18 +58,18 @@ def _most(phase: ServedPhase) -> ServedOperation:
 
 def _answer(result: Served) -> str:
     decode = result.decode
-    # a single rank has nobody to talk to
+    # a single rank sends nothing
     if not decode.network_s:
         return f"No network in a token: {_where(result)} needs one rank.{_memory(result)}"
     times = f"{format_time(decode.network_s)} of network a token"
-    told = f"{times}, {format_time(result.prefill.network_s)} a prompt: {_where(result)}."
+    answer = f"{times}, {format_time(result.prefill.network_s)} a prompt: {_where(result)}."
     if result.share is not None:
-        told += f" That is {whole_percent(result.share)} of {format_time(result.tpot_s or 0.0)}."
+        answer += f" That is {whole_percent(result.share)} of {format_time(result.tpot_s or 0.0)}."
     elif decode.floor_s:
-        told += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
+        answer += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
     most = _most(decode)
     calls = f"{format_count(most.calls)} x {most.operation} by {most.kernel}"
-    return f"{told} Most of it: {calls}, {_took(most.each_s, most)}.{_memory(result)}"
+    return f"{answer} Most of it: {calls}, {_took(most.each_s, most)}.{_memory(result)}"
 
 
 def _memory(result: Served) -> str:
@@ -107,7 +107,7 @@ _OPERATION: Columns[_ServedLine] = (
 
 def _operations(result: Served) -> Table:
     records: list[_ServedLine] = []
-    # decode first, which is asked about
+    # decode first: its latency is what users feel
     for phase in reversed(result.phases):
         records += [_ServedLine(phase, operation) for operation in phase.operations]
     asked = context(result.overrides, job=result.job, fabric=result.fabric, engine=result.engine)
@@ -368,15 +368,15 @@ def _spread_answer(result: ServeSpread) -> str:
     ends = f"{format_time(result.p5_s)} and {format_time(result.p95_s)}"
     samples = f"90% of the samples lie between {ends}"
     took = f"{format_time(decode.network_s)} of network a token"
-    told = f"{took}; {samples}: {_where(result.served)}."
+    answer = f"{took}; {samples}: {_where(result.served)}."
     if not result.moved or not result.moved[0].span_s:
         none = "Of the fabric's numbers none moves it: what is left is the kernels' own error."
-        return f"{told} {none}"
+        return f"{answer} {none}"
     most = result.moved[0]
     name = most.number.key
     low = f"{format_time(most.low_s)} at {quantity(name, most.number.low)}"
     high = f"{format_time(most.high_s)} at {quantity(name, most.number.high)}"
-    return f"{told} {name} moves it most: {low}, {high}."
+    return f"{answer} {name} moves it most: {low}, {high}."
 
 
 _MOST_NUMBERS = 6

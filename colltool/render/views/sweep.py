@@ -37,7 +37,7 @@ from colltool.render.views.compare import (
 )
 
 _MOST_ROWS = 12  # of the default view
-_MOST_TOLD = 12  # changes of the winner; JSON has them all
+_MOST_CHANGES = 12  # changes of the winner; JSON has them all
 
 
 def shown(key: str, value: Any) -> str:
@@ -173,15 +173,15 @@ def _wins(result: Sweep) -> str:
     where = f"{count} of {every}"
     if count == len(result.cells) > 1:
         where = f"all {every}"
-    told = [f"{first} {leads} {where}"]
-    told += [f"{name} in {count}" for name, count in others[:2]]
+    parts = [f"{first} {leads} {where}"]
+    parts += [f"{name} in {count}" for name, count in others[:2]]
     if len(others) > 2:
-        told.append(f"{len(others) - 2} more in the others")
-    return ", ".join(told)
+        parts.append(f"{len(others) - 2} more in the others")
+    return ", ".join(parts)
 
 
 def sweep_title(result: Sweep) -> str:
-    """What was asked, without the axes that vary."""
+    """The question as a title, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
     what = result.primitive.spoken
@@ -201,8 +201,8 @@ def sweep_title(result: Sweep) -> str:
 def changes(result: Sweep) -> list[Block]:
     """Where the winner changes along an axis."""
     names = {cell.algorithm: cell.known_as for cell in result.priced}
-    lines = [_change(change, names) for change in result.changes[:_MOST_TOLD]]
-    left = len(result.changes) - _MOST_TOLD
+    lines = [_change(change, names) for change in result.changes[:_MOST_CHANGES]]
+    left = len(result.changes) - _MOST_CHANGES
     if left > 0:
         lines.append(f"and {left} more in JSON")
     return listed("where the winner changes", lines, first=4)
@@ -210,7 +210,7 @@ def changes(result: Sweep) -> list[Block]:
 
 def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
     then = f"{names[change.before]}, then {names[change.after]}"
-    # two schedules under one name of the library's are told apart by ours
+    # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
         then = f"{change.before}, then {change.after}"
     at = f"{_place(change.at)}: " if change.at else ""

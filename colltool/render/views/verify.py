@@ -332,7 +332,7 @@ def _price_and_run(row: Verified) -> PriceAndRun | None:
 
 
 class VerifiedDocument(Document, of=Verified):
-    """A formula beside the execution of its schedule."""
+    """A formula, and the execution of its schedule."""
 
     primitive: str
     algorithm: str
