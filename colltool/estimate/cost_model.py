@@ -159,21 +159,22 @@ class CostModel:
 
     def at(self, size: Number) -> AlgorithmEstimate:
         """The price at a size in bytes, or at each of an array."""
-        term = self.software_time
-        notes = tuple(map(said, self.notes)) if self.notes else ()
         # a frozen dataclass sets its fields one by one: longer than the rest
         made = object.__new__(AlgorithmEstimate)
-        vars(made).update(
-            self._same_at_any_size,
-            late_phases=partial(self._phases, size),
-            late_shortfall=NO_SECONDS,
-            late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
-            late_below=None if self.below is None else partial(self._below_at, size),
-            late_factor=None if self.machine is None else partial(self.machine, size),
-            notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
-            bytes=size,
-        )
-        vars(made).update(self._counted_at(size))
+        values = vars(made)
+        values.update(self._same_at_any_size)
+        values["bytes"] = size
+        values["late_phases"] = partial(self._phases, size)
+        values["notes"] = tuple(map(said, self.notes))
+        if self.below is not None:
+            values["late_below"] = partial(self._below_at, size)
+        if self.machine is not None:
+            values["late_factor"] = partial(self.machine, size)
+        term = self.software_time
+        if term is not NO_SOFTWARE_TIME:
+            values["late_software"] = partial(term.at, size)
+            values["notes"] += term.notes(size)
+        values.update(self._counted_at(size))
         return made
 
     def _counted_at(self, size: Number) -> dict[str, Any]:
@@ -234,7 +235,11 @@ class CostModel:
             "cut_bound": self.cut_bound,
             "software_time": self.software_time,
             "busbw_factor": busbw_factor(self.primitive, self.ranks),
-            "slow": None,
+            # where neither measured times nor layers below stand behind the price
+            "late_shortfall": NO_SECONDS,
+            "late_software": NO_SECONDS,
+            "late_below": None,
+            "late_factor": None,
         }
 
     @cached_property

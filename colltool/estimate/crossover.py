@@ -212,8 +212,14 @@ def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
 
 
 def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
-    probes = _GRID if listed.readings.pipelining == "optimal" else [1.0, MAX_SIZE]
-    return listed.named(names, probes) if names else listed.all(probes)
+    """The schedules that may win: those that are fastest at some of the sizes looked at."""
+    probes = [1.0, MAX_SIZE]
+    # optimal segments have no curve whose ends say what is in between
+    if listed.readings.pipelining == "optimal":
+        probes = _GRID
+    if names:
+        return listed.named(names, probes)
+    return listed.all(probes)
 
 
 def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:

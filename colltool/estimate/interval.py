@@ -472,7 +472,8 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
     shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    left_out = {"shift", "dials"} if one_file else {"shift"}
-    names = sorted({*mine, *theirs} - left_out)
+    names = sorted({*mine, *theirs} - {"shift"})
+    if one_file and "dials" in names:
+        names.remove("dials")
     apart = [abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names]
     return sqrt(shift**2 + sum(apart))

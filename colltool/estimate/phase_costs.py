@@ -246,8 +246,9 @@ def _reaching(
     fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
     parts = []
     for part in costed.parts:
-        reaches = tier in ("", part.cost.tier)
-        parts.append(part._replace(reached=share) if reaches else part)
+        if tier in ("", part.cost.tier):
+            part = part._replace(reached=share)
+        parts.append(part)
     notes = costed.notes
     figures_said = _figure_words(share, fitted)
     if figures_said:

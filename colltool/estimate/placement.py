@@ -147,7 +147,9 @@ class Occupancy(NamedTuple):
     def ports(self, endpoints: int) -> int:
         """Ports that each of the group's endpoints in such a domain can use, including those of
         idle siblings."""
-        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
+        if not self.alone:
+            return 1
+        return endpoints // self.members(endpoints) * self.beside
 
 
 PACKED = Occupancy()
@@ -173,6 +175,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
             fix=f"take 1 (consecutive ranks) to {fabric.ranks // 2}",
         )
     steps = strides(fabric, stride)
+    # errors in a shape come before those in counts
     boxes = None if who.shape is None else _boxes(fabric, who)
     ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
     _check_ranks(fabric, ranks)
@@ -275,6 +278,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     steps = []
     left = stride
     for tier in fabric.tiers:
+        # each domain holds one member where the stride is a multiple of its size
         step = tier.endpoints if left % tier.endpoints == 0 else left
         if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
             return None
@@ -294,6 +298,7 @@ def _shares(
         here = min(tier.endpoints // step, left)
         if left % here:
             return None
+        # part of a lattice is a slice of it, unless ranks fill its axes in order
         taken: Tier | None = tier
         if not in_order and here not in (1, tier.endpoints):
             taken = kind.slice(here)
@@ -308,7 +313,9 @@ def _shares(
 
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
     if fabric.domains:
-        return next((n for n in counts if n <= fabric.ranks), None) if stride == 1 else None
+        # consecutive ranks alone have a place there
+        held = (count for count in counts if stride == 1 and count <= fabric.ranks)
+        return next(held, None)
     steps = strides(fabric, stride)
     if steps is None:
         return None

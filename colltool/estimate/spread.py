@@ -149,7 +149,9 @@ def spread_of(
     if asked.racks and asked.place.across:
         found["racks"] = law["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
-        found = {"machine": posterior} if posterior > base else {"base": base}
+        found = {"base": base}
+        if posterior > base:
+            found = {"machine": posterior}
     if asked.amd and asked.place.across:
         found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if asked.one_process:

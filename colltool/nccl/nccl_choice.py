@@ -290,7 +290,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     nodes = placed.ranks // ranks
     across = nodes > 1
     alone = ranks == 1
-    nics, nic_GBps = _nics(placed, facts) if across else (0, 0.0)
+    nics, nic_GBps = _nics(placed, facts)
     staged = across and not has_gpudirect(fabric)
     machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
     _refuse_missing(fabric, facts, numbers, nics, machine)
@@ -332,7 +332,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
-    """NICs of a node, and the rate of each in GB/s."""
+    """NICs of a node, and the rate of each in GB/s; none on one node."""
+    if placed.nodes == 1:
+        return 0, 0.0
     tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
     sizing = capabilities_of(tier).sizing
     count = placed.ranks_per_node * tier.ports
