@@ -29,7 +29,7 @@ _SPOKEN = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
 ENOUGH = 4
 """Rows that a cell needs to speak for itself."""
 WIDER = 1.5
-"""Times a cell's error where it stands for more ranks or other sizes than were measured."""
+"""Factor on a cell's error where it is used for more ranks or other sizes than were measured."""
 # the first cells of _wider are of the device itself; for another one, what 9 of 10 rows of all
 # devices keep is typical
 _MINE = 2

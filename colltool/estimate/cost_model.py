@@ -123,10 +123,10 @@ class CostModel:
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
-        software_time: the library's measured time beside wires and latencies.
+        software_time: the library's measured time besides wires and latencies.
         cut_bound: None if it runs on other links than the group's.
-        below: makes the same schedule on wires alone and on wires with contention; None where
-            nothing stands on these.
+        below: makes the same schedule on wires alone and on wires with contention; None for those
+            schedules themselves.
         machine: exp(d) at a size (layer 4); None for 1.
     """
 
@@ -206,8 +206,7 @@ class CostModel:
         return same
 
     def _bytes_of(self, took: Sequence[Number]) -> dict[str, LateNumber]:
-        """Seconds of the bytes, where each part takes so many, and of what the library does not
-        reach."""
+        """Seconds of the bytes, from those of each part, and of what the library does not reach."""
         moved = self._bandwidth(took)
         if not self._falls_short:
             return {"late_moved": moved}

@@ -226,8 +226,8 @@ def _leaves(
 
 
 def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
-    """How many of the group's ranks are behind a leaf of so many endpoints, and how many such
-    leaves there are."""
+    """Number of leaves by how many of the group's ranks are behind one; a leaf has ``endpoints``
+    ports."""
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)

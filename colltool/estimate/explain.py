@@ -199,7 +199,7 @@ class CableDelay(NamedTuple):
 
 
 class AlgorithmExplanation(NamedTuple):
-    """One algorithm for one primitive, priced if a fabric was given.
+    """An algorithm for one primitive, priced if there is a fabric.
 
     ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a
     composition. ``segments``: the best cut of what it pipelines.

@@ -329,8 +329,7 @@ def spread_inside(inner: Tier, readings: Readings) -> bool:
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
-    """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside``
-    ranks."""
+    """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
     return tier_group(span, Readings(), scale_out=scale_out)[0]
 

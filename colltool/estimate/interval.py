@@ -325,7 +325,7 @@ def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     """Prices without a library's own time are mostly too fast: the shift of their class is in the
     interval.
 
-    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not
+    The class covers GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
     asked = ground.asked
@@ -382,7 +382,7 @@ def _basis(
 def _reason(
     ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int
 ) -> str:
-    """The largest part beside the base in words, if it is felt; else how many rows are like it."""
+    """The largest part but the base in words, if it matters; else how many rows are like it."""
     others = dict(parts)
     base = others.pop("base", 0.0)
     name = max(others, key=others.__getitem__, default="base")

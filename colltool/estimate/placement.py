@@ -79,7 +79,7 @@ class GroupPlacement(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """For titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
+        """The group in titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         if self.domains:
             return f"{words} ({domains_text(self.domains)})"
@@ -132,7 +132,8 @@ class Occupancy(NamedTuple):
     """How the members of a group sit on a tier's endpoints.
 
     Args:
-        stride: from one member's endpoint to the next; so many groups are interleaved.
+        stride: from one member's endpoint to the next, which is also how many groups are
+            interleaved.
         beside: ranks behind an endpoint per member behind it, where their ports share uplinks.
         alone: the other groups' ports are idle.
     """
@@ -344,7 +345,7 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
-    """The strides at which so many ranks fit: whole tiers times a divisor of the next one."""
+    """The strides at which ``ranks`` ranks fit: whole tiers times a divisor of the next one."""
     found = set()
     inside = 1
     for tier in fabric.tiers:

@@ -160,7 +160,7 @@ def _without_time(phase: PhaseCost) -> PhaseCost:
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
     """The group under each protocol, in the order of the innermost tier that lists any; the bare
-    group if none does.
+    group if no tier does.
 
     A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per
     call, so the outermost tier that states them wins.
@@ -246,7 +246,7 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 
 
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
-    """Collectives in the switches with what a library adds: time beside α_switch, and a share of
+    """Collectives in the switches with what a library adds: time besides α_switch, and a share of
     the switches' η_β."""
     eta_beta = dict(switch.own_eta)
     for primitive, share in added.shares.items():

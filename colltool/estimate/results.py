@@ -180,7 +180,7 @@ class Price(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriceList(Result):
-    """One :class:`Price` per size, in the order asked."""
+    """One :class:`Price` per size, in the order of the sizes."""
 
     subject: ClassVar[str] = "price"
     prices: tuple[Price, ...]

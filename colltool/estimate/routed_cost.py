@@ -296,7 +296,7 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 
 
 def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
-    """Between neighbours, as the formula counts them; α of the slowest link."""
+    """Messages between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.seats[0].wires
     numbers = wired.numbers[0]
     # a tier that is routed has them

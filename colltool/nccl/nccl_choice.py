@@ -1,4 +1,4 @@
-"""What NCCL would run for a call by its own cost model, beside our price of it; the parts of its
+"""What NCCL would run for a call by its own cost model, and our price of it; the parts of its
 estimates; and the hardware of a group that the model needs, with errors that name missing facts and
 how to state them.
 """
@@ -346,7 +346,7 @@ def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
 def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """Scale a node's NICs and channels to the ranks of it that are in the group.
 
-    NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole
+    NCCL searches anew for the ranks of a communicator, but channels that the user states are for whole
     nodes.
     """
     inner = placed.fabric.tiers[0]
