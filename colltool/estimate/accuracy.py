@@ -104,6 +104,7 @@ def accuracy_of(
     wire = "across" if len(placed.spans) > 1 else "inside"
     for number, (cells, like) in enumerate(_wider(fabric.device or "", wire, str(primitive), at)):
         rows = sum(cell.rows for cell in cells)
+        # too few rows to speak for themselves: the next wider cells are looked at
         if rows < ENOUGH:
             continue
         median = sum(cell.rows * cell.median for cell in cells) / rows

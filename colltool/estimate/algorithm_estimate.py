@@ -379,6 +379,7 @@ class AlgorithmEstimate:
     def streams(self) -> bool:
         """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth
         counts."""
+        # more than by the rounding of sums
         return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (
             1 + 1e-9
         )
@@ -403,6 +404,7 @@ class AlgorithmEstimate:
         )
 
 
+# how a number is made, and what is added to a row afterwards, is no part of a price
 _NOT_COMPARED = frozenset(
     {*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval"}
 )

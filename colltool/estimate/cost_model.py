@@ -279,6 +279,7 @@ class CostModel:
         """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways
         of a group."""
         if self.readings.pipelining == "optimal":
+            # the cut into segments differs between sizes: no curve is exact
             return self.at(size).modelled_s
         took = self.curve.at(size)
         if self.software_time is NO_SOFTWARE_TIME:
@@ -308,6 +309,7 @@ class CostModel:
             by_tier[part.cost.tier] = by_tier.get(part.cost.tier, Curve(0.0, 0.0)).plus(moved)
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
+            # streamed phases overlap: only the bytes of the busiest tier count
             slopes = [pick(slopes, lambda curve: curve.b, most=True)]
         return Curve(a, sum(curve.b for curve in slopes), sum(curve.c for curve in slopes))
 

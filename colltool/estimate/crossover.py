@@ -196,6 +196,7 @@ def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[flo
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
+        # no number lies between the two any more
         if not low < middle < high:
             break
         if fastest(middle) == below:

@@ -111,6 +111,7 @@ def _priced(
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
+    # the first of equals stays
     by_way = {(costed.title, costed.protocol): costed for costed in reversed(listed)}
     run = by_way[found.title, found.protocol]
     words = _words(row, found)._replace(

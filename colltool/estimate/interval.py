@@ -372,6 +372,7 @@ def _basis(
     same = [series for series in index()[asked.place] if series.collective == asked.collective]
     if not same:
         return "extrapolated"
+    # within the ends of all series of this collective, whichever they are
     ranks = [series.ranks for series in same]
     smallest = min(series.sizes[0] for series in same)
     largest = max(series.sizes[-1] for series in same)

@@ -292,6 +292,7 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
     # up and down again
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
+    # ideal switches have no contention of their own
     own_eta = {} if readings.ideal else spec.own_eta
     return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
 

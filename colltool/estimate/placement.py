@@ -377,6 +377,7 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    # where no stride takes this many ranks, those that take any group
     known = every_stride(fabric, ranks) or every_stride(fabric)
     below = [step for step in known if step < stride]
     above = [step for step in known if step > stride]
@@ -432,6 +433,7 @@ def _box(tier: Tier, shape: Shape) -> Tier:
     found = kind.slice(ranks, shape)
     if found is not None:
         return found
+    # for the error: the shape that this many ranks would have
     best = kind.slice(ranks) if ranks <= tier.endpoints else None
     fix = f"at most {kind.extent}" if best is None else f"write {_shape_argument(_axes([best]))}"
     raise ColltoolError(

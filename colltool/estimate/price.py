@@ -145,6 +145,7 @@ def rows_at(
         rows.append(best_protocol([costed.at(size) for costed in same]))
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
+        # arrays have no single order: they keep that of the candidates
         if isinstance(size, float):
             seconds = [float(row.total_s) for row in rows]
             rows = [rows[index] for index in ranked(seconds)]

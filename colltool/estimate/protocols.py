@@ -38,6 +38,7 @@ _PHASE = (
     "energy_J",
 )
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+# seconds of a step where a library's own time takes nearly all of a wire's α away
 _LEAST_STEP_S = 1e-10
 LAUNCH_S = 10e-6
 """A library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework."""

@@ -75,6 +75,7 @@ class SoftwareTime(NamedTuple):
     def at(self, size: Any) -> Any:
         seconds = self._between(size)
         if anywhere(self.rise != 0):
+            # held at the nearest measured size outside
             seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
         return seconds
 

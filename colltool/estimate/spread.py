@@ -125,6 +125,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
         if row["source"] in without:
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
+        # distances are counted in doublings
         sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
         found.setdefault(place, []).append(
             MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
