@@ -136,9 +136,8 @@ def _pair(
     theirs = second[0]
 
     def faster(size: float) -> str:
-        my_s = min(costed.seconds(size) for costed in first)
-        their_s = min(costed.seconds(size) for costed in second)
-        return mine.title if my_s <= their_s else theirs.title
+        # the first of equals
+        return min((*first, *second), key=lambda costed: float(costed.seconds(size))).title
 
     roots = _equal_at(first, second)
     # of optimal segments the closed form only says where to look

@@ -20,6 +20,7 @@ from colltool.estimate.spread import (
     Distance,
     ErrorQuestion,
     MeasuredPlace,
+    MeasuredSeries,
     PriceSpread,
     by_size,
     comparable,
@@ -369,7 +370,7 @@ def _basis(
         return "extrapolated" if asked.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
-    same = [series for series in index()[asked.place] if series.collective == asked.collective]
+    same = _series_of(asked.place, asked.collective)
     if not same:
         return "extrapolated"
     # within the ends of all series of this collective, whichever they are
@@ -423,13 +424,16 @@ def _unmeasured_words(ground: ErrorGround) -> str:
     return "no measurement of such a schedule"
 
 
+def _series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
+    return [series for series in index()[place] if series.collective == collective]
+
+
 def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
     """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
     named."""
     if name == "collective":
         return f"no {_spoken(asked.collective)} was measured there"
-    collective = nearest.series.collective
-    same = [series for series in index()[asked.place] if series.collective == collective]
+    same = _series_of(asked.place, nearest.series.collective)
     if name == "ranks":
         ranks = [series.ranks for series in same]
         words = _edge(asked.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")

@@ -150,7 +150,7 @@ def rows_at(
             seconds = [float(row.total_s) for row in rows]
             rows = [rows[index] for index in ranked(seconds)]
         leading = may_lead(rows, named)
-        leaders = {id(row) for row in leading}
+        leaders = set(map(id, leading))
         behind = [row for row in rows if id(row) not in leaders]
         rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
     rows = lower_bound_notes(rows, candidates, listed.placed, listed.primitive)

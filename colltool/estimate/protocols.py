@@ -348,7 +348,9 @@ def lower_bound_notes(
     if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
     compared = [costed for costed in candidates if costed.rank_class == 0] or candidates
-    least = max((_reaches(costed.pieces[0][1], LAUNCH_S) for costed in compared), default=0.0)
+    least = 0.0
+    for costed in compared:
+        least = max(least, _reaches(costed.pieces[0][1], LAUNCH_S))
     if ends(rows[0].bytes)[0] >= least:
         return list(rows)
     note = (
@@ -380,9 +382,9 @@ def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
         if "launch_overhead" in placed.fabric.model_fields_set:
             return True
         for span in placed.spans:
-            protocols = span.tier.protocols_for(primitive).values()
-            if any(protocol.launch_s is not None for protocol in protocols):
-                return True
+            for protocol in span.tier.protocols_for(primitive).values():
+                if protocol.launch_s is not None:
+                    return True
         return False
 
     return placed.once(("launch", primitive), known)

@@ -124,7 +124,9 @@ def links_on(
 def places_of(domains: Sequence[int], nodes: int) -> int:
     """Places that ``nodes`` nodes need where each domain has as many as the largest; without
     domains, one for each."""
-    return nodes + sum(max(domains) - own for own in domains) if domains else nodes
+    if not domains:
+        return nodes
+    return nodes + len(domains) * max(domains) - sum(domains)
 
 
 # every step of a schedule needs it again
