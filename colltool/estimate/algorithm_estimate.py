@@ -238,8 +238,8 @@ class AlgorithmEstimate:
 
     @cached_property
     def fitted_s(self) -> Number:
-        """Measured time beside the bytes that a file gives: start-up, and what grows with size and
-        ranks."""
+        """Measured time besides the bytes, from the fabric's file: start-up, and what grows with
+        size and ranks."""
         return _now(self.late_software)
 
     @cached_property
@@ -304,13 +304,13 @@ class AlgorithmEstimate:
 
     @property
     def how(self) -> str:
-        """Beside a library's name: of a hierarchical algorithm what runs on each tier, of others
-        the title."""
+        """Words to follow a library's name: what runs on each tier of a hierarchical algorithm,
+        else the title."""
         return self.detail if self.algorithm == "hierarchical" else self.title
 
     @property
     def spec(self) -> str:
-        """As ``--algorithm`` takes it: ``hierarchical:ring/ring``."""
+        """The choice as ``--algorithm`` takes it: ``hierarchical:ring/ring``."""
         return self.choice.spec
 
     @cached_property
@@ -379,6 +379,7 @@ class AlgorithmEstimate:
     def streams(self) -> bool:
         """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth
         counts."""
+        # more than by the rounding of sums
         return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (
             1 + 1e-9
         )
@@ -403,6 +404,7 @@ class AlgorithmEstimate:
         )
 
 
+# how a number is made, and what is added to a row afterwards, is no part of a price
 _NOT_COMPARED = frozenset(
     {*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval"}
 )

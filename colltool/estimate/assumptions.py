@@ -192,6 +192,7 @@ def _checked(name: str, value: Any) -> Any:
     if value is None and "auto" in words(name):
         # the same thing in Python, and what 0.2.0 took
         return "auto"
+    # flags are integers in Python, but no numbers here
     if isinstance(value, bool):
         if kind is bool:
             return value

@@ -242,6 +242,7 @@ class Candidates:
                 found.append((self._on(row, under._replace(group=group)), True))
         if not found:
             raise CannotRun(choice.base, self._why_not(row) or "")
+        # flat schedules are the same at any size, unlike the fastest choices of a composition
         self.flat_by_name[choice] = found
         return found
 

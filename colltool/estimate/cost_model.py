@@ -123,10 +123,10 @@ class CostModel:
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
-        software_time: the library's measured time beside wires and latencies.
+        software_time: the library's measured time besides wires and latencies.
         cut_bound: None if it runs on other links than the group's.
-        below: makes the same schedule on wires alone and on wires with contention; None where
-            nothing stands on these.
+        below: makes the same schedule on wires alone and on wires with contention; None for those
+            schedules themselves.
         machine: exp(d) at a size (layer 4); None for 1.
     """
 
@@ -159,21 +159,22 @@ class CostModel:
 
     def at(self, size: Number) -> AlgorithmEstimate:
         """The price at a size in bytes, or at each of an array."""
-        term = self.software_time
-        notes = tuple(map(said, self.notes)) if self.notes else ()
         # a frozen dataclass sets its fields one by one: longer than the rest
         made = object.__new__(AlgorithmEstimate)
-        vars(made).update(
-            self._same_at_any_size,
-            late_phases=partial(self._phases, size),
-            late_shortfall=NO_SECONDS,
-            late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
-            late_below=None if self.below is None else partial(self._below_at, size),
-            late_factor=None if self.machine is None else partial(self.machine, size),
-            notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
-            bytes=size,
-        )
-        vars(made).update(self._counted_at(size))
+        values = vars(made)
+        values.update(self._same_at_any_size)
+        values["bytes"] = size
+        values["late_phases"] = partial(self._phases, size)
+        values["notes"] = tuple(map(said, self.notes))
+        if self.below is not None:
+            values["late_below"] = partial(self._below_at, size)
+        if self.machine is not None:
+            values["late_factor"] = partial(self.machine, size)
+        term = self.software_time
+        if term is not NO_SOFTWARE_TIME:
+            values["late_software"] = partial(term.at, size)
+            values["notes"] += term.notes(size)
+        values.update(self._counted_at(size))
         return made
 
     def _counted_at(self, size: Number) -> dict[str, Any]:
@@ -205,8 +206,7 @@ class CostModel:
         return same
 
     def _bytes_of(self, took: Sequence[Number]) -> dict[str, LateNumber]:
-        """Seconds of the bytes, where each part takes so many, and of what the library does not
-        reach."""
+        """Seconds of the bytes, from those of each part, and of what the library does not reach."""
         moved = self._bandwidth(took)
         if not self._falls_short:
             return {"late_moved": moved}
@@ -234,7 +234,11 @@ class CostModel:
             "cut_bound": self.cut_bound,
             "software_time": self.software_time,
             "busbw_factor": busbw_factor(self.primitive, self.ranks),
-            "slow": None,
+            # where neither measured times nor layers below stand behind the price
+            "late_shortfall": NO_SECONDS,
+            "late_software": NO_SECONDS,
+            "late_below": None,
+            "late_factor": None,
         }
 
     @cached_property
@@ -275,6 +279,7 @@ class CostModel:
         """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways
         of a group."""
         if self.readings.pipelining == "optimal":
+            # the cut into segments differs between sizes: no curve is exact
             return self.at(size).modelled_s
         took = self.curve.at(size)
         if self.software_time is NO_SOFTWARE_TIME:
@@ -304,6 +309,7 @@ class CostModel:
             by_tier[part.cost.tier] = by_tier.get(part.cost.tier, Curve(0.0, 0.0)).plus(moved)
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
+            # streamed phases overlap: only the bytes of the busiest tier count
             slopes = [pick(slopes, lambda curve: curve.b, most=True)]
         return Curve(a, sum(curve.b for curve in slopes), sum(curve.c for curve in slopes))
 

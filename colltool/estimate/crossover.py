@@ -136,9 +136,8 @@ def _pair(
     theirs = second[0]
 
     def faster(size: float) -> str:
-        my_s = min(costed.seconds(size) for costed in first)
-        their_s = min(costed.seconds(size) for costed in second)
-        return mine.title if my_s <= their_s else theirs.title
+        # the first of equals
+        return min((*first, *second), key=lambda costed: float(costed.seconds(size))).title
 
     roots = _equal_at(first, second)
     # of optimal segments the closed form only says where to look
@@ -196,6 +195,7 @@ def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[flo
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
+        # no number lies between the two any more
         if not low < middle < high:
             break
         if fastest(middle) == below:
@@ -212,8 +212,14 @@ def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
 
 
 def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
-    probes = _GRID if listed.readings.pipelining == "optimal" else [1.0, MAX_SIZE]
-    return listed.named(names, probes) if names else listed.all(probes)
+    """The schedules that may win: those that are fastest at some of the sizes looked at."""
+    probes = [1.0, MAX_SIZE]
+    # optimal segments have no curve whose ends say what is in between
+    if listed.readings.pipelining == "optimal":
+        probes = _GRID
+    if names:
+        return listed.named(names, probes)
+    return listed.all(probes)
 
 
 def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:

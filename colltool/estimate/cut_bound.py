@@ -172,10 +172,15 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
         case "neighbour_links":
             fewest = most = mean = 0.0
             for axis in _axes(span):
-                # a ring has two links everywhere, a line's ends only one
-                fewest += 2 if axis.closed else 1
-                most += 2 if axis.closed else min(axis.size - 1, 2)
-                mean += 2.0 if axis.closed else 2 * (axis.size - 1) / axis.size
+                if axis.closed:
+                    fewest += 2
+                    most += 2
+                    mean += 2.0
+                else:
+                    # the ends of a line have only one link
+                    fewest += 1
+                    most += min(axis.size - 1, 2)
+                    mean += 2 * (axis.size - 1) / axis.size
             return fewest, most, mean
         case _:
             assert_never(kind.joined_by)
@@ -221,8 +226,8 @@ def _leaves(
 
 
 def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
-    """How many of the group's ranks are behind a leaf of so many endpoints, and how many such
-    leaves there are."""
+    """Number of leaves by how many of the group's ranks are behind one; a leaf has ``endpoints``
+    ports."""
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)

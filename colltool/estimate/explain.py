@@ -111,6 +111,7 @@ def _priced(
         return _words(row, reason=error.reason)
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
+    # the first of equals stays
     by_way = {(costed.title, costed.protocol): costed for costed in reversed(listed)}
     run = by_way[found.title, found.protocol]
     words = _words(row, found)._replace(
@@ -199,7 +200,7 @@ class CableDelay(NamedTuple):
 
 
 class AlgorithmExplanation(NamedTuple):
-    """One algorithm for one primitive, priced if a fabric was given.
+    """An algorithm for one primitive, priced if there is a fabric.
 
     ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a
     composition. ``segments``: the best cut of what it pipelines.

@@ -209,15 +209,15 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
     if who.alone and inside != members:
         senders = min(members, rails // gcd(who.stride, rails))
         beside = max(1, inside // rails * senders // members)
-    behind = members if who.alone or who.stride == 1 else inside
-    return Span(
-        stop.tier,
-        stop.members,
-        members,
-        Occupancy(stop.stride, beside, who.alone),
-        at_once=-(-behind // rails) * (1 if who.alone else stop.stride),
-        behind=inside,
-    )
+    # groups at the same time on the switches of a rail
+    if who.alone:
+        at_once = -(-members // rails)
+    elif who.stride == 1:
+        at_once = -(-members // rails) * stop.stride
+    else:
+        at_once = -(-inside // rails) * stop.stride
+    occupancy = Occupancy(stop.stride, beside, who.alone)
+    return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
 
 
 def by_links(placed: PlacedGroup) -> bool:
@@ -329,8 +329,7 @@ def spread_inside(inner: Tier, readings: Readings) -> bool:
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
-    """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside``
-    ranks."""
+    """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
     return tier_group(span, Readings(), scale_out=scale_out)[0]
 
@@ -344,7 +343,9 @@ def running_on(fabric: Fabric) -> Running | None:
     facts = fabric.library_facts
     if facts is None or facts.name == "all":
         return None
-    off: list[Feature] = [] if facts.collnet else ["collnet"]
+    off: list[Feature] = []
+    if not facts.collnet:
+        off.append("collnet")
     if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
         off.append("nvls")
     return Running(facts.name, frozenset(off))

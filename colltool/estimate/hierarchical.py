@@ -336,6 +336,7 @@ class HierarchicalCandidates:
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
+            # streamed phases overlap: the fastest of each tier need not be the fastest together
             _check_combinations(options)
             found = [self.costed(chosen) for chosen in product(*options)]
         else:

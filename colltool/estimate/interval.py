@@ -20,6 +20,7 @@ from colltool.estimate.spread import (
     Distance,
     ErrorQuestion,
     MeasuredPlace,
+    MeasuredSeries,
     PriceSpread,
     by_size,
     comparable,
@@ -325,7 +326,7 @@ def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     """Prices without a library's own time are mostly too fast: the shift of their class is in the
     interval.
 
-    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not
+    The class covers GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
     asked = ground.asked
@@ -369,9 +370,10 @@ def _basis(
         return "extrapolated" if asked.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
-    same = [series for series in index()[asked.place] if series.collective == asked.collective]
+    same = _series_of(asked.place, asked.collective)
     if not same:
         return "extrapolated"
+    # within the ends of all series of this collective, whichever they are
     ranks = [series.ranks for series in same]
     smallest = min(series.sizes[0] for series in same)
     largest = max(series.sizes[-1] for series in same)
@@ -382,7 +384,7 @@ def _basis(
 def _reason(
     ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int
 ) -> str:
-    """The largest part beside the base in words, if it is felt; else how many rows are like it."""
+    """The largest part but the base in words, if it matters; else how many rows are like it."""
     others = dict(parts)
     base = others.pop("base", 0.0)
     name = max(others, key=others.__getitem__, default="base")
@@ -422,13 +424,16 @@ def _unmeasured_words(ground: ErrorGround) -> str:
     return "no measurement of such a schedule"
 
 
+def _series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
+    return [series for series in index()[place] if series.collective == collective]
+
+
 def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
     """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
     named."""
     if name == "collective":
         return f"no {_spoken(asked.collective)} was measured there"
-    collective = nearest.series.collective
-    same = [series for series in index()[asked.place] if series.collective == collective]
+    same = _series_of(asked.place, nearest.series.collective)
     if name == "ranks":
         ranks = [series.ranks for series in same]
         words = _edge(asked.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
@@ -472,7 +477,8 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
     shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    left_out = {"shift", "dials"} if one_file else {"shift"}
-    names = sorted({*mine, *theirs} - left_out)
+    names = sorted({*mine, *theirs} - {"shift"})
+    if one_file and "dials" in names:
+        names.remove("dials")
     apart = [abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names]
     return sqrt(shift**2 + sum(apart))

@@ -234,7 +234,7 @@ def _walk(
     *,
     worst: bool = False,
 ) -> LinkCost:
-    """A walk from rank to rank with so many hops in each class.
+    """A walk from rank to rank, with the number of hops in each class.
 
     Over rails as many walks run at once as a domain has NICs. Outside, each has its own NIC.
     Inside, dedicated links give each its own path (paths through all ranks, one from each, share a

@@ -27,6 +27,7 @@ def priced_under(
     """A schedule whose outermost tier has these numbers, and no others; None where it cannot run
     so."""
     *inner, outer = placed.spans
+    # a tier without a library gets one with this protocol alone
     alone = TierLibrary((numbers,), None, {})
     if outer.tier.library is not None:
         alone = outer.tier.library._replace(protocols=(numbers,))

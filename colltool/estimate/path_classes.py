@@ -24,7 +24,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
-"""Messages leaving a domain of so many endpoints at once, which share its uplinks."""
+"""Messages that leave a domain of a number of endpoints at once and share its uplinks."""
 
 
 def everybody(endpoints: int) -> float:
@@ -32,7 +32,7 @@ def everybody(endpoints: int) -> float:
 
 
 def at_most(count: float) -> Flows:
-    """So many, or one per endpoint if there are fewer."""
+    """``count`` messages, or one per endpoint if there are fewer."""
     return lambda endpoints: min(count, endpoints)
 
 
@@ -103,7 +103,7 @@ class PathClass(NamedTuple):
     planes: Planes | None = None
 
     def at_once(self, messages: float) -> PathClass:
-        """The class for a rank that sends so many messages at once, each of which may keep to a
+        """The class for a rank that sends several messages at once, each of which may keep to a
         plane."""
         if self.planes is None:
             return self
@@ -189,7 +189,7 @@ class PathClasses:
         return next((level for level in self.used if level.span % size == 0), self.used[-1])
 
     def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
-        """The classes in which pairs so many ranks apart can meet, farthest first.
+        """The classes in which pairs ``apart`` ranks from each other can meet, farthest first.
 
         Nearer classes of the same tier are left out: they use the same ports and cross fewer
         uplinks.
@@ -217,7 +217,7 @@ class PathClasses:
         return PeerView(tuple(peers), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
-        """Ranks of the group in a domain of so many; scattered, its even share of all units."""
+        """Ranks of the group in a domain of ``span``; scattered, its even share of all units."""
         if self.scattered and span > self.unit:
             total = self.peer_levels[-1].span // self.unit
             units = (self.ranks // self.unit) * (span // self.unit)
@@ -228,7 +228,7 @@ class PathClasses:
 
 
 def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
-    """How many levels it takes to join so many ranks."""
+    """How many levels it takes to join ``ranks`` of them."""
     return 1 + next(number for number, level in enumerate(levels) if level.span >= ranks)
 
 
@@ -292,6 +292,7 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
     # up and down again
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
+    # ideal switches have no contention of their own
     own_eta = {} if readings.ideal else spec.own_eta
     return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
 

@@ -239,15 +239,16 @@ def _reaching(
     ranks: int,
     tier: str = "",
 ) -> CostModel:
-    """Apply the figures for so many nodes and ranks, on one tier or (empty) on all: the first
+    """Apply the figures for a number of nodes and ranks, on one tier or (empty) on all: the first
     share, and the first times."""
     share = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
     timed = next((figure for figure in figures if figure.takes_time), None)
     fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
     parts = []
     for part in costed.parts:
-        reaches = tier in ("", part.cost.tier)
-        parts.append(part._replace(reached=share) if reaches else part)
+        if tier in ("", part.cost.tier):
+            part = part._replace(reached=share)
+        parts.append(part)
     notes = costed.notes
     figures_said = _figure_words(share, fitted)
     if figures_said:
@@ -273,7 +274,7 @@ def _figure_words(share: float, fitted: SoftwareTime) -> list[str]:
 
 
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
-    """The time of a figure on so many ranks, held at the nearest count that was measured."""
+    """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
     limits = figure.measured
     took = figure.took()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
@@ -300,7 +301,7 @@ def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> Software
 
 
 def _between(took: dict[int, Knots], ranks: int) -> Knots:
-    """Times on so many ranks, straight in the logarithm between the counts that were measured."""
+    """Times on a number of ranks, linear in the logarithm between the measured counts."""
     counts = list(took)
     if not counts:
         return ()

@@ -79,7 +79,7 @@ class GroupPlacement(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """For titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
+        """The group in titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         if self.domains:
             return f"{words} ({domains_text(self.domains)})"
@@ -132,7 +132,8 @@ class Occupancy(NamedTuple):
     """How the members of a group sit on a tier's endpoints.
 
     Args:
-        stride: from one member's endpoint to the next; so many groups are interleaved.
+        stride: from one member's endpoint to the next, which is also how many groups are
+            interleaved.
         beside: ranks behind an endpoint per member behind it, where their ports share uplinks.
         alone: the other groups' ports are idle.
     """
@@ -147,7 +148,9 @@ class Occupancy(NamedTuple):
     def ports(self, endpoints: int) -> int:
         """Ports that each of the group's endpoints in such a domain can use, including those of
         idle siblings."""
-        return endpoints // self.members(endpoints) * self.beside if self.alone else 1
+        if not self.alone:
+            return 1
+        return endpoints // self.members(endpoints) * self.beside
 
 
 PACKED = Occupancy()
@@ -173,6 +176,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
             fix=f"take 1 (consecutive ranks) to {fabric.ranks // 2}",
         )
     steps = strides(fabric, stride)
+    # errors in a shape come before those in counts
     boxes = None if who.shape is None else _boxes(fabric, who)
     ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
     _check_ranks(fabric, ranks)
@@ -275,6 +279,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     steps = []
     left = stride
     for tier in fabric.tiers:
+        # each domain holds one member where the stride is a multiple of its size
         step = tier.endpoints if left % tier.endpoints == 0 else left
         if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
             return None
@@ -294,6 +299,7 @@ def _shares(
         here = min(tier.endpoints // step, left)
         if left % here:
             return None
+        # part of a lattice is a slice of it, unless ranks fill its axes in order
         taken: Tier | None = tier
         if not in_order and here not in (1, tier.endpoints):
             taken = kind.slice(here)
@@ -308,7 +314,9 @@ def _shares(
 
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
     if fabric.domains:
-        return next((n for n in counts if n <= fabric.ranks), None) if stride == 1 else None
+        # consecutive ranks alone have a place there
+        held = (count for count in counts if stride == 1 and count <= fabric.ranks)
+        return next(held, None)
     steps = strides(fabric, stride)
     if steps is None:
         return None
@@ -337,7 +345,7 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
-    """The strides at which so many ranks fit: whole tiers times a divisor of the next one."""
+    """The strides at which ``ranks`` ranks fit: whole tiers times a divisor of the next one."""
     found = set()
     inside = 1
     for tier in fabric.tiers:
@@ -369,6 +377,7 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    # where no stride takes this many ranks, those that take any group
     known = every_stride(fabric, ranks) or every_stride(fabric)
     below = [step for step in known if step < stride]
     above = [step for step in known if step > stride]
@@ -424,6 +433,7 @@ def _box(tier: Tier, shape: Shape) -> Tier:
     found = kind.slice(ranks, shape)
     if found is not None:
         return found
+    # for the error: the shape that this many ranks would have
     best = kind.slice(ranks) if ranks <= tier.endpoints else None
     fix = f"at most {kind.extent}" if best is None else f"write {_shape_argument(_axes([best]))}"
     raise ColltoolError(

@@ -42,9 +42,6 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
@@ -70,9 +67,12 @@ def price(
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
     named = [name for name in only if name not in own_specs]
-    chosen = list(own)
-    if named or not only:
-        chosen = [*(listed.named(named, probes) if named else listed.all(probes)), *own]
+    chosen = []
+    if named:
+        chosen += listed.named(named, probes)
+    elif not only:
+        chosen += listed.all(probes)
+    chosen += own
     found = Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -96,7 +96,7 @@ def price(
 
 def _probes(size: Number) -> list[float]:
     """Sizes at which compositions are searched: both ends and every doubling in between."""
-    least, most = (size, size) if isinstance(size, float) else _extremes(size)
+    least, most = _extremes(size)
     # also false for NaN
     if not 1 <= least <= most <= MAX_SIZE:
         raise ColltoolError(
@@ -145,11 +145,12 @@ def rows_at(
         rows.append(best_protocol([costed.at(size) for costed in same]))
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
+        # arrays have no single order: they keep that of the candidates
         if isinstance(size, float):
             seconds = [float(row.total_s) for row in rows]
             rows = [rows[index] for index in ranked(seconds)]
         leading = may_lead(rows, named)
-        leaders = {id(row) for row in leading}
+        leaders = set(map(id, leading))
         behind = [row for row in rows if id(row) not in leaders]
         rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
     rows = lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
@@ -190,8 +191,10 @@ def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
 _BLOCK = 2**16
 
 
-def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
+def _extremes(sizes: Number) -> tuple[float, float]:
     """Minimum and maximum in one pass through memory; NaN propagates."""
+    if isinstance(sizes, float):
+        return sizes, sizes
     from numpy import array
 
     blocks = [sizes[start : start + _BLOCK] for start in range(0, len(sizes), _BLOCK)]
@@ -278,7 +281,7 @@ def _priced_rung(rung: RungDefinition, size: float, readings: Readings) -> Rung:
         options = readings._replace(ideal=ideal)
         return price(rung.fabric, rung.primitive, size, rung.ranks, options, only)
 
-    only = [rung.algorithm] if rung.algorithm else []
+    only = list(filter(None, [rung.algorithm]))
     real = priced(False, only)
     # what is fastest in reality serves both
     ideal = priced(True, only or [real.best.spec])
@@ -315,8 +318,9 @@ def with_turn(
     include all algorithms."""
     found = []
     for priced in prices:
-        titles = _leads_on_one_port(priced, fabric, group, readings)
-        leads = titles[0] if isinstance(priced.bytes, float) else titles
+        leads: str | tuple[str, ...] = _leads_on_one_port(priced, fabric, group, readings)
+        if isinstance(priced.bytes, float):
+            leads = leads[0]
         found.append(replace(priced, leads_on_one_port=leads))
     return tuple(found)
 
@@ -344,10 +348,10 @@ def _leads_on_one_port(
     others = one_port.leading
     if not others:
         return unchanged
-    titles = []
-    for at, other in zip(first, _firsts(one_port), strict=True):
-        differs = at in differing and others[other].spec != rows[at].spec
-        titles.append(others[other].title if differs else "")
+    titles = list(unchanged)
+    for number, (at, other) in enumerate(zip(first, _firsts(one_port), strict=True)):
+        if at in differing and others[other].spec != rows[at].spec:
+            titles[number] = others[other].title
     return tuple(titles)
 
 

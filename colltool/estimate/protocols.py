@@ -38,6 +38,7 @@ _PHASE = (
     "energy_J",
 )
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+# seconds of a step where a library's own time takes nearly all of a wire's α away
 _LEAST_STEP_S = 1e-10
 LAUNCH_S = 10e-6
 """A library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework."""
@@ -160,7 +161,7 @@ def _without_time(phase: PhaseCost) -> PhaseCost:
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
     """The group under each protocol, in the order of the innermost tier that lists any; the bare
-    group if none does.
+    group if no tier does.
 
     A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per
     call, so the outermost tier that states them wins.
@@ -246,7 +247,7 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 
 
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
-    """Collectives in the switches with what a library adds: time beside α_switch, and a share of
+    """Collectives in the switches with what a library adds: time besides α_switch, and a share of
     the switches' η_β."""
     eta_beta = dict(switch.own_eta)
     for primitive, share in added.shares.items():
@@ -347,7 +348,9 @@ def lower_bound_notes(
     if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
     compared = [costed for costed in candidates if costed.rank_class == 0] or candidates
-    least = max((_reaches(costed.pieces[0][1], LAUNCH_S) for costed in compared), default=0.0)
+    least = 0.0
+    for costed in compared:
+        least = max(least, _reaches(costed.pieces[0][1], LAUNCH_S))
     if ends(rows[0].bytes)[0] >= least:
         return list(rows)
     note = (
@@ -379,9 +382,9 @@ def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
         if "launch_overhead" in placed.fabric.model_fields_set:
             return True
         for span in placed.spans:
-            protocols = span.tier.protocols_for(primitive).values()
-            if any(protocol.launch_s is not None for protocol in protocols):
-                return True
+            for protocol in span.tier.protocols_for(primitive).values():
+                if protocol.launch_s is not None:
+                    return True
         return False
 
     return placed.once(("launch", primitive), known)

@@ -158,6 +158,7 @@ class Price(Result):
         if self.library is None or self.library.runs is None:
             return None
         picked_s = float(self.library.runs.total_s)
+        # a library cannot pick the user's own schedules
         runnable = [float(row.total_s) for row in self.runnable if row.status != "own"]
         return picked_s / min([picked_s, *runnable])
 
@@ -180,7 +181,7 @@ class Price(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriceList(Result):
-    """One :class:`Price` per size, in the order asked."""
+    """One :class:`Price` per size, in the order of the sizes."""
 
     subject: ClassVar[str] = "price"
     prices: tuple[Price, ...]

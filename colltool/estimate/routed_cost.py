@@ -176,8 +176,8 @@ def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> StepLoad:
     seconds = {place: float(load.max()) for place, load in loads.items()}
     slowest, _ = max(seconds, key=seconds.__getitem__)
     alpha_s = float(waited.max()) / (wired.ranks - 1)
-    known = any(numbers.energy is not None for numbers in wired.numbers)
-    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest, energy if known else None)
+    known = energy if wired.states_energy else None
+    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest, known)
 
 
 @lru_cache(maxsize=4)
@@ -271,7 +271,7 @@ def _trees(route: Trees, wired: WiredTiers, *, spread: bool) -> StepLoad:
         # a broadcast goes down and a reduction up: what takes longer counts
         down = _load(wired, Sends(parent, child, size))
         up = _load(wired, Sends(child, parent, size))
-        load = up if up.per_byte_s > down.per_byte_s else down
+        load = max(down, up, key=lambda way: way.per_byte_s)
     return load.with_latency(mean_s)
 
 
@@ -296,7 +296,7 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 
 
 def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
-    """Between neighbours, as the formula counts them; α of the slowest link."""
+    """Messages between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.seats[0].wires
     numbers = wired.numbers[0]
     # a tier that is routed has them

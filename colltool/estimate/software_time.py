@@ -55,7 +55,7 @@ def ends(size: Number) -> tuple[float, float]:
 
 
 class SoftwareTime(NamedTuple):
-    """Measured seconds beside wires and latencies, by size.
+    """Measured seconds besides wires and latencies, by size.
 
     Args:
         knots: interpolated linearly, constant outside.
@@ -75,10 +75,12 @@ class SoftwareTime(NamedTuple):
     def at(self, size: Any) -> Any:
         seconds = self._between(size)
         if anywhere(self.rise != 0):
+            # held at the nearest measured size outside
             seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
         return seconds
 
     def _between(self, size: Any) -> Any:
+        """Seconds between the knots, constant outside."""
         knots = self.knots
         if len(knots) < 2:
             return knots[0][1] if knots else 0.0
@@ -91,6 +93,7 @@ class SoftwareTime(NamedTuple):
                     size < low, seconds, before + (after - before) * ((size - low) / (high - low))
                 )
             return np.where(size < knots[-1][0], seconds, knots[-1][1])
+        # a single number needs no numpy
         at = bisect_right(knots, size, key=itemgetter(0))
         if at in (0, len(knots)):
             return knots[max(at - 1, 0)][1]
@@ -106,6 +109,7 @@ class SoftwareTime(NamedTuple):
         return tuple((start, self._from(start)) for start in starts)
 
     def _from(self, start: float) -> Curve:
+        """The curve from a size on, up to the next one at which its form changes."""
         found = Curve(float(self.at(start)), 0.0)
         if self.rise and self.smallest <= start < self.largest:
             found = Curve(found.a - float(self.rise) * start**0.5, 0.0, float(self.rise))

@@ -63,7 +63,7 @@ class ErrorQuestion(NamedTuple):
         racks: it crosses domains that are racks.
         one_process: one process drives all GPUs of a node.
         moved: |ln(price / price without the dials)|.
-        foreign: nobody can have measured it: an announced machine, an algorithm that its library
+        foreign: it cannot have been measured: an announced machine, an algorithm that its library
             does not run.
     """
 
@@ -125,6 +125,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
         if row["source"] in without:
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
+        # distances are counted in doublings
         sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
         found.setdefault(place, []).append(
             MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
@@ -138,7 +139,7 @@ def spread_of(
     """The parts of sigma for a question.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
-    it is less than distance and racks leave open, it stands for these: rows of the machine itself
+    it is less than distance and racks leave open, it replaces these: rows of the machine itself
     say more than rows like it.
     """
     scope = asked.place.scope
@@ -149,7 +150,9 @@ def spread_of(
     if asked.racks and asked.place.across:
         found["racks"] = law["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
-        found = {"machine": posterior} if posterior > base else {"base": base}
+        found = {"base": base}
+        if posterior > base:
+            found = {"machine": posterior}
     if asked.amd and asked.place.across:
         found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if asked.one_process:
@@ -233,6 +236,6 @@ def _beyond(doublings: float, near: float, most: float) -> float:
 
 
 def _fading(at: float, full: float, gone: float) -> float:
-    """1 up to one size, 0 from another on; its square falls straight in between, in the
+    """1 up to one size, 0 from another on; its square falls linearly in between, in the
     logarithm."""
     return sqrt(min(max((gone - at) / (gone - full), 0.0), 1.0))

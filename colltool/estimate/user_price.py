@@ -156,6 +156,7 @@ def _with_interval(
 ) -> AlgorithmEstimate:
     base_s = None
     if before is not None:
+        # the change may have changed the protocol: then the fastest before is compared
         under_any = before.get((row.title, ""), inf)
         base_s = before.get((row.title, str(row.protocol)), under_any)
     interval = interval_of(

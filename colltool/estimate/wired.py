@@ -124,9 +124,11 @@ def links_on(
 
 
 def places_of(domains: Sequence[int], nodes: int) -> int:
-    """Places that so many nodes need where each domain has as many as the largest; without domains,
-    one for each."""
-    return nodes + sum(max(domains) - own for own in domains) if domains else nodes
+    """Places that ``nodes`` nodes need where each domain has as many as the largest; without
+    domains, one for each."""
+    if not domains:
+        return nodes
+    return nodes + len(domains) * max(domains) - sum(domains)
 
 
 # every step of a schedule needs it again
@@ -321,6 +323,6 @@ def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
 def wired_tiers(
     seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
 ) -> WiredTiers:
-    """The same for the same seats, so that what was worked out on its links is kept from one price
-    to the next."""
+    """The links of these seats; the same object for the same seats, so that costs are kept from one
+    price to the next."""
     return WiredTiers(seats, ranks, ideal, uneven)

@@ -27,7 +27,7 @@ from colltool.nccl.rules import rules_of
 
 
 class Piece(NamedTuple):
-    """From this size up to the next piece a call takes ``a_s + b_s_per_byte·M`` seconds."""
+    """A call takes ``a_s + b_s_per_byte·M`` seconds, from this size up to the next piece."""
 
     from_bytes: float
     a_s: float

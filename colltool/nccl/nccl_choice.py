@@ -1,4 +1,4 @@
-"""What NCCL would run for a call by its own cost model, beside our price of it; the parts of its
+"""What NCCL would run for a call by its own cost model, and our price of it; the parts of its
 estimates; and the hardware of a group that the model needs, with errors that name missing facts and
 how to state them.
 """
@@ -290,7 +290,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     nodes = placed.ranks // ranks
     across = nodes > 1
     alone = ranks == 1
-    nics, nic_GBps = _nics(placed, facts) if across else (0, 0.0)
+    nics, nic_GBps = _nics(placed, facts)
     staged = across and not has_gpudirect(fabric)
     machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
     _refuse_missing(fabric, facts, numbers, nics, machine)
@@ -332,7 +332,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
-    """NICs of a node, and the rate of each in GB/s."""
+    """NICs of a node, and the rate of each in GB/s; none on one node."""
+    if placed.nodes == 1:
+        return 0, 0.0
     tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
     sizing = capabilities_of(tier).sizing
     count = placed.ranks_per_node * tier.ports
@@ -344,7 +346,7 @@ def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
 def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """Scale a node's NICs and channels to the ranks of it that are in the group.
 
-    NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole
+    NCCL searches anew for the ranks of a communicator, but channels that the user states are for whole
     nodes.
     """
     inner = placed.fabric.tiers[0]

@@ -137,14 +137,18 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
             if not missing and primitive is not AR and on.ranks_per_node > most:
                 missing = f"needs at most {most} ranks a node"
             return missing
+        case "nvls_tree" if on.nodes == 1:
+            return "needs more than one node"
         case "nvls_tree":
-            return "needs more than one node" if on.nodes == 1 else _without_nvls(on)
+            return _without_nvls(on)
+        case "collnet_direct" if on.nvswitch:
+            return _without_collnet(on, primitive)
         case "collnet_direct":
-            return _without_collnet(on, primitive) or ("" if on.nvswitch else "needs NVSwitch")
+            return _without_collnet(on, primitive) or "needs NVSwitch"
         case "collnet_chain":
             return _without_collnet(on, primitive)
-        case "pat":
-            return "" if on.ranks_per_node == 1 else "needs one rank a node"
+        case "pat" if on.ranks_per_node > 1:
+            return "needs one rank a node"
     return ""
 
 
@@ -246,10 +250,11 @@ def _tree_GBps(on: Hardware, protocol: str) -> float:
 
 
 def _ll_most_GBps(on: Hardware) -> float:
-    """The most that LL moves: by GPU on one node, by host across nodes."""
+    """The most that LL moves: by GPU inside a node, by host across nodes."""
     numbers = on.constants
-    row = on.gpu if on.nodes == 1 else numbers.cpu[on.cpu].ll_row
-    return numbers.ll_most_GBps[row][on.column]
+    if on.nodes == 1:
+        return numbers.ll_most_GBps[on.gpu][on.column]
+    return numbers.ll_most_GBps[numbers.cpu[on.cpu].ll_row][on.column]
 
 
 def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
@@ -338,7 +343,7 @@ def latency_terms(
         case "collnet_chain":
             return [inside._replace(times=2 * peers), between]
         case "nvls":
-            return [inside, between._replace(times=1 if on.nodes > 1 else 0)]
+            return [inside, between._replace(times=int(on.nodes > 1))]
         case "nvls_tree":
             return [base, inside, between._replace(times=2 * on.tree_levels)]
         case "pat":
