@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 from typing import NamedTuple
 
 from colltool.network.max_flow import Capacities, max_flow
@@ -23,7 +23,7 @@ _SOURCE = -1
 
 
 class Way(NamedTuple):
-    """From rank to rank, switches between, for so many units."""
+    """A way from rank to rank, with the switches between, for so many units."""
 
     nodes: tuple[int, ...]
     units: int
@@ -49,9 +49,8 @@ class _Shrinking:
         self._join_evenly(switch)
         while into := [node for node, row in self.left.items() if row.get(switch)]:
             out = [node for node, units in self.left[switch].items() if units]
-            pairs = [(a, b) for a in into for b in out if a != b] + [
-                (a, a) for a in into if a in out
-            ]
+            pairs = [(a, b) for a, b in product(into, out) if a != b]
+            pairs += [(node, node) for node in into if node in out]
             joined = [self._join(a, switch, b) for a, b in pairs]
             assert any(joined), "as much leaves a switch as enters it"
         del self.left[switch]
@@ -59,26 +58,27 @@ class _Shrinking:
             row.pop(switch, None)
 
     def _join_evenly(self, switch: int) -> None:
-        """As much of every two as of any other, if that spoils nothing: trees stay flat."""
-        beside = [
-            node
-            for node, units in self.left[switch].items()
-            if units and self.left[node].get(switch)
-        ]
-        least = min(
-            (self.left[a][b] for node in beside for a, b in ((node, switch), (switch, node))),
-            default=0,
-        )
-        if units := least // max(1, len(beside) - 1):
-            pairs = list(permutations(beside, 2))
-            for a, b in pairs:
-                self._move(a, switch, b, units)
-            if self._lacking():
-                for a, b in pairs:
-                    self._move(a, switch, b, -units)
+        """Join as much of every two neighbours as of any other two, if that spoils nothing: trees
+        stay flat."""
+        neighbours = []
+        capacities = []
+        for node, units in self.left[switch].items():
+            back = self.left[node].get(switch)
+            if units and back:
+                neighbours.append(node)
+                capacities += [units, back]
+        units = min(capacities, default=0) // max(1, len(neighbours) - 1)
+        if not units:
+            return
+        pairs = list(permutations(neighbours, 2))
+        for a, b in pairs:
+            self._move(a, switch, b, units)
+        spoils = self._lacking(1) > 0
+        for a, b in pairs:
+            if spoils:
+                self._move(a, switch, b, -units)
             else:
-                for a, b in pairs:
-                    self._lay(a, switch, b, units)
+                self._lay(a, switch, b, units)
 
     def _join(self, a: int, switch: int, b: int) -> int:
         """How many units became a link from ``a`` to ``b``: every cut between ranks keeps what it
@@ -86,14 +86,16 @@ class _Shrinking:
         units = min(self.left[a][switch], self.left[switch][b])
         if units:
             self._move(a, switch, b, units)
-            spoilt = min(units, self._lacking())
+            spoilt = self._lacking(units)
             self._move(a, switch, b, -spoilt)
             units -= spoilt
             self._lay(a, switch, b, units)
         return units
 
     def _lay(self, a: int, switch: int, b: int, units: int) -> None:
-        first, then = (_taken(self.ways[ends], units) for ends in ((a, switch), (switch, b)))
+        """Note the ways of a new link."""
+        first = _taken(self.ways[a, switch], units)
+        then = _taken(self.ways[switch, b], units)
         if a != b:
             self.ways[a, b] += _in_line(first, then)
 
@@ -103,14 +105,17 @@ class _Shrinking:
         if a != b:
             self.left[a][b] = self.left[a].get(b, 0) + units
 
-    def _lacking(self) -> int:
-        """Units that some rank no longer gets."""
+    def _lacking(self, most: int) -> int:
+        """The most units that some rank no longer gets, ``most`` at most."""
         owed = self.each * len(self.roots)
         network = {**self.left, _SOURCE: dict.fromkeys(self.roots, self.each)}
-        return max(
-            owed - min(owed, max_flow(network, _SOURCE, rank, enough=owed)[0])
-            for rank in range(self.ranks)
-        )
+        lacking = 0
+        for rank in range(self.ranks):
+            reached, _ = max_flow(network, _SOURCE, rank, enough=owed)
+            lacking = max(lacking, owed - reached)
+            if lacking >= most:
+                return most
+        return lacking
 
 
 def split_off(
@@ -132,34 +137,38 @@ def _taken(ways: list[Way], units: int) -> list[Way]:
     taken = []
     while units:
         way = ways.pop()
-        some = min(units, way.units)
-        taken.append(way._replace(units=some))
-        if some < way.units:
-            ways.append(way._replace(units=way.units - some))
-        units -= some
+        part = min(units, way.units)
+        taken.append(way._replace(units=part))
+        if part < way.units:
+            ways.append(way._replace(units=way.units - part))
+        units -= part
     return taken
 
 
 def _in_line(first: list[Way], then: list[Way]) -> Iterable[Way]:
-    """Of as many units both: the ways of one, each followed by one of the other."""
+    """The ways of one link, each followed by one of another that has as many units."""
     while first:
         units = min(first[-1].units, then[-1].units)
-        (one,), (other,) = _taken(first, units), _taken(then, units)
-        yield Way(one.nodes + other.nodes[1:], units)
+        (before,) = _taken(first, units)
+        (after,) = _taken(then, units)
+        yield Way(before.nodes + after.nodes[1:], units)
 
 
 def through(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """So many trees alike, taken apart by the ways that each of their links goes: how many, and of
-    each link its way."""
+    """So many trees alike, taken apart by the ways that each of their links goes: how many, and the
+    way of each link."""
     while units:
-        some = min(units, *(ways[ends][-1].units for ends in links))
-        yield some, [_taken(ways[ends], some)[0] for ends in links]
-        units -= some
+        alike = min(units, *(ways[ends][-1].units for ends in links))
+        taken: list[Way] = []
+        for ends in links:
+            taken += _taken(ways[ends], alike)
+        yield alike, taken
+        units -= alike
 
 
-class Standing(dict[tuple[int, int], int]):
+class SwitchCopies(dict[tuple[int, int], int]):
     """Numbers after the ranks for switches, another one for each time that a tree passes one."""
 
     def __init__(self, ranks: int) -> None:
@@ -167,11 +176,13 @@ class Standing(dict[tuple[int, int], int]):
 
     def hops(self, ways: Iterable[Way]) -> tuple[tuple[int, int], ...]:
         """The hops of a tree, by the ways of its links."""
-        passed, found = Counter[int](), list[tuple[int, int]]()
+        passed = Counter[int]()
+        hops: list[tuple[int, int]] = []
         for way in ways:
-            nodes = [way.nodes[0]]
-            for switch in way.nodes[1:-1]:
+            first, *switches, last = way.nodes
+            nodes = [first]
+            for switch in switches:
                 nodes.append(self.setdefault((switch, passed[switch]), self.ranks + len(self)))
                 passed[switch] += 1
-            found += pairwise([*nodes, way.nodes[-1]])
-        return tuple(found)
+            hops += pairwise([*nodes, last])
+        return tuple(hops)
