@@ -42,7 +42,7 @@ from colltool.base.primitives import (
 from colltool.extras.synthesis.splitting import SwitchCopies, split_off, through
 from colltool.network.arrays import Floats, np
 from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
-from colltool.network.max_flow import ENDLESS, Capacities, max_flow
+from colltool.network.max_flow import ENDLESS, Capacities, FlowNetwork, max_flow
 from colltool.network.wires import Edge, GraphWires
 
 if TYPE_CHECKING:
@@ -208,12 +208,12 @@ def _violated_cut(
 ) -> set[int] | None:
     """The nodes on the roots' side of a cut that cannot carry what these owe at a rate."""
     source = -1
-    network: Capacities = {}
+    capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
     for node, row in links.items():
-        network[node] = {to: units * rate.denominator for to, units in row.items()}
-    network[source] = dict.fromkeys(roots, rate.numerator)
+        capacity[node] = {to: units * rate.denominator for to, units in row.items()}
+    network = FlowNetwork(capacity)
     for rank in range(ranks):
-        reached, side = max_flow(network, source, rank)
+        reached, side = network.max_flow(source, rank)
         if reached < rate.numerator * len(roots):
             return side - {source}
     return None

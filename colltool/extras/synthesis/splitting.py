@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, permutations, product
 from typing import NamedTuple
 
-from colltool.network.max_flow import Capacities, max_flow
+from colltool.network.max_flow import Capacities, FlowNetwork
 
 _SOURCE = -1
 
@@ -108,10 +108,11 @@ class _Shrinking:
     def _lacking(self, most: int) -> int:
         """The most units that some rank no longer gets, ``most`` at most."""
         owed = self.each * len(self.roots)
-        network = {**self.left, _SOURCE: dict.fromkeys(self.roots, self.each)}
+        owe = dict.fromkeys(self.roots, self.each)
+        network = FlowNetwork({**self.left, _SOURCE: owe})
         lacking = 0
         for rank in range(self.ranks):
-            reached, _ = max_flow(network, _SOURCE, rank, enough=owed)
+            reached, _ = network.max_flow(_SOURCE, rank, enough=owed)
             lacking = max(lacking, owed - reached)
             if lacking >= most:
                 return most
