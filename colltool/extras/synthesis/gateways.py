@@ -37,7 +37,9 @@ def several_groups(group: Group) -> str | None:
             f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
             " cables"
         )
-    return None if wires.met > 1 else "one group of switches: that is ring or chain"
+    if wires.met == 1:
+        return "one group of switches: that is ring or chain"
+    return None
 
 
 _along_cables = partial(
