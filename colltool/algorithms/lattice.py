@@ -80,13 +80,20 @@ def closed_axes(group: Group) -> str | None:
 
 def power_of_two_axes(group: Group) -> str | None:
     """Halving and doubling along an axis needs a power of two."""
-    odd = [axis.size for axis in group.axes if axis.size & (axis.size - 1)]
-    return f"needs a power-of-two size on every axis, got {odd[0]}" if odd else None
+    for axis in group.axes:
+        if axis.size & (axis.size - 1):
+            return f"needs a power-of-two size on every axis, got {axis.size}"
+    return None
 
 
 def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
+    """The phases of a reduce-scatter: as they are, reversed as an all-gather, or both."""
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
-    return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
+    if primitive is RS:
+        return tuple(scatter)
+    if primitive is AG:
+        return tuple(gather)
+    return (*scatter, *gather)
 
 
 def _axis_by_axis(
@@ -94,17 +101,20 @@ def _axis_by_axis(
 ) -> Schedule:
     """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what
     reaches it, by ring steps."""
-    payload, scatter = 1.0, []
+    payload = 1.0
+    scatter = []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
-            counts = cost(axis, axis.ring_steps(one_port=group.one_port))
+            n_alpha, n_beta = cost(axis, axis.ring_steps(one_port=group.one_port))
+            label = f"axis {number} ({axis.size})"
             scatter.append(
                 Terms(
-                    *counts,
+                    n_alpha,
+                    n_beta,
                     Links(),
                     payload,
                     primitive=RS,
-                    label=f"axis {number} ({axis.size})",
+                    label=label,
                     ranks=axis.size,
                 )
             )
@@ -117,7 +127,8 @@ def _one_way(axis: Axis, steps: int) -> tuple[int, float]:
 
 
 def _both_ways(axis: Axis, steps: int) -> tuple[int, float]:
-    return axis.size // 2, steps / axis.size / (2 if axis.is_ring else 1)
+    ways = 2 if axis.is_ring else 1
+    return axis.size // 2, steps / axis.size / ways
 
 
 def _halved(axis: Axis, steps: int) -> tuple[int, float]:
@@ -132,19 +143,20 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     twisted torus every part begins with a ring of 2k.
     """
     runs = parts_of([axis for axis in group.axes if axis.size > 1])
-    k, scatter = len(runs), []
-    shrunk = [1.0 / k] * k
+    k = len(runs)
+    left = [1.0 / k] * k  # of the payload, to each part
+    scatter = []
     for number in range(k):
-        used = [run[number] for run in runs]
-        loads = [
-            shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1)
-            for part, axis in enumerate(used)
-        ]
-        hops = max(axis.diameter for axis in used)
-        scatter.append(
-            Terms(hops, max(loads), Links(), primitive=RS, label=f"step {number + 1} of {k}")
-        )
-        shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
+        hops = 0
+        busiest = 0.0
+        for part, run in enumerate(runs):
+            axis = run[number]
+            ways = 2 if axis.is_ring else 1
+            hops = max(hops, axis.diameter)
+            busiest = max(busiest, left[part] * (axis.size - 1) / axis.size / ways)
+            left[part] /= axis.size
+        label = f"step {number + 1} of {k}"
+        scatter.append(Terms(hops, busiest, Links(), primitive=RS, label=label))
     return _there_and_back(scatter, primitive)
 
 

@@ -244,7 +244,7 @@ def _farthest_rank(group: Group) -> int:
     return farthest
 
 
-def most_partners(schedule: Schedule, group: Group) -> int:
+def most_partners(phases: Schedule, group: Group) -> int:
     """The most partners that any rank has, over all steps; a switch counts as one.
 
     >>> from colltool.algorithms.all_reduce import double_binary_tree, rabenseifner
@@ -252,14 +252,14 @@ def most_partners(schedule: Schedule, group: Group) -> int:
     >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
     (4, 6)
     """
-    if any(
-        isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links"))
-        for terms in schedule
-    ):
-        return group.ranks - 1  # everybody: of a million ranks there is no need to list them
+    for terms in phases:
+        route = terms.route
+        if isinstance(route, Peers | AllPeers) or route in (Ring("links"), Chain("links")):
+            # Everybody: of a million ranks there is no need to list them.
+            return group.ranks - 1
     n = group.ranks
     partners: set[int] = set()  # as distances round the group
-    for terms in schedule:
+    for terms in phases:
         match terms.route:
             case Ring() | Chain():
                 partners |= {1, n - 1}
@@ -270,25 +270,26 @@ def most_partners(schedule: Schedule, group: Group) -> int:
             case Trees():  # a parent and two children in one tree, a parent in the other
                 partners |= {*range(1, min(5, n))}
             case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
-                ahead = {stride * (2 if folded else 1) for stride, _ in steps}
-                partners |= (
-                    ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
-                )
+                for stride, _ in steps:
+                    ahead = 2 * stride if folded else stride
+                    partners.add(ahead)
+                    if partner == "shift":
+                        partners.add(n - ahead)
             case Servers():
                 partners |= {*range(1, group.servers + 1)}
             case Pair() | Switch():
                 partners.add(1)
             case Links(sends):
-                partners |= {*range(_beside(sends) if sends else _neighbours(group))}
+                partners |= {*range(_most_partners_in(sends) if sends else _neighbours(group))}
             case _:
                 assert_never(terms.route)
     return len(partners)
 
 
-def _beside(sends: Sequence[tuple[int, int, float]]) -> int:
+def _most_partners_in(sends: Sequence[tuple[int, int, float]]) -> int:
     """The most other ranks that a rank sends to or hears from."""
     pairs = {frozenset((a, b)) for a, b, _ in sends}
-    return max(Counter(end for pair in pairs for end in pair).values())
+    return max(Counter(joined.from_iterable(pairs)).values())
 
 
 def _neighbours(group: Group) -> int:
@@ -296,12 +297,11 @@ def _neighbours(group: Group) -> int:
     if group.axes:
         return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
     wires = group.wires
-    graph = wires if isinstance(wires, GraphWires) else wires and wires.between_ranks
-    return (
-        max(len(ends) for node, ends in graph.beside.items() if node < graph.endpoints)
-        if graph
-        else 0
-    )
+    if wires is not None and not isinstance(wires, GraphWires):
+        wires = wires.between_ranks
+    if wires is None:
+        return 0
+    return max(len(ends) for node, ends in wires.beside.items() if node < wires.endpoints)
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:
@@ -316,12 +316,12 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
     peers = group.ranks - 1
     if group.one_port:
         return Terms(peers, peers * each, Peers(), **more)
-    return Terms(1, each if group.dedicated else peers * each, AllPeers(each), **more)
+    sent = each if group.dedicated else peers * each
+    return Terms(1, sent, AllPeers(each), **more)
 
 
 def many_sends(group: Group) -> Caveat | None:
     """The caveat where all messages leave at once and the fabric does not say what that takes."""
-    told = group.one_port or group.posts_cost
-    return (
-        None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
-    )
+    if group.one_port or group.posts_cost:
+        return None
+    return Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
