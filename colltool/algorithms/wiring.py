@@ -67,9 +67,9 @@ _ALL_LINKS = (
 
 def several_links(group: Group) -> str | None:
     """Two ranks have one link, and one ring over it."""
-    return (
-        "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
-    )
+    if group.ranks < 3:
+        return "two ranks have one link between them: that is ring or chain"
+    return None
 
 
 _over_all_links = partial(
@@ -139,7 +139,9 @@ def multi_link_chain(group: Group) -> Terms:
     (4, 0.25)
     """
     depth = group.ranks - 1
-    fill = depth - (group.ranks - 2) / 4 if group.ranks % 2 == 0 else depth
+    fill: float = depth
+    if group.ranks % 2 == 0:
+        fill -= (group.ranks - 2) / 4
     return Terms(depth, 1 / depth, Chain("links"), fill=fill)
 
 
@@ -147,13 +149,11 @@ def multi_link_chain(group: Group) -> Terms:
 def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
     """The rings, cut at rank 0."""
     around = rings_of_mesh(group.ranks)
-    ring, place = (one.ravel() for one in np.indices((len(around), group.ranks - 1)))
-    return pipelined(
-        primitive,
-        group.ranks,
-        segments,
-        Edges(around[ring, place + 1], around[ring, place], ring, place + 1),
-    )
+    ring, place = np.divmod(np.arange(len(around) * (group.ranks - 1)), group.ranks - 1)
+    child = around[ring, place + 1]
+    parent = around[ring, place]
+    edges = Edges(child, parent, ring, place + 1)
+    return pipelined(primitive, group.ranks, segments, edges)
 
 
 def switch_can(*capabilities: str) -> Requirement:
@@ -281,16 +281,22 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a
     rank can keep."""
     n = group.ranks
-    chunks = {A2A: n * n, AG: n, RS: n}.get(primitive, 1)
-    rank, chunk = np.arange(n), np.arange(chunks)
+    rank = np.arange(n)
     if primitive is AR:
-        up, down = step(rank, n, 0, add=True), step(n, rank, 0)
+        chunks = 1
+        up = step(rank, n, 0, add=True)
+        down = step(n, rank, 0)
     elif primitive is A2A:
+        chunks = n * n
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
-        up, down = step(src, n, src * n + dst), step(n, dst, src * n + dst)
+        up = step(src, n, src * n + dst)
+        down = step(n, dst, src * n + dst)
     else:  # a multicast: every chunk up once from its home, and down to all other ranks
-        dst, of = np.nonzero(rank[:, None] != chunk)
-        up, down = step(chunk, n, chunk), step(n, dst, of)
+        chunks = n if primitive in (AG, RS) else 1
+        chunk = np.arange(chunks)
+        dst, sent = np.nonzero(rank[:, None] != chunk)
+        up = step(chunk, n, chunk)
+        down = step(n, dst, sent)
     batches: Batches = iter([(up,), (down,)])
     if primitive in (RS, REDUCE):
         batches = backwards(batches)
@@ -326,12 +332,13 @@ def parameter_server(group: Group) -> Terms:
 def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum
     back."""
-    n, k = group.ranks, group.servers
-    rank, part = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(k)))
-    there_and_back: Batches = iter(
-        [(step(rank, n + part, part, add=True),), (step(n + part, rank, part),)]
-    )
-    return equal_chunks(primitive, n, k, there_and_back, nodes=n + k, streamed=True, servers=k)
+    n = group.ranks
+    k = group.servers
+    rank, part = np.divmod(np.arange(n * k), k)
+    there = step(rank, n + part, part, add=True)
+    back = step(n + part, rank, part)
+    batches: Batches = iter([(there,), (back,)])
+    return equal_chunks(primitive, n, k, batches, nodes=n + k, streamed=True, servers=k)
 
 
 _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
