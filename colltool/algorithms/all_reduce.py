@@ -239,8 +239,8 @@ def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> P
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
-    """Both halves of Rabenseifner's all-reduce among so many ranks, after others were ``folded``
-    into these."""
+    """Both halves of Rabenseifner's all-reduce among the ranks that are kept, after others were
+    ``folded`` into these."""
     up = tuple((stride, stride / kept) for stride in strides(kept))
     n_beta = (kept - 1) / kept
     halving = Rounds("xor", up[::-1], folded)

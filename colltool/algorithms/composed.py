@@ -61,7 +61,7 @@ class Composition(NamedTuple):
     equation: str  # the formula as text, a line each where there are several
     shipped_as: tuple[ShippedAs, ...]  # the choices that libraries ship
     source: str
-    # one after the other, or streaming through all at once, unless told
+    # by default one after the other, or streaming through all at once
     phases: Literal["sequential", "pipelined"]
     usual: tuple[str, ...]  # the textbook's algorithms; the first that runs on a tier is taken
 
@@ -305,8 +305,8 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
 # Messages: each phase's schedule over all domains of its tier at once.
 #
 # A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what
-# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk
-# stands: everywhere, or at one place.
+# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk is:
+# everywhere, or at one place.
 
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
@@ -394,7 +394,7 @@ def _aligned(first: Program, later: Program) -> Indices:
 
 
 def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
-    """Each phase over all instances of its tier at once; then its chunks stand where it leaves
+    """Each phase over all instances of its tier at once; then its chunks are where it leaves
     them."""
     for tier, program, chunk_at in phases:
         own = dimensions[tier]

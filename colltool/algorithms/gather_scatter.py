@@ -314,7 +314,7 @@ def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
 
 
 class _Fold:
-    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for
+    """The first 2r ranks are folded in pairs, and the odd one represents both; the others represent
     themselves."""
 
     def __init__(self, n: int) -> None:
@@ -324,7 +324,7 @@ class _Fold:
         self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * surplus, n)])
 
     def on_kept(self, batches: Batches) -> Batches:
-        """Batches among N' ranks, sent by the ranks that stand for these."""
+        """Batches among N' ranks, sent by the ranks that represent these."""
         for (messages,) in batches:
             src = self.rank_of[messages.src]
             dst = self.rank_of[messages.dst]
@@ -513,7 +513,7 @@ def _fold_and_gather(n: int) -> Batches:
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
     for (messages,) in fold.on_kept(doubling(fold.kept)):
         own = messages._replace(chunk=fold.rank_of[messages.chunk])
-        both = messages.chunk < len(fold.extra)  # a rank that stands for two has two chunks
+        both = messages.chunk < len(fold.extra)  # a rank that represents two has two chunks
         folded = step(messages.src[both], messages.dst[both], fold.extra[messages.chunk[both]])
         yield own, folded
     rank, chunk = np.nonzero(np.arange(n) != fold.extra[:, None])

@@ -40,7 +40,7 @@ class Program(NamedTuple):
     # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
     streamed: bool = False
     servers: int = 0  # nodes after the ranks with one port each
-    # on a graph where each node stands, of which several may at one switch; None: at its number
+    # On a graph: the place of each node, several of which may be at one switch. None: its number.
     stands: Indices | None = None
 
     @property
@@ -193,8 +193,8 @@ Moves = Callable[[int], Batches]
 def moves(
     name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY
 ) -> Callable[[Moves], Moves]:
-    """Register what N ranks gather, broadcast or exchange, and with that its reverse: chunks are
-    one a rank, or so many."""
+    """Register what N ranks gather, broadcast or exchange, and with that its reverse: there is
+    a chunk for each rank unless ``chunks`` says how many."""
 
     def register(give: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:

@@ -382,7 +382,7 @@ def row_of(primitive: Primitive, name: str) -> Algorithm | None:
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names beside the registry that an error should offer."""
+    """The row of that name; ``also`` are names outside of the registry that an error should offer."""
     row = row_of(primitive, name)
     if row is not None:
         return row
@@ -435,7 +435,7 @@ class Choice(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """As options take it: ``hierarchical:ring/ring``."""
+        """The text that options take: ``hierarchical:ring/ring``."""
         return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
 
 

@@ -269,7 +269,7 @@ def most_partners(phases: Schedule, group: Group) -> int:
                 partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}
             case Trees():  # a parent and two children in one tree, a parent in the other
                 partners |= {*range(1, min(5, n))}
-            case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
+            case Rounds(partner, steps, folded):  # pairs that are folded are twice as far apart
                 for stride, _ in steps:
                     ahead = 2 * stride if folded else stride
                     partners.add(ahead)

@@ -1,8 +1,5 @@
-"""Between domains of different sizes, whose shards do not match across, so that few compositions
-run.
-
-NCCL's tree, and an all-gather that keeps every port outside busy.
-"""
+"""Algorithms between domains of different sizes, whose shards do not match across: NCCL's tree, and
+an all-gather that keeps every port outside busy."""
 
 from __future__ import annotations
 
@@ -134,14 +131,14 @@ def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
 
 @schedule("multi-rail-ring", AR, AG, RS, per_pair=lambda n: 2 * n)
 def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Between domains of one size that is as prices have it, and not executed."""
+    """Rings over rails; between domains of one size they are priced, and not executed."""
     walks = walks_over_rails(group.domains, spread=group.spread)
     return on_rings(primitive, np.concatenate(walks, axis=1))
 
 
 @schedule("multi-rail-tree", AR)
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    """As a double binary tree, of as many pairs of trees as the smallest domain has ranks."""
+    """A double binary tree with as many pairs of trees as the smallest domain has ranks."""
     edges = rail_trees(group.domains, spread=group.spread)
     return both_ways(primitive, group.ranks, edges, segments)
 

@@ -23,7 +23,7 @@ SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))
 TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
-# element -> the element that it stands in
+# element -> the element around it
 _INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 

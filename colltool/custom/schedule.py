@@ -1,4 +1,4 @@
-"""An algorithm of one's own: messages step by step, followed with every rank's part told apart, and
+"""An algorithm of one's own: messages step by step, followed with every rank's part kept apart, and
 proved or refused.
 
 A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
@@ -61,8 +61,8 @@ class OwnSchedule(NamedTuple):
         return sum(len(step.src) for step in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
-        """As the executor of shipped schedules takes it; a file that uses scratch has no such state
-        (only its loads count)."""
+        """The program that the executor of shipped schedules takes; a file that uses scratch has no
+        such state (only its loads count)."""
         chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:

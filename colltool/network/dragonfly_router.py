@@ -77,7 +77,7 @@ class DragonflyRouter(Router):
         return endpoints // self.wired.hosts
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """By distance: of the longest way that the routing takes."""
+        """Latency of the longest way that the routing takes at a distance."""
         wires = self.wired
         same_group = src // wires.switches == dst // wires.switches
         distance = np.where(same_group, (src != dst) * 1, 2)
@@ -116,7 +116,10 @@ class DragonflyRouter(Router):
         near = np.flatnonzero((a == b) & (i != j))
         yield from self._inside(a[near], i[near], j[near], near)
         far = np.flatnonzero(a != b)
-        a, i, b, j = a[far], i[far], b[far], j[far]
+        a = a[far]
+        i = i[far]
+        b = b[far]
+        j = j[far]
         share = np.full(len(far), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
             yield self._leg(a, i, self.gateway[a, b, cable], far, share, out=True)
@@ -146,7 +149,7 @@ class DragonflyRouter(Router):
     def _by_way_of(
         self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices
     ) -> Iterator[LinkUse]:
-        """To any gateway of another group, there to any that leads on."""
+        """Links to any gateway of another group, and there to any that leads on."""
         wires = self.wired
         share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
         for cable in range(wires.cables):
@@ -165,7 +168,7 @@ class DragonflyRouter(Router):
     def _turn(
         self, group: int, start: Indices, end: Indices, message: Indices, share: Floats
     ) -> Iterator[LinkUse]:
-        """From one gateway of a group to another: straight, or by its leaves."""
+        """Links from one gateway of a group to another: straight, or by its leaves."""
         here = np.full(len(message), group)
         if not self.wired.spines:
             yield self._leg(here, start, end, message, share, out=True)
@@ -188,7 +191,7 @@ class DragonflyRouter(Router):
     def _inside(
         self, group: Indices, i: Indices, j: Indices, message: Indices
     ) -> Iterator[LinkUse]:
-        """From one switch of a group to another."""
+        """Links from one switch of a group to another."""
         share = np.ones(len(message))
         if not self.wired.spines:
             yield self._leg(group, i, j, message, share, out=True)

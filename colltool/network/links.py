@@ -168,7 +168,7 @@ class SwitchedLinks(LinkModel):
         return src - self.rail(src) + self.rail(dst)
 
     def _domain(self, ranks: Indices, size: int) -> Indices:
-        """The domain of so many endpoints that each rank's port on its rail is in."""
+        """The domain of ``size`` endpoints that each rank's port on its rail is in."""
         endpoint = ranks // self.inside % self.endpoints
         outer = ranks // (self.inside * self.endpoints)
         domain = outer * -(-self.endpoints // size) + endpoint // size

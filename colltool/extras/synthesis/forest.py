@@ -89,7 +89,7 @@ class Forest(NamedTuple):
     """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a
     pipeline down these.
 
-    ``switches``: where the nodes after the ranks stand; a tree that passes a switch more than once
+    ``switches``: the switches of the nodes after the ranks; a tree that passes a switch more than once
     has a node there each time.
     """
 
@@ -116,7 +116,7 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     for (a, b), rate_Bps in rates.items():
         links[a][b] = int(rate_Bps / unit + _DUST)
     rate = _best_rate(links, ranks, roots)
-    # in units so many times finer trees are whole
+    # In units that are finer by the denominator trees are whole.
     fine = rate.denominator
     every = [units * fine for row in links.values() for units in row.values()]
     common = gcd(*every, rate.numerator)
@@ -149,7 +149,8 @@ def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
 
 
 def common_unit(rates: Collection[float], most_parts: int) -> float | None:
-    """The rate of which all are whole multiples, if it is one of so many parts of the slowest."""
+    """The rate of which all are whole multiples, if that is at least one of ``most_parts`` parts of
+    the slowest."""
     slowest = min(rates)
     for parts in range(1, most_parts + 1):
         multiples = [rate / slowest * parts for rate in rates]
@@ -306,7 +307,7 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
 
 
 def wires_between(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks; None where some of these stand at switches, or others of
+    """The links that join a group's ranks; None where some of these are at switches, or others of
     the network in between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
@@ -456,7 +457,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
     wires = wires_of(group)
-    assert wires is not None  # links_between_ranks let nobody else in
+    assert wires is not None  # links_between_ranks requires it
     return forest_of(wires, roots)
 
 
@@ -489,7 +490,7 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
 
 
 def chunk_sizes(found: Forest, parts: int, segments: int) -> Floats:
-    """Bytes of each chunk in units of M, of which a root sends so many parts."""
+    """Bytes of each chunk in units of M, cut into ``parts`` for the roots."""
     return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
 
 

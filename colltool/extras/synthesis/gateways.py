@@ -88,5 +88,5 @@ def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program
 
 
 def _order(group: Group) -> Indices:
-    assert isinstance(group.wires, DragonflyWires)  # several_groups let nobody else in
+    assert isinstance(group.wires, DragonflyWires)  # several_groups requires it
     return np.array(gateway_order(group.wires), dtype=np.int64)

@@ -161,7 +161,7 @@ def all_axes(group: Group) -> Terms:
 
 def _over_all(group: Group, times: int) -> Terms:
     wires = _axes(group)
-    assert wires is not None  # several_axes let nobody else in
+    assert wires is not None  # several_axes requires it
     return Terms(times * len(turned_axes(wires)), times * shares(wires)[0], Links())
 
 
@@ -173,7 +173,7 @@ def _over_all(group: Group, times: int) -> Terms:
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
 def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = _axes(group)
-    assert wires is not None  # several_axes let nobody else in
+    assert wires is not None  # several_axes requires it
     _, parts = shares(wires)
     batches = gathered(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)

@@ -244,7 +244,7 @@ def few_ranks(group: Group) -> str | None:
 
 
 def flows_on(group: Group) -> Forest:
-    assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks let nobody else in
+    assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks requires it
     return flows_of(group.wires)
 
 

@@ -23,7 +23,7 @@ _SOURCE = -1
 
 
 class Way(NamedTuple):
-    """A way from rank to rank, with the switches between, for so many units."""
+    """A way from rank to rank, with the switches between, and how many units take it."""
 
     nodes: tuple[int, ...]
     units: int
@@ -122,7 +122,7 @@ class _Shrinking:
 def split_off(
     links: Capacities, ranks: int, roots: Sequence[int], each: int
 ) -> tuple[Capacities, Ways]:
-    """Links between ranks over which every root still reaches all of them with so many units, and
+    """Links between ranks over which every root still reaches all of them with ``each`` units, and
     the ways behind each link."""
     split = _Shrinking({node: dict(row) for node, row in links.items()}, ranks, roots, each)
     for a, row in links.items():
@@ -134,7 +134,7 @@ def split_off(
 
 
 def _taken(ways: list[Way], units: int) -> list[Way]:
-    """So many units of what a link has, taken from its end."""
+    """Take units from the end of what a link has."""
     taken = []
     while units:
         way = ways.pop()
@@ -158,8 +158,8 @@ def _in_line(first: list[Way], then: list[Way]) -> Iterable[Way]:
 def through(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """So many trees alike, taken apart by the ways that each of their links goes: how many, and the
-    way of each link."""
+    """Trees that are alike, taken apart by the ways that their links go: how many, and the way of each
+    link."""
     while units:
         alike = min(units, *(ways[ends][-1].units for ends in links))
         taken: list[Way] = []

@@ -72,7 +72,7 @@ def _links(wires: GraphWires) -> list[tuple[int, int]]:
     """Links from rank to rank, each as often as it carries pieces in a step, those into ranks of
     few links first."""
     unit = _unit(wires)
-    assert unit is not None  # links_in_proportion let nobody else in
+    assert unit is not None  # links_in_proportion requires it
     every: list[tuple[int, int]] = []
     for ends, rate in rates_of(wires).items():
         every += [ends] * round(rate / unit)
@@ -174,7 +174,7 @@ def tacos(group: Group) -> Terms:
     (96, 0.375)
     """
     wires = wires_between(group)
-    assert wires is not None  # links_in_proportion let nobody else in
+    assert wires is not None  # links_in_proportion requires it
     count = step_count(wires)
     unit = _unit(wires)
     assert unit is not None
@@ -185,7 +185,7 @@ def tacos(group: Group) -> Terms:
 @schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))
 def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = wires_between(group)
-    assert wires is not None  # links_in_proportion let nobody else in
+    assert wires is not None  # links_in_proportion requires it
 
     def gather() -> Batches:
         for moved in steps(wires):
