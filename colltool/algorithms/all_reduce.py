@@ -15,6 +15,7 @@ from colltool.algorithms.libraries import (
 from colltool.algorithms.lines import (
     embedded_ring,
 )
+from colltool.algorithms.partners import many_sends, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -37,7 +38,7 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.rooted import fan_out, many_sends, mpi, to_all
+from colltool.algorithms.rooted import fan_out, mpi
 from colltool.algorithms.trees import (
     both_ways,
     edges_of,

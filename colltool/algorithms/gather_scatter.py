@@ -21,6 +21,7 @@ from colltool.algorithms.all_reduce import (
     rings,
     swapped,
 )
+from colltool.algorithms.partners import many_sends, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -41,7 +42,7 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import many_sends, mpi, to_all
+from colltool.algorithms.rooted import mpi
 from colltool.base.primitives import (
     A2A,
     AG,

@@ -22,7 +22,7 @@ from colltool.network.wires import DragonflyWires
 FEW = 4096  # messages that are quicker to follow one by one than summed by switch
 
 
-class _Traffic(NamedTuple):
+class _GroupTraffic(NamedTuple):
     """Bytes of a step among the n groups that send or receive."""
 
     groups: Indices  # their numbers, shape (n,)
@@ -31,7 +31,7 @@ class _Traffic(NamedTuple):
     local: Floats  # between switches of a group, shape (n, a, a)
 
 
-class _Load(NamedTuple):
+class _WayLoads(NamedTuple):
     """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among
     gateways of a group, (g, k, k)."""
 
@@ -247,9 +247,9 @@ class DragonflyRouter(Router):
         switch = np.arange(switches)
         sent[group, :, group] = 0.0
         local[:, switch, switch] = 0.0
-        return self._routed(_Traffic(group, sent, sent, local))
+        return self._routed(_GroupTraffic(group, sent, sent, local))
 
-    def _routed(self, traffic: _Traffic) -> list[Floats]:
+    def _routed(self, traffic: _GroupTraffic) -> list[Floats]:
         match self.wired.routing:
             case "minimal":
                 return self._minimal(traffic)
@@ -266,7 +266,7 @@ class DragonflyRouter(Router):
             return self._better(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _better(self, traffic: _Traffic) -> tuple[list[Floats], bool]:
+    def _better(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
         """The loads of minimal routes, or by way of others where these load the busiest link less,
         and whether they do."""
         minimal = self._minimal(traffic)
@@ -284,7 +284,7 @@ class DragonflyRouter(Router):
                 busiest = max(busiest, float(load.max()) / rate)
         return busiest
 
-    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Traffic:
+    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _GroupTraffic:
         """What each switch sends to each group and receives from it, and to its own group's."""
         a = self.wired.switches
         here, i = self._places(src)
@@ -298,14 +298,14 @@ class DragonflyRouter(Router):
         out = np.bincount((here * a + i) * n + there, away, n * a * n)
         into = np.bincount((there * a + j) * n + here, away, n * a * n)
         local = np.bincount((here * a + i) * a + j, near, n * a * a)
-        return _Traffic(
+        return _GroupTraffic(
             groups,
             out.astype(np.float64).reshape(n, a, n),
             into.astype(np.float64).reshape(n, a, n),
             local.astype(np.float64).reshape(n, a, a),
         )
 
-    def _minimal(self, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
+    def _minimal(self, traffic: _GroupTraffic, *, turns: bool = False) -> list[Floats]:
         load = self._no_load()
         at = traffic.groups
         leaves = self.leaves[np.ix_(at, at)]
@@ -314,7 +314,7 @@ class DragonflyRouter(Router):
         load.far[np.ix_(at, at)] = traffic.out.sum(axis=1)
         return self._on_links(load, traffic, turns=turns)
 
-    def _valiant(self, traffic: _Traffic) -> list[Floats]:
+    def _valiant(self, traffic: _GroupTraffic) -> list[Floats]:
         """Each group X other than its own two has an equal part of what goes from a group to
         another."""
         others = self.groups - 2
@@ -338,18 +338,20 @@ class DragonflyRouter(Router):
         load.turned[:] = ends.transpose(0, 2, 1) @ (between @ ends)
         return self._on_links(load, traffic, turns=self._turns_inside)
 
-    def _no_load(self) -> _Load:
+    def _no_load(self) -> _WayLoads:
         g = self.groups
         a = self.wired.switches
         k = self.wired.gateways
-        return _Load(
+        return _WayLoads(
             out=np.zeros((g, a, k)),
             into=np.zeros((g, a, k)),
             far=np.zeros((g, g)),
             turned=np.zeros((g, k, k)),
         )
 
-    def _on_links(self, load: _Load, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
+    def _on_links(
+        self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool = False
+    ) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
         switch of the group."""
         wires = self.wired
