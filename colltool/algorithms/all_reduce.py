@@ -117,6 +117,7 @@ def tree(group: Group) -> Terms:
     >>> tree(Group(4, "star"))[:2]
     (4, 4)
     """
+    # Down to the leaves, which a reduction comes up from: near partners first.
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
@@ -152,6 +153,7 @@ def counted_c(ranks: int) -> float:
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
+    # Two ranks share one edge in both trees, three have two edges in all.
     return min(2.0, ranks / 2)
 
 
@@ -243,6 +245,7 @@ def halving_doubling(kept: int, folded: int = 0) -> Schedule:
     """Both halves of Rabenseifner's all-reduce among the ranks that are kept, after others were
     ``folded`` into these."""
     up = tuple((stride, stride / kept) for stride in strides(kept))
+    # Halving sends 1/2, 1/4 ... of the vector, farthest partners first; doubling that backwards.
     n_beta = (kept - 1) / kept
     halving = Rounds("xor", up[::-1], folded)
     doubling = Rounds("xor", up, folded)
@@ -274,6 +277,7 @@ def rabenseifner(group: Group) -> Schedule:
 def doubling(n: int) -> Batches:
     """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)[:, None]
+    # After a round each rank holds the aligned block of twice the stride that it is in.
     for stride in strides(n):
         yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
 
@@ -299,6 +303,7 @@ def one_shot(group: Group) -> Terms:
 
 @schedule("one-shot", AR)
 def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
+    # Every ordered pair of two ranks.
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 

@@ -329,8 +329,8 @@ def compose(
 
     ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the
     name in the first phase.
-    ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the
-        payload differently.
+    Raises ValueError for an algorithm without a schedule, one that needs switches, and phases that
+    cut the payload differently.
     """
     sizes = tuple(group.ranks for group in groups)
     firsts: dict[int, Program] = {}

@@ -36,6 +36,7 @@ class Outcome(NamedTuple):
 def run(program: Program, carry: Carry | None = None) -> Outcome:
     """Execute a schedule, which is consumed; ``carry`` is called with every batch of steps and the
     chunk sizes."""
+    # All-to-alls and sends move their chunks; the others copy and add them.
     moves_only = program.primitive in (A2A, P2P)
     state: _Places | _Sums = _Places(program) if moves_only else _Sums(program)
     count = 0
@@ -71,12 +72,14 @@ class _Sums:
 
     def apply(self, batch: tuple[Step, ...]) -> str:
         """Send a batch, all of which reads what was held before it; return what is wrong."""
+        # Read before anything is written: all messages of a batch are sent at once.
         sent = [self.held[step.src, step.chunk] for step in batch]
         for step, values in zip(batch, sent, strict=True):
             if not values.all():
                 early = int(np.flatnonzero(values == 0)[0])
                 return f"rank {step.src[early]} sends chunk {step.chunk[early]} before it has it"
             if step.add:
+                # Not +=, which counts several sums into one place once.
                 np.add.at(self.held, (step.dst, step.chunk), values)
             else:
                 self.held[step.dst, step.chunk] = values
@@ -163,6 +166,7 @@ class Network:
         found = []
         outermost = tier_of(self.tiers, src, dst)
         for number, tier in enumerate(self.tiers):
+            # On one tier nothing has to be picked out, which takes longer than to count it.
             if len(self.tiers) == 1:
                 loads = tier.loads(src, dst, size)
             else:
@@ -176,6 +180,7 @@ class Network:
         """The most that any port or link of each rank carries, either direction, shape (N,); of a
         single tier."""
         (tier,) = self.tiers
+        # The resources of all classes lie one after the other, as in loads().
         ends = np.cumsum([len(link_class.exists) for link_class in tier.classes])
         return tier.of_ranks(np.split(loads, ends[:-1]))
 

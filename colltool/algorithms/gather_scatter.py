@@ -157,6 +157,7 @@ def _far_first(n: int) -> Batches:
     """
     rank = np.arange(n, dtype=np.int64)[:, None]
     offsets = np.zeros(1, dtype=np.int64)
+    # Chunks that would pass the rank itself, N places on, stay.
     for stride in reversed(strides(n)):
         sent = offsets[offsets + stride < n]
         yield (step(rank, (rank + stride) % n, (rank - sent) % n),)
@@ -255,10 +256,12 @@ def bruck(group: Group) -> Terms:
 def _by_the_bits_of_the_way(n: int) -> Batches:
     """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
     behind it."""
+    # Chunk src * N + dst; its way is what it has to go in all.
     src, dst = np.divmod(np.arange(n * n), n)
     way = (dst - src) % n
     for stride in strides(n):
         chunk = np.flatnonzero(way & stride)
+        # The lower bits of the way are behind it.
         here = (src + way % stride)[chunk] % n
         yield (step(here, (here + stride) % n, chunk),)
 
@@ -333,6 +336,7 @@ class _Fold:
 
     def folded(self, batches: Batches, chunks: int) -> Batches:
         """Whole vectors in, the rounds, whole results out."""
+        # Each surplus rank's neighbour is the next one.
         here = self.extra[:, None]
         chunk = np.arange(chunks)
         yield (step(here, here + 1, chunk, add=True),)
@@ -396,6 +400,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
 @schedule("rabenseifner-fold", AR)
 def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
+    # Halving is doubling backwards, among the ranks that are kept.
     halved = gathered(primitive, lambda: doubling(fold.kept))
     return equal_chunks(primitive, group.ranks, fold.kept, fold.folded(halved, fold.kept))
 
@@ -512,6 +517,7 @@ def _fold_and_gather(n: int) -> Batches:
     get what they lack."""
     fold = _Fold(n)
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
+    # A rank that represents two passes on the chunks of both.
     for (messages,) in fold.on_kept(doubling(fold.kept)):
         own = messages._replace(chunk=fold.rank_of[messages.chunk])
         both = messages.chunk < len(fold.extra)  # a rank that represents two has two chunks

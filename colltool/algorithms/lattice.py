@@ -101,6 +101,7 @@ def _axis_by_axis(
 ) -> Schedule:
     """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what
     reaches it, by ring steps."""
+    # After an axis of d places each rank has a d-th of its payload left.
     payload = 1.0
     scatter = []
     for number, axis in enumerate(group.axes, start=1):
@@ -392,6 +393,7 @@ def _both_ways_or_open(axis: Axis) -> list[Step]:
     d = axis.size
     if axis.is_ring or d == 2:
         return ring_both_ways(d)
+    # The second halves of blocks are numbered after all first ones.
     steps = []
     for half in open_line(d):
         chunk = np.append(half.chunk, half.chunk + d)
@@ -422,6 +424,7 @@ def _by_axes(
             if number != along:
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
+        # Every parallel line runs the same steps.
         nodes, chunks = copies(others)
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
@@ -448,6 +451,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
             run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
         runs.append(run)
     script: Script = []
+    # The parts run at once; a phase lasts as long as its longest part.
     for phase in zip(*runs, strict=True):
         for batches in zip_longest(*phase, fillvalue=[]):
             script.append(list(chain.from_iterable(batches)))
@@ -476,6 +480,7 @@ def busiest_link(axis: Axis) -> float:
     Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a
     torus it is d/8.
     """
+    # floor(d/2) * ceil(d/2) pairs of places have their ends on two sides of the middle.
     crossing = (axis.size * axis.size) // 4 / axis.size
     return crossing / 2 if axis.is_ring else crossing
 
@@ -585,6 +590,7 @@ def _chains(
     for axis in group.axes:
         place = ranks // stride % axis.size
         hops = hops_of(axis.size)[place]
+        # One hop back towards the root's place.
         before = (place - np.sign(hops)) % axis.size
         parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
         depth += np.abs(hops)

@@ -64,6 +64,7 @@ class Program(NamedTuple):
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     """A step from array-likes, broadcast against each other."""
+    # Numbers and arrays of any shapes that fit, such as one sender of several chunks.
     arrays = [np.asarray(values, dtype=np.int64) for values in (src, dst, chunk)]
     src_, dst_, chunk_ = (array.ravel() for array in np.broadcast_arrays(*arrays))
     return Step(src_, dst_, chunk_, add)
@@ -109,6 +110,7 @@ def equal_chunks(
 def backwards(batches: Batches) -> Batches:
     """A gather reversed into a reduction: last step first, messages turned round, sums for
     copies."""
+    # Who was sent a copy now sends a sum.
     for batch in reversed(list(batches)):
         yield tuple(Step(there.dst, there.src, there.chunk, add=True) for there in batch)
 
@@ -141,6 +143,7 @@ def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool 
     """What edges carry at a moment: edge e segment s of its stream, chunk
     ``stream * segments + s``, at ``first[e] + s``."""
     segment = moment - first
+    # Other edges have not begun, or are done.
     live = (segment >= 0) & (segment < segments)
     chunk = edges.stream * segments + segment
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)

@@ -104,6 +104,7 @@ def binomial(group: Group) -> Terms:
 def fan_out(n: int) -> Batches:
     """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride
     halves every round."""
+    # Ranks at every second multiple of the stride hold the payload by now.
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
@@ -153,6 +154,7 @@ def scatter_allgather(group: Group) -> Schedule:
     (10, 1.75)
     """
     n = group.ranks
+    # The last block is smaller where N is no power of two.
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
     scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
     return scatter, Terms(n - 1, (n - 1) / n, Ring(), label="all-gather")
@@ -162,6 +164,7 @@ def _scattered(n: int) -> Batches:
     """Binomial scatter: every holder of a block gives away the half that starts a stride ahead."""
     chunk = np.arange(n, dtype=np.int64)
     for stride in reversed(strides(n)):
+        # The far half of every block of two strides.
         far = chunk[chunk // stride % 2 == 1]
         home = far // stride * stride
         yield (step(home - stride, home, far),)
@@ -220,6 +223,7 @@ def _farthest_rank(group: Group) -> int:
         from colltool.network.twisted_links import farthest_rank  # on arrays
 
         return farthest_rank(group.axes)
+    # Ranks are numbered with the first axis fastest.
     farthest = 0
     stride = 1
     for axis in group.axes:

@@ -149,6 +149,7 @@ def multi_link_chain(group: Group) -> Terms:
 def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
     """The rings, cut at rank 0."""
     around = rings_of_mesh(group.ranks)
+    # The rings, cut at rank 0.
     ring, place = np.divmod(np.arange(len(around) * (group.ranks - 1)), group.ranks - 1)
     child = around[ring, place + 1]
     parent = around[ring, place]
@@ -158,6 +159,7 @@ def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Prog
 
 def switch_can(*capabilities: str) -> Requirement:
     def requirement(group: Group) -> str | None:
+        # What the switches cannot do at all comes before what they have no room for.
         missing = [name for name in capabilities if name not in group.switch]
         if missing:
             return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
@@ -334,6 +336,7 @@ def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Prog
     back."""
     n = group.ranks
     k = group.servers
+    # Server p, node N + p, adds up part p of the vector.
     rank, part = np.divmod(np.arange(n * k), k)
     there = step(rank, n + part, part, add=True)
     back = step(n + part, rank, part)

@@ -33,9 +33,11 @@ class Buffers:
         return self._alias(rank, buffer, at)
 
     def _alias(self, rank: int, buffer: str, at: int) -> Where:
+        # Scratch is never shared.
         if not self.in_place or buffer == SCRATCH:
             return rank, buffer, at
         primitive = self.promise.primitive
+        # The smaller of the two buffers is the rank's own part of the larger one.
         is_part = (primitive is AG and buffer == INPUT) or (primitive is RS and buffer == OUTPUT)
         return rank, OUTPUT, at + self._first_of(rank) if is_part else at
 
@@ -50,6 +52,7 @@ class Buffers:
         rank, buffer, at = where
         if buffer != (OUTPUT if self.in_place else INPUT):
             return None
+        # The input of an all-gather lies at the rank's own part of the output.
         if self.in_place and self.promise.primitive is AG:
             at -= self._first_of(rank)
         return self.promise.first(rank, at)

@@ -43,6 +43,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     except ColltoolError as error:
         error.where = error.where or f"{file}:1"
         raise
+    # What was sent is the same in place and out of place: that of the first is kept.
     first, *_ = [execute(algo, promise, in_place=in_place) for in_place in algo.in_place]
     try:
         for in_place in algo.in_place:
@@ -88,6 +89,7 @@ class _MscclRun(Threadblocks):
         """Find the threadblock at the end of every connection; refuse one with two at an end."""
         senders: set[Wire] = set()
         for number, block in enumerate(self.algo.blocks):
+            # A threadblock without steps has no line of its own.
             line = block.ops[0].line if block.ops else 1
             for way, peer in (("sends to", block.send), ("receives from", block.recv)):
                 if peer >= self.promise.ranks or peer == block.gpu:
@@ -161,6 +163,7 @@ class _MscclRun(Threadblocks):
             if len(pieces) != op.chunks:
                 sender = arrived.sender.spoken(arrived.step)
                 raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
+        # These read the rank's own memory, the others what has arrived.
         if op.type in ("s", "cpy", "re"):
             pieces = [self.buffers.read(where) for where in self._places(block, op, op.source)]
         elif op.type.startswith("rr"):
@@ -193,6 +196,7 @@ class _MscclRun(Threadblocks):
         self.round[number] += 1
         message = _OnTheWire(pieces, self.round[number], block, self.at[number])
         self.wires.setdefault(block.out, deque()).append(message)
+        # The receiver looks again, whatever it waits for.
         self.ready.append(self.receiver[block.out])
 
     def check_end(self) -> None:

@@ -65,6 +65,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
         error.where = error.where or file
         raise
     in_place = head.data.get("inplace") is True
+    # The second run, in the opposite order, is a check alone.
     batches = execute(plan, promise, in_place=in_place)
     execute(plan, promise, in_place=in_place, backwards=True)
     title = printable(str(head.data.get("name") or name))[:100]
@@ -140,12 +141,14 @@ class _PlanRun(Threadblocks):
             if not waiting:
                 return peer, rank, channel
             signals.append(waiting)
+        # Only now, as a wait for several channels takes all signals at once.
         for waiting in signals:
             self.round[number] = max(self.round[number], waiting.popleft())
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
         """The threadblocks of a GPU that share a barrier wait for each other."""
+        # The others that waited pass where the last one has come.
         if number in self.passed:
             self.passed.remove(number)
             return None
@@ -153,6 +156,7 @@ class _PlanRun(Threadblocks):
         waiting.add(number)
         if waiting != self.members[event]:
             return event
+        # What they send from now on comes after what any of them has sent.
         latest = max(self.round[other] for other in waiting)
         for other in waiting:
             self.round[other] = latest

@@ -107,6 +107,7 @@ class Promise(NamedTuple):
 
     def last(self, rank: int) -> Iterator[tuple[int, Piece]]:
         """Every place of a rank's output, and what is to lie there."""
+        # The bits of all ranks: the whole sum.
         everybody = (1 << self.ranks) - 1
         own = self.chunks // self.ranks
         if self.primitive is REDUCE and rank != self.root:
@@ -195,6 +196,7 @@ def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) ->
         return f"rank {rank} ends without {chunk}"
     if held[0] != wanted[0]:
         return f"rank {rank} ends with {numbered(promise, held[0])} in the place of {chunk}"
+    # The same chunk, so parts are missing: more than all would have been refused before.
     missing = wanted[1] & ~held[1]
     return f"rank {rank} ends with {chunk} without the part of {ranks_in(missing)}"
 
@@ -233,6 +235,7 @@ class _Vectors:
         adds: dict[tuple[int, int], bool] = {}
         for dst, chunk, piece, add in sent:
             place = (dst, chunk)
+            # Sums commute; which of two copies stays would be luck.
             if place in adds and not (add and adds[place]):
                 what = (
                     f"two messages write {numbered(self.promise, chunk)} of rank {dst} at once,"
@@ -263,6 +266,7 @@ def follow(promise: Promise, batches: Sequence[Batch]) -> None:
 def batch_of(sends: Sequence[Sent]) -> Batch:
     """The messages of one step as arrays: what is copied, then what is added."""
     batch = []
+    # A step as the executor takes it copies or adds, not both.
     for add in (False, True):
         chosen = [send[:3] for send in sends if send[3] == add]
         if chosen:
@@ -288,6 +292,7 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     if program.primitive in (AG, RS, A2A):
         # by owner, of an all-to-all by sender and receiver; then as they were
         order = np.lexsort((program.target, program.home))
+        # Files number chunks by rank, as many for each.
         if np.ptp(np.bincount(program.home, minlength=ranks)):
             raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)

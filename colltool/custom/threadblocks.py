@@ -41,6 +41,7 @@ class Threadblocks(ABC):
 
     def run(self, file: str, *, backwards: bool) -> tuple[Batch, ...]:
         """What is sent, round by round; ColltoolError names the step that fails."""
+        # Orders that luck would hide: the last threadblock first, and the latest that can go on.
         if backwards:
             self.ready.reverse()
         while self.ready:
@@ -52,6 +53,7 @@ class Threadblocks(ABC):
     def _advance(self, number: int) -> None:
         """Run a threadblock as far as it can go."""
         while self.is_waiting(number):
+            # What it waits for may have happened before: then it goes on at once.
             missing = self.do(number)
             if missing is not None:
                 self.blocked.setdefault(missing, []).append(number)

@@ -1,5 +1,7 @@
-"""Ways through a dragonfly by its wiring alone: which ports and links a message takes, and the order of ranks along
-the cables between groups."""
+"""Ways through a dragonfly by its wiring alone.
+
+The ports and links that a message takes, and the order of ranks along the cables between groups.
+"""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class HyperXWires(NamedTuple):
 
     @property
     def between_ranks(self) -> GraphWires | None:
-        """The links as a graph; None where endpoints are at switches, or more than one box of nodes.
+        """The links as a graph; None where endpoints are at switches, or beyond one box of nodes.
 
         The last axis that they fill may be filled in part.
         """

@@ -2,12 +2,11 @@
 broadcast can reach there.
 
 Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every
-    set of ranks can send out what
-its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one
-link at a time.
+set of ranks can send out what its roots owe the rest. So the best rate follows from cuts alone, and
+the trees can be built one link at a time.
 
 Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009;
-    ForestColl, arXiv 2402.06787.
+ForestColl, arXiv 2402.06787.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ and Wolfe's method in pairs: again and again, of each rank's bytes, some move fr
 cost most to those that cost least, while busy links cost most. At the same prices no split costs
 less than the cheapest ways do, so how far it is from the best is known.
 
+A linear programme has the same optimum at a corner, with other ways: recorded prices are of these.
+
 Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem",
-    1990; in pairs:
-Lacoste-Julien and Jaggi, arXiv 1511.05932.
+1990; in pairs: Lacoste-Julien and Jaggi, arXiv 1511.05932.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ reached, until none is left. Where as much enters a switch as leaves it, that al
 end.
 
 Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed
-    graphs", 1995; ForestColl.
+graphs", 1995; ForestColl.
 """
 
 from __future__ import annotations
