@@ -22,15 +22,26 @@ class FlowNetwork:
         for node, row in capacity.items():
             for to, units in row.items():
                 if units:
-                    self.out[node].append(len(self.ends))
-                    self.out.setdefault(to, []).append(len(self.ends) + 1)
-                    self.ends += [to, node]
-                    self.capacity += [units, 0]
+                    self.add(node, to, units)
+
+    def add(self, node: int, to: int, units: int) -> int:
+        """Add an arc; its number."""
+        arc = len(self.ends)
+        self.out.setdefault(node, []).append(arc)
+        self.out.setdefault(to, []).append(arc + 1)
+        self.ends += [to, node]
+        self.capacity += [units, 0]
+        return arc
 
     def max_flow(self, source: int, sink: int, enough: int = ENDLESS) -> tuple[int, set[int]]:
         """The most whole units from source to sink, or ``enough``, and the nodes on the source's
         side of the least cut."""
-        left = self.capacity.copy()
+        return self.fill(self.capacity.copy(), source, sink, enough)
+
+    def fill(
+        self, left: list[int], source: int, sink: int, enough: int = ENDLESS
+    ) -> tuple[int, set[int]]:
+        """:meth:`max_flow` over what is ``left`` of every arc, which is updated."""
         moved = 0
         while True:
             level = self._levels(left, source, sink)
@@ -42,14 +53,16 @@ class FlowNetwork:
 
     def _levels(self, left: list[int], source: int, sink: int) -> dict[int, int]:
         """How many arcs from the source each node is, up to the sink."""
+        ends = self.ends
         level = {source: 0}
         waiting = [source]
         for node in waiting:
             for arc in self.out.get(node, ()):
-                to = self.ends[arc]
-                if left[arc] and to not in level:
-                    level[to] = level[node] + 1
-                    waiting.append(to)
+                if left[arc]:
+                    to = ends[arc]
+                    if to not in level:
+                        level[to] = level[node] + 1
+                        waiting.append(to)
             if sink in level:
                 break
         return level
@@ -63,18 +76,20 @@ class FlowNetwork:
         sink: int,
     ) -> int:
         """Send what one more way along rising levels carries, and return that."""
+        ends = self.ends
         path: list[int] = []
         node = source
         while node != sink:
+            above = level[node] + 1
             for arc in ways[node]:
-                if left[arc] and level.get(self.ends[arc]) == level[node] + 1:
+                if left[arc] and level.get(ends[arc]) == above:
                     path.append(arc)
-                    node = self.ends[arc]
+                    node = ends[arc]
                     break
             else:  # a dead end: one arc back
                 if not path:
                     return 0
-                node = self.ends[path.pop() ^ 1]
+                node = ends[path.pop() ^ 1]
         units = min(left[arc] for arc in path)
         for arc in path:
             left[arc] -= units

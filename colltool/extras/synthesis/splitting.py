@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise, permutations, product
 from typing import NamedTuple
 
@@ -32,16 +31,79 @@ class Way(NamedTuple):
 Ways = dict[tuple[int, int], list[Way]]
 
 
-@dataclass
-class _Shrinking:
-    """Links that are ``left``, switches among them, and where each leads: at the end between the
-    ``ranks`` alone."""
+class _Supply:
+    """What every root owes each rank, as a flow to each that is kept while links change."""
 
-    left: Capacities
-    ranks: int
-    roots: Sequence[int]
-    each: int  # units that a root sends to every rank
-    ways: Ways = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
+        self.owed = each * len(roots)
+        self.network = FlowNetwork({})
+        self.arcs: dict[tuple[int, int], int] = {}
+        for root in roots:
+            self.network.add(_SOURCE, root, each)
+        for node, row in links.items():
+            for to, units in row.items():
+                self.arcs[node, to] = self.network.add(node, to, units)
+        # what the flow to each rank leaves of every arc; None: it has to be found anew
+        self.left: list[list[int] | None] = [None] * ranks
+
+    def move(self, a: int, switch: int, b: int, units: int) -> None:
+        """Take units from the links a -> switch -> b, and add as many to a -> b."""
+        first = self.arcs[a, switch]
+        then = self.arcs[switch, b]
+        direct = self._direct(a, b)
+        capacity = self.network.capacity
+        capacity[first] -= units
+        capacity[then] -= units
+        capacity[direct] += units
+        for rank, left in enumerate(self.left):
+            if left is None:
+                continue
+            # The flow moves as well, as far as it passes both links: arc ^ 1 has what flows.
+            if units > 0:
+                flow = min(units, left[first ^ 1], left[then ^ 1])
+            else:
+                flow = -min(-units, left[direct ^ 1])
+            for arc, sign in ((first, -1), (then, -1), (direct, 1)):
+                left[arc ^ 1] += sign * flow
+                left[arc] += sign * (units - flow)
+            if left[first] < 0 or left[then] < 0:
+                self.left[rank] = None
+
+    def _direct(self, a: int, b: int) -> int:
+        if (a, b) not in self.arcs:
+            self.arcs[a, b] = self.network.add(a, b, 0)
+            for left in self.left:
+                if left is not None:
+                    left += [0, 0]
+        return self.arcs[a, b]
+
+    def lacking(self, most: int) -> int:
+        """The most units that some rank no longer gets, ``most`` at most."""
+        lacking = 0
+        for rank, kept in enumerate(self.left):
+            if kept is not None:
+                continue
+            left = self.network.capacity.copy()
+            reached, _ = self.network.fill(left, _SOURCE, rank, enough=self.owed)
+            if reached >= self.owed:
+                self.left[rank] = left
+            lacking = max(lacking, self.owed - reached)
+            if lacking >= most:
+                return most
+        return lacking
+
+
+class _Shrinking:
+    """Links that are ``left``, switches among them, and where each leads: at the end between ranks
+    alone."""
+
+    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
+        self.left: Capacities = {node: dict(row) for node, row in links.items()}
+        self.supply = _Supply(links, ranks, roots, each)
+        self.ways: Ways = defaultdict(list)
+        for a, row in links.items():
+            for b, units in row.items():
+                self.ways[a, b].append(Way((a, b), units))
 
     def take_out(self, switch: int) -> None:
         """Join what enters a switch with what leaves it; back where it came from last of all, which
@@ -73,7 +135,7 @@ class _Shrinking:
         pairs = list(permutations(neighbours, 2))
         for a, b in pairs:
             self._move(a, switch, b, units)
-        spoils = self._lacking(1) > 0
+        spoils = self.supply.lacking(1) > 0
         for a, b in pairs:
             if spoils:
                 self._move(a, switch, b, -units)
@@ -86,7 +148,7 @@ class _Shrinking:
         units = min(self.left[a][switch], self.left[switch][b])
         if units:
             self._move(a, switch, b, units)
-            spoilt = self._lacking(units)
+            spoilt = self.supply.lacking(units)
             self._move(a, switch, b, -spoilt)
             units -= spoilt
             self._lay(a, switch, b, units)
@@ -104,19 +166,7 @@ class _Shrinking:
         self.left[switch][b] -= units
         if a != b:
             self.left[a][b] = self.left[a].get(b, 0) + units
-
-    def _lacking(self, most: int) -> int:
-        """The most units that some rank no longer gets, ``most`` at most."""
-        owed = self.each * len(self.roots)
-        owe = dict.fromkeys(self.roots, self.each)
-        network = FlowNetwork({**self.left, _SOURCE: owe})
-        lacking = 0
-        for rank in range(self.ranks):
-            reached, _ = network.max_flow(_SOURCE, rank, enough=owed)
-            lacking = max(lacking, owed - reached)
-            if lacking >= most:
-                return most
-        return lacking
+        self.supply.move(a, switch, b, units)
 
 
 def split_off(
@@ -124,13 +174,10 @@ def split_off(
 ) -> tuple[Capacities, Ways]:
     """Links between ranks over which every root still reaches all of them with ``each`` units, and
     the ways behind each link."""
-    split = _Shrinking({node: dict(row) for node, row in links.items()}, ranks, roots, each)
-    for a, row in links.items():
-        for b, units in row.items():
-            split.ways[a, b].append(Way((a, b), units))
+    shrinking = _Shrinking(links, ranks, roots, each)
     for switch in range(ranks, len(links)):
-        split.take_out(switch)
-    return split.left, split.ways
+        shrinking.take_out(switch)
+    return shrinking.left, shrinking.ways
 
 
 def _taken(ways: list[Way], units: int) -> list[Way]:
