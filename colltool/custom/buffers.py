@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, RS
-from colltool.custom.schedule import Piece, Promise, shortfall
+from colltool.custom.schedule import ChunkState, PostCondition, shortfall
 
 INPUT, OUTPUT, SCRATCH = "i", "o", "s"
 
@@ -18,12 +18,12 @@ class Buffers:
     the other way round."""
 
     def __init__(
-        self, promise: Promise, sizes: Mapping[tuple[int, str], int], *, in_place: bool
+        self, promise: PostCondition, sizes: Mapping[tuple[int, str], int], *, in_place: bool
     ) -> None:
         self.promise = promise
         self.sizes = sizes
         self.in_place = in_place
-        self.memory: dict[Where, Piece] = {}
+        self.memory: dict[Where, ChunkState] = {}
 
     def place(self, rank: int, buffer: str, at: int) -> Where:
         """Where a chunk lies; in place, input and output are one buffer."""
@@ -45,7 +45,7 @@ class Buffers:
         """Where a rank's own part of the whole begins."""
         return rank * (self.promise.chunks // self.promise.ranks)
 
-    def held(self, where: Where) -> Piece | None:
+    def held(self, where: Where) -> ChunkState | None:
         """What lies there: what was written, else the rank's own input."""
         if where in self.memory:
             return self.memory[where]
@@ -57,7 +57,7 @@ class Buffers:
             at -= self._first_of(rank)
         return self.promise.first(rank, at)
 
-    def read(self, where: Where) -> Piece:
+    def read(self, where: Where) -> ChunkState:
         """What lies there; ColltoolError where that is nothing."""
         held = self.held(where)
         if held is None:

@@ -32,7 +32,7 @@ from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,
     OwnSchedule,
-    Promise,
+    PostCondition,
     Sent,
     batch_of,
     follow,
@@ -139,7 +139,7 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedul
 
 
 def _steps(
-    reading: Reading[AlgorithmFile], promise: Promise, steps: list[str | list[str | SendFile]]
+    reading: Reading[AlgorithmFile], promise: PostCondition, steps: list[str | list[str | SendFile]]
 ) -> Iterator[Batch]:
     left = MOST_MOVES
     for number, step in enumerate(steps):
@@ -192,7 +192,7 @@ def _parsed(text: str) -> _Send | None:
 def _sends(
     reading: Reading[AlgorithmFile],
     path: KeyPath,
-    promise: Promise,
+    promise: PostCondition,
     entry: str | SendFile,
     left: int,
 ) -> list[Sent]:
@@ -221,7 +221,7 @@ def _sends(
     return sent
 
 
-def _what_is_wrong(send: _Send, promise: Promise, left: int) -> tuple[str, str]:
+def _what_is_wrong(send: _Send, promise: PostCondition, left: int) -> tuple[str, str]:
     """What is wrong with a send and how to fix it; ``left``: chunks that may still be sent."""
     for rank in (send.src, send.dst):
         if rank >= promise.ranks:

@@ -14,9 +14,9 @@ from colltool.custom.buffers import Buffers, Where
 from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op, algo_of
 from colltool.custom.schedule import (
     Batch,
+    ChunkState,
     OwnSchedule,
-    Piece,
-    Promise,
+    PostCondition,
     primitive_called,
     promise_of,
 )
@@ -59,7 +59,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
 
 
 def execute(
-    algo: Algo, promise: Promise, *, in_place: bool, backwards: bool = False
+    algo: Algo, promise: PostCondition, *, in_place: bool, backwards: bool = False
 ) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the step that fails. ``backwards``: in the
     opposite order."""
@@ -68,7 +68,7 @@ def execute(
 
 
 class _OnTheWire(NamedTuple):
-    pieces: list[Piece]
+    pieces: list[ChunkState]
     round: int
     sender: Block
     step: int
@@ -154,7 +154,7 @@ class _MscclRun(Threadblocks):
         """Take one step whose message is there."""
         if op.type == "nop":
             return
-        pieces: list[Piece] = []
+        pieces: list[ChunkState] = []
         if arrived:
             pieces = arrived.pieces
             self.round[number] = max(self.round[number], arrived.round)
@@ -176,8 +176,8 @@ class _MscclRun(Threadblocks):
             self._send(number, block, pieces)
 
     def _added(
-        self, block: Block, op: Op, place: tuple[str, int], pieces: list[Piece]
-    ) -> list[Piece]:
+        self, block: Block, op: Op, place: tuple[str, int], pieces: list[ChunkState]
+    ) -> list[ChunkState]:
         held = [self.buffers.held(where) for where in self._places(block, op, place)]
         return self.added(held, pieces, block.gpu)
 
@@ -185,7 +185,7 @@ class _MscclRun(Threadblocks):
         buffer, offset = first
         return [self.buffers.place(block.gpu, buffer, offset + at) for at in range(op.chunks)]
 
-    def _send(self, number: int, block: Block, pieces: list[Piece]) -> None:
+    def _send(self, number: int, block: Block, pieces: list[ChunkState]) -> None:
         if block.send < 0:
             raise ColltoolError("its tb sends to nobody")
         if block.out not in self.receiver:

@@ -28,9 +28,9 @@ from colltool.custom.mscclpp_file import (
 from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,
+    ChunkState,
     OwnSchedule,
-    Piece,
-    Promise,
+    PostCondition,
     primitive_called,
     promise_of,
 )
@@ -73,7 +73,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
 
 
 def execute(
-    plan: ExecutionPlan, promise: Promise, *, in_place: bool, backwards: bool = False
+    plan: ExecutionPlan, promise: PostCondition, *, in_place: bool, backwards: bool = False
 ) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the operation that fails."""
     run = _PlanRun(plan, Buffers(promise, plan.sizes, in_place=in_place))
@@ -178,7 +178,7 @@ class _PlanRun(Threadblocks):
             missing = self._wait_for_packets(number, rank, sources)
             if missing is not None:
                 return missing
-        pieces: list[Piece] = []
+        pieces: list[ChunkState] = []
         arrives = self.round[number]
         # element by element: all sources are read at once
         for place, places in zip(op.sources, sources, strict=True):
@@ -214,7 +214,9 @@ class _PlanRun(Threadblocks):
         numbers = range(place.first, place.first + place.chunks)
         return [self.buffers.place(place.rank, place.buffer, number) for number in numbers]
 
-    def _message(self, number: int, src: int, dst: int, pieces: list[Piece], *, add: bool) -> int:
+    def _message(
+        self, number: int, src: int, dst: int, pieces: list[ChunkState], *, add: bool
+    ) -> int:
         """Note a message; the round in which it is sent."""
         sent = max(self.round[number], self.last.get((number, src, dst), 0)) + 1
         self.last[number, src, dst] = sent

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from colltool.custom.buffers import Buffers
-from colltool.custom.schedule import Batch, Piece, Sent, batch_of, summed
+from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, summed
 
 # What a threadblock waits for: the end of a step of another one, or an event of the format.
 Event = tuple[int, int] | tuple[int, int, int] | tuple[int, str, int]
@@ -71,15 +71,15 @@ class Threadblocks(ABC):
         self.ready.extend(self.blocked.pop(event, ()))
 
     def record(
-        self, number: int, src: int, dst: int, pieces: Iterable[Piece], *, add: bool
+        self, number: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
     ) -> None:
         """Note a message of a round."""
         sends = self.sent.setdefault(number, [])
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 
     def added(
-        self, held: Sequence[Piece | None], arrived: Sequence[Piece], rank: int
-    ) -> list[Piece]:
+        self, held: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
+    ) -> list[ChunkState]:
         """What a rank has after it adds pieces to what it holds."""
         pairs = zip(held, arrived, strict=True)
         return [summed(self.promise, own, piece, rank) for own, piece in pairs]

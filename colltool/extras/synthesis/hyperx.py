@@ -47,7 +47,7 @@ def _axes(group: Group) -> HyperXWires | None:
     return None
 
 
-def turned_axes(wires: HyperXWires) -> list[list[int]]:
+def axis_orders(wires: HyperXWires) -> list[list[int]]:
     """The orders of axes, of which each starts at one and goes round; those of one place left
     out."""
     axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
@@ -55,14 +55,14 @@ def turned_axes(wires: HyperXWires) -> list[list[int]]:
 
 
 @lru_cache(maxsize=64)
-def shares(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
-    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at
+def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
+    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`axis_orders` at
     once, and the part of each.
 
     The linear programme "parts that add up to 1 and make the busiest axis as idle as can be" has
     its optimum where as many parts as axes are used, all equally busy: all such corners are tried.
     """
-    orders = turned_axes(wires)
+    orders = axis_orders(wires)
     busy = _busy(wires, orders)
     every = range(len(orders))
     best: tuple[float, tuple[float, ...]] = (inf, ())
@@ -162,7 +162,7 @@ def all_axes(group: Group) -> Terms:
 def _over_all(group: Group, times: int) -> Terms:
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
-    return Terms(times * len(turned_axes(wires)), times * shares(wires)[0], Links())
+    return Terms(times * len(axis_orders(wires)), times * axis_split(wires)[0], Links())
 
 
 # Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
@@ -174,7 +174,7 @@ def _over_all(group: Group, times: int) -> Terms:
 def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
-    _, parts = shares(wires)
+    _, parts = axis_split(wires)
     batches = gathered(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
     return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
@@ -182,7 +182,7 @@ def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 def _gather(wires: HyperXWires) -> Batches:
     """Phases from the last axis of each order to its first, all parts at once."""
-    orders = turned_axes(wires)
+    orders = axis_orders(wires)
     for phase in reversed(range(len(orders))):
         yield tuple(_exchange(wires, part, order[: phase + 1]) for part, order in enumerate(orders))
 
