@@ -41,7 +41,8 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
     state: _Places | _Sums = _Places(program) if moves_only else _Sums(program)
     count = 0
     for batch in program.batches:
-        ends = np.concatenate([nodes for step in batch for nodes in (step.src, step.dst)])
+        src, dst, _ = joined(batch)
+        ends = np.concatenate([src, dst])
         if ((ends < 0) | (ends >= program.nodes)).any():
             return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:

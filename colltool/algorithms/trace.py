@@ -4,7 +4,7 @@ Every chunk knows which ranks' contributions it holds and, on request, the numbe
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from math import lcm
 from operator import add
 from typing import Literal, NamedTuple
@@ -143,7 +143,7 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
             if moved in second and (share == 1 or down):
                 second_halves[message].append((here, end, second[moved]))
     # Both halves of every message set out together.
-    ways = [way for both in zip(first_halves, second_halves, strict=True) for way in both]
+    ways = chain.from_iterable(zip(first_halves, second_halves, strict=True))
     for moving in zip_longest(*ways):
         yield step(*np.array([hop for hop in moving if hop]).T)
 

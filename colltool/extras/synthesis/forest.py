@@ -117,8 +117,9 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     rate = _best_rate(links, ranks, roots)
     # In units that are finer by the denominator trees are whole.
     fine = rate.denominator
-    every = [units * fine for row in links.values() for units in row.values()]
-    common = gcd(*every, rate.numerator)
+    common = rate.numerator
+    for row in links.values():
+        common = gcd(common, *(units * fine for units in row.values()))
     scaled: Capacities = {}
     for node, row in links.items():
         scaled[node] = {to: units * fine // common for to, units in row.items()}

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import inf, prod
+from operator import mul
 
 from colltool.algorithms.program import (
     Batches,
@@ -68,13 +69,16 @@ def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
     best: tuple[float, tuple[float, ...]] = (inf, ())
     for count in range(1, len(orders) + 1):
         for parts, axes in product(combinations(every, count), repeat=2):
-            corner = _level([[busy[axis][part] for part in parts] for axis in axes])
+            rows = []
+            for axis in axes:
+                rows.append([busy[axis][part] for part in parts])
+            corner = _level(rows)
             if corner is None or min(corner) < -_DUST:
                 continue
             whole = [0.0] * len(orders)
             for part, share in zip(parts, corner, strict=True):
                 whole[part] = share
-            took = max(sum(row[part] * whole[part] for part in every) for row in busy)
+            took = max(sum(map(mul, row, whole)) for row in busy)
             best = min(best, (took, tuple(whole)))
     return best
 
@@ -102,7 +106,7 @@ def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
     rows.append([1.0] * count + [0.0, 1.0])
     for at in range(count + 1):
         pivot = max(range(at, count + 1), key=lambda row: abs(rows[row][at]))
-        largest = max(abs(value) for row in rows for value in row)
+        largest = max(map(abs, chain.from_iterable(rows)))
         if abs(rows[pivot][at]) < _DUST * largest:
             return None
         rows[at], rows[pivot] = rows[pivot], rows[at]
