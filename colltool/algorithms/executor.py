@@ -41,9 +41,7 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
     state: _Places | _Sums = _Places(program) if moves_only else _Sums(program)
     count = 0
     for batch in program.batches:
-        src, dst, _ = joined(batch)
-        ends = np.concatenate([src, dst])
-        if ((ends < 0) | (ends >= program.nodes)).any():
+        if _leaves_the_group(batch, program.nodes):
             return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:
             carry(program.standing(batch), program.chunk_bytes)
@@ -52,6 +50,15 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
         count += 1
     problem = state.verdict()
     return Outcome(not problem, problem, count)
+
+
+def _leaves_the_group(batch: tuple[Step, ...], nodes: int) -> bool:
+    """Whether a message has an end that is no node."""
+    for step in batch:
+        for ends in (step.src, step.dst):
+            if ((ends < 0) | (ends >= nodes)).any():
+                return True
+    return False
 
 
 class _Sums:
