@@ -153,7 +153,7 @@ def counted_c(ranks: int) -> float:
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
-    # Two ranks share one edge in both trees, three have two edges in all.
+    # Where there are two or three ranks none has edges enough to carry 2M.
     return min(2.0, ranks / 2)
 
 

@@ -23,7 +23,6 @@ def _in_order(ranks: int) -> Parents:
     """
     parents = [-1]
     for rank in range(1, ranks):
-        # The lowest set bit of a rank.
         bit = rank & -rank
         parent = (rank ^ bit) | (bit << 1)
         if parent >= ranks:

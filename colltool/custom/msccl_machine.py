@@ -43,7 +43,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     except ColltoolError as error:
         error.where = error.where or f"{file}:1"
         raise
-    # What was sent is the same in place and out of place: that of the first is kept.
+    # Prices are of the first way that the file allows; the others are checked.
     first, *_ = [execute(algo, promise, in_place=in_place) for in_place in algo.in_place]
     try:
         for in_place in algo.in_place:
