@@ -98,10 +98,12 @@ def composition(
 
 
 def compositions(primitive: Primitive) -> list[Composition]:
+    """The compositions of a primitive, in the order of registration."""
     return [row for row in _ROWS.values() if row.primitive is primitive]
 
 
 def every_composition() -> list[Composition]:
+    """All of them, in the order of registration."""
     return list(_ROWS.values())
 
 

@@ -201,10 +201,12 @@ class Algorithm(NamedTuple):
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
+        """Its status on a group: another one than the row's where a caveat says so."""
         caveat = self.caveat(group)
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
+        """What a reader of its price on a group should know."""
         notes = [self.note]
         caveat = self.caveat(group)
         if caveat:
@@ -374,10 +376,12 @@ def algorithm(
 
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
+    """The algorithms of a primitive but those on request, in the order of registration."""
     return [row for row in every_algorithm() if row.primitive is primitive]
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
+    """The row of that name, where there is one."""
     return _ROWS.get((primitive, name))
 
 

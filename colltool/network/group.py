@@ -43,6 +43,7 @@ assert set(_WORDS) == set(get_args(Topology))
 
 
 def joined_by(topology: Topology) -> JoinedBy:
+    """What joins the endpoints of a topology."""
     return _WORDS[topology][0]
 
 
@@ -94,6 +95,7 @@ class Axis(NamedTuple):
 
     @property
     def diameter(self) -> int:
+        """Links between the two ranks that are farthest apart on it."""
         return self.size // 2 if self.is_ring else self.size - 1
 
     def ring_steps(self, *, one_port: bool) -> int:
@@ -154,6 +156,7 @@ class Group(NamedTuple):
 
     @property
     def spoken(self) -> str:
+        """Its topology in words."""
         if self.topology == "torus" and any(axis.twist for axis in self.axes):
             return "a twisted torus"
         _, words = _WORDS[self.topology]
@@ -161,6 +164,7 @@ class Group(NamedTuple):
 
     @property
     def dedicated(self) -> bool:
+        """Whether every two ranks have a link of their own."""
         return self.joined_by == "pair_links"
 
 

@@ -89,6 +89,7 @@ class GraphWires(NamedTuple):
         return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
+        """The same with bandwidths times a factor."""
         return self._replace(
             edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges)
         )
@@ -327,6 +328,7 @@ class DragonflyWires(NamedTuple):
         return port * self.gateways // ((self.groups - 1) * self.cables)
 
     def scaled(self, factor: float) -> DragonflyWires:
+        """The same with bandwidths times a factor."""
         return self._replace(local_Bps=self.local_Bps * factor, global_Bps=self.global_Bps * factor)
 
     def slowed(self, factor: float) -> DragonflyWires:
