@@ -84,6 +84,19 @@ def test_a_plan_follows_messages_only_where_it_is_asked_to() -> None:
     assert "colltool.congestion.loads" in running(*asked, "--links")
 
 
+def test_the_core_works_without_the_extras() -> None:
+    """Where synthesis is taken out, everything else is priced."""
+    code = """
+import sys
+sys.modules["colltool.extras"] = None
+import colltool
+rows = colltool.price("dgx-1v", "ag", size="1MB", library="all").results
+names = {row.algorithm for row in rows}
+assert "direct" in names and not names & {"forest", "tacos", "mcf"}, names
+"""
+    assert not {name for name in loaded(code) if name.startswith("colltool.extras.")}
+
+
 def test_the_version_is_the_one_that_is_installed() -> None:
     assert colltool.__version__ == version("colltool")
 

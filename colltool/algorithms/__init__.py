@@ -6,16 +6,18 @@ Importing this fills the registry in the order in which tables list algorithms o
 # isort: skip_file
 from colltool.algorithms import rooted, all_reduce, gather_scatter, lattice, lattice_trees
 from colltool.algorithms import extras
-from colltool.algorithms import wiring, uneven, composed
+from colltool.algorithms import multi_link, in_network, multi_rail, uneven, composed
 
 __all__ = [
     "all_reduce",
     "composed",
     "extras",
     "gather_scatter",
+    "in_network",
     "lattice",
     "lattice_trees",
+    "multi_link",
+    "multi_rail",
     "rooted",
     "uneven",
-    "wiring",
 ]

@@ -15,6 +15,7 @@ from colltool.algorithms.libraries import (
 from colltool.algorithms.lines import (
     embedded_ring,
 )
+from colltool.algorithms.partners import many_sends, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -37,7 +38,7 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.rooted import fan_out, many_sends, mpi, to_all
+from colltool.algorithms.rooted import fan_out, mpi
 from colltool.algorithms.trees import (
     both_ways,
     edges_of,
@@ -95,11 +96,9 @@ def ring(group: Group) -> Terms:
 
 @schedule("ring", AR, AG, RS, per_pair=1)
 def _ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    return (
-        embedded_ring(primitive, group)
-        if group.axes
-        else on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
-    )
+    if group.axes:
+        return embedded_ring(primitive, group)
+    return on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
 
 
 @algorithm(
@@ -118,6 +117,7 @@ def tree(group: Group) -> Terms:
     >>> tree(Group(4, "star"))[:2]
     (4, 4)
     """
+    # Down to the leaves, which a reduction comes up from: near partners first.
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
@@ -135,7 +135,8 @@ def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[
     >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
     {'N*alpha*BW/log2N': 1.07, 'N*alpha*BW/(log2N-1)': 1.28, 'N*alpha*BW': 6.4}
     """
-    scale, doublings = ranks * alpha_s * bandwidth_Bps, log2(ranks)
+    scale = ranks * alpha_s * bandwidth_Bps
+    doublings = log2(ranks)
     sizes = {"N*alpha*BW/log2N": scale / doublings}
     if ranks > 2:
         sizes["N*alpha*BW/(log2N-1)"] = scale / (doublings - 1)
@@ -152,7 +153,8 @@ def counted_c(ranks: int) -> float:
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
-    return {2: 1.0, 3: 1.5}.get(ranks, 2.0)
+    # Where there are two or three ranks none has edges enough to carry 2M.
+    return min(2.0, ranks / 2)
 
 
 def two_ports(group: Group) -> Caveat | None:
@@ -196,8 +198,10 @@ def double_binary_tree(group: Group) -> Terms:
     >>> double_binary_tree(Group(8, "star"))[:2]
     (6, 2.0)
     """
-    rounds, c = log2_ceil(group.ranks), min(group.tree_beta, counted_c(group.ranks))
-    return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == 2 else rounds)
+    rounds = log2_ceil(group.ranks)
+    c = min(group.tree_beta, counted_c(group.ranks))
+    fill = rounds - 0.5 if c == 2 else rounds
+    return Terms(2 * rounds, c, Trees(both_ways=True), fill=fill)
 
 
 @schedule("double-binary-tree", AR)
@@ -238,12 +242,16 @@ def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> P
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
+    """Both halves of Rabenseifner's all-reduce among the ranks that are kept, after others were
+    ``folded`` into these."""
     up = tuple((stride, stride / kept) for stride in strides(kept))
-    halving = Terms(
-        len(up), (kept - 1) / kept, Rounds("xor", up[::-1], folded), primitive=RS, label="halving"
-    )
-    return halving, Terms(
-        len(up), (kept - 1) / kept, Rounds("xor", up, folded), primitive=AG, label="doubling"
+    # Halving sends 1/2, 1/4 ... of the vector, farthest partners first; doubling that backwards.
+    n_beta = (kept - 1) / kept
+    halving = Rounds("xor", up[::-1], folded)
+    doubling = Rounds("xor", up, folded)
+    return (
+        Terms(len(up), n_beta, halving, primitive=RS, label="halving"),
+        Terms(len(up), n_beta, doubling, primitive=AG, label="doubling"),
     )
 
 
@@ -269,6 +277,7 @@ def rabenseifner(group: Group) -> Schedule:
 def doubling(n: int) -> Batches:
     """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)[:, None]
+    # After a round each rank holds the aligned block of twice the stride that it is in.
     for stride in strides(n):
         yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
 
@@ -294,6 +303,7 @@ def one_shot(group: Group) -> Terms:
 
 @schedule("one-shot", AR)
 def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
+    # Every ordered pair of two ranks.
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 

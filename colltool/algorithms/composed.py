@@ -61,7 +61,7 @@ class Composition(NamedTuple):
     equation: str  # the formula as text, a line each where there are several
     shipped_as: tuple[ShippedAs, ...]  # the choices that libraries ship
     source: str
-    # one after the other, or streaming through all at once, unless told
+    # by default one after the other, or streaming through all at once
     phases: Literal["sequential", "pipelined"]
     usual: tuple[str, ...]  # the textbook's algorithms; the first that runs on a tier is taken
 
@@ -98,10 +98,12 @@ def composition(
 
 
 def compositions(primitive: Primitive) -> list[Composition]:
+    """The compositions of a primitive, in the order of registration."""
     return [row for row in _ROWS.values() if row.primitive is primitive]
 
 
 def every_composition() -> list[Composition]:
+    """All of them, in the order of registration."""
     return list(_ROWS.values())
 
 
@@ -305,8 +307,8 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
 # Messages: each phase's schedule over all domains of its tier at once.
 #
 # A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what
-# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk
-# stands: everywhere, or at one place.
+# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk is:
+# everywhere, or at one place.
 
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
@@ -329,8 +331,8 @@ def compose(
 
     ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the
     name in the first phase.
-    ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the
-        payload differently.
+    Raises ValueError for an algorithm without a schedule, one that needs switches, and phases that
+    cut the payload differently.
     """
     sizes = tuple(group.ranks for group in groups)
     firsts: dict[int, Program] = {}
@@ -394,7 +396,7 @@ def _aligned(first: Program, later: Program) -> Indices:
 
 
 def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
-    """Each phase over all instances of its tier at once; then its chunks stand where it leaves
+    """Each phase over all instances of its tier at once; then its chunks are where it leaves
     them."""
     for tier, program, chunk_at in phases:
         own = dimensions[tier]

@@ -36,12 +36,12 @@ class Outcome(NamedTuple):
 def run(program: Program, carry: Carry | None = None) -> Outcome:
     """Execute a schedule, which is consumed; ``carry`` is called with every batch of steps and the
     chunk sizes."""
+    # All-to-alls and sends move their chunks; the others copy and add them.
     moves_only = program.primitive in (A2A, P2P)
     state: _Places | _Sums = _Places(program) if moves_only else _Sums(program)
     count = 0
     for batch in program.batches:
-        ends = np.concatenate([nodes for step in batch for nodes in (step.src, step.dst)])
-        if ((ends < 0) | (ends >= program.nodes)).any():
+        if _leaves_the_group(batch, program.nodes):
             return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:
             carry(program.standing(batch), program.chunk_bytes)
@@ -50,6 +50,15 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
         count += 1
     problem = state.verdict()
     return Outcome(not problem, problem, count)
+
+
+def _leaves_the_group(batch: tuple[Step, ...], nodes: int) -> bool:
+    """Whether a message has an end that is no node."""
+    for step in batch:
+        for ends in (step.src, step.dst):
+            if ((ends < 0) | (ends >= nodes)).any():
+                return True
+    return False
 
 
 class _Sums:
@@ -71,12 +80,14 @@ class _Sums:
 
     def apply(self, batch: tuple[Step, ...]) -> str:
         """Send a batch, all of which reads what was held before it; return what is wrong."""
+        # Read before anything is written: all messages of a batch are sent at once.
         sent = [self.held[step.src, step.chunk] for step in batch]
         for step, values in zip(batch, sent, strict=True):
             if not values.all():
                 early = int(np.flatnonzero(values == 0)[0])
                 return f"rank {step.src[early]} sends chunk {step.chunk[early]} before it has it"
             if step.add:
+                # Not +=, which counts several sums into one place once.
                 np.add.at(self.held, (step.dst, step.chunk), values)
             else:
                 self.held[step.dst, step.chunk] = values
@@ -163,6 +174,7 @@ class Network:
         found = []
         outermost = tier_of(self.tiers, src, dst)
         for number, tier in enumerate(self.tiers):
+            # On one tier nothing has to be picked out, which takes longer than to count it.
             if len(self.tiers) == 1:
                 loads = tier.loads(src, dst, size)
             else:
@@ -176,6 +188,7 @@ class Network:
         """The most that any port or link of each rank carries, either direction, shape (N,); of a
         single tier."""
         (tier,) = self.tiers
+        # The resources of all classes lie one after the other, as in loads().
         ends = np.cumsum([len(link_class.exists) for link_class in tier.classes])
         return tier.of_ranks(np.split(loads, ends[:-1]))
 

@@ -21,6 +21,7 @@ from colltool.algorithms.all_reduce import (
     rings,
     swapped,
 )
+from colltool.algorithms.partners import many_sends, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -41,7 +42,7 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import many_sends, mpi, to_all
+from colltool.algorithms.rooted import mpi
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -60,9 +61,9 @@ from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
 
 def one_rank_per_node(group: Group) -> str | None:
     """NCCL runs PAT between nodes only, and only with one rank on each."""
-    return (
-        None if group.scale_out else "runs between nodes only, with one rank on each (NCCL >= 2.23)"
-    )
+    if group.scale_out:
+        return None
+    return "runs between nodes only, with one rank on each (NCCL >= 2.23)"
 
 
 @rings(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
@@ -154,7 +155,9 @@ def _far_first(n: int) -> Batches:
     A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set
     shifted by the distance.
     """
-    rank, offsets = np.arange(n, dtype=np.int64)[:, None], np.zeros(1, dtype=np.int64)
+    rank = np.arange(n, dtype=np.int64)[:, None]
+    offsets = np.zeros(1, dtype=np.int64)
+    # Chunks that would pass the rank itself, N places on, stay.
     for stride in reversed(strides(n)):
         sent = offsets[offsets + stride < n]
         yield (step(rank, (rank + stride) % n, (rank - sent) % n),)
@@ -253,10 +256,12 @@ def bruck(group: Group) -> Terms:
 def _by_the_bits_of_the_way(n: int) -> Batches:
     """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
     behind it."""
+    # Chunk src * N + dst; its way is what it has to go in all.
     src, dst = np.divmod(np.arange(n * n), n)
     way = (dst - src) % n
     for stride in strides(n):
         chunk = np.flatnonzero(way & stride)
+        # The lower bits of the way are behind it.
         here = (src + way % stride)[chunk] % n
         yield (step(here, (here + stride) % n, chunk),)
 
@@ -295,10 +300,9 @@ def at_once(n: int) -> Batches:
 
 def off_powers_of_two(group: Group) -> str | None:
     """Powers of two have no surplus ranks to fold, and nothing to pad."""
-    whole = group.ranks & (group.ranks - 1) == 0
-    return (
-        f"only for rank counts that are not a power of two; {group.ranks} is one" if whole else None
-    )
+    if group.ranks & (group.ranks - 1) == 0:
+        return f"only for rank counts that are not a power of two; {group.ranks} is one"
+    return None
 
 
 def _kept(ranks: int) -> int:
@@ -308,28 +312,33 @@ def _kept(ranks: int) -> int:
 
 def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
     """Rounds between a message to the neighbour and one back, whose sizes are in units of M."""
-    fold, unfold = (Terms(1, load, Rounds("fanout", ((1, load),))) for load in (there, back))
-    return fold._replace(label="fold"), *rounds, unfold._replace(label="unfold")
+    fold = Terms(1, there, Rounds("fanout", ((1, there),)), label="fold")
+    unfold = Terms(1, back, Rounds("fanout", ((1, back),)), label="unfold")
+    return fold, *rounds, unfold
 
 
 class _Fold:
-    """The first 2r ranks are folded in pairs, the odd one standing for both; the others stand for
+    """The first 2r ranks are folded in pairs, and the odd one represents both; the others represent
     themselves."""
 
     def __init__(self, n: int) -> None:
-        self.kept = 1 << (n.bit_length() - 1)
-        self.extra: Indices = 2 * np.arange(n - self.kept, dtype=np.int64)
-        self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * (n - self.kept), n)])
+        self.kept = _kept(n)
+        surplus = n - self.kept
+        self.extra: Indices = 2 * np.arange(surplus, dtype=np.int64)
+        self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * surplus, n)])
 
     def on_kept(self, batches: Batches) -> Batches:
-        for batch in batches:
-            yield tuple(
-                one._replace(src=self.rank_of[one.src], dst=self.rank_of[one.dst]) for one in batch
-            )
+        """Batches among N' ranks, sent by the ranks that represent these."""
+        for (messages,) in batches:
+            src = self.rank_of[messages.src]
+            dst = self.rank_of[messages.dst]
+            yield (messages._replace(src=src, dst=dst),)
 
     def folded(self, batches: Batches, chunks: int) -> Batches:
         """Whole vectors in, the rounds, whole results out."""
-        here, chunk = self.extra[:, None], np.arange(chunks)
+        # Each surplus rank's neighbour is the next one.
+        here = self.extra[:, None]
+        chunk = np.arange(chunks)
         yield (step(here, here + 1, chunk, add=True),)
         yield from self.on_kept(batches)
         yield (step(here + 1, here, chunk),)
@@ -358,16 +367,8 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     """
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
-    return _folded(
-        1.0,
-        1.0,
-        Terms(
-            len(steps),
-            float(len(steps)),
-            Rounds("xor", steps, group.ranks - kept),
-            label="doubling",
-        ),
-    )
+    route = Rounds("xor", steps, group.ranks - kept)
+    return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
 
 
 @schedule("recursive-doubling-fold", AR)
@@ -399,6 +400,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
 @schedule("rabenseifner-fold", AR)
 def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
+    # Halving is doubling backwards, among the ranks that are kept.
     halved = gathered(primitive, lambda: doubling(fold.kept))
     return equal_chunks(primitive, group.ranks, fold.kept, fold.folded(halved, fold.kept))
 
@@ -438,7 +440,8 @@ def rabenseifner_padded(group: Group) -> Schedule:
 def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only
     sends in the last."""
-    n, whole = group.ranks, 1 << (group.ranks - 1).bit_length()
+    n = group.ranks
+    whole = 2 * _kept(n)
 
     def to_the_group() -> Batches:
         """Doubling among all; the last round leaves out what only the padding would receive."""
@@ -455,6 +458,12 @@ def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
     fullest block counts."""
     kept = _kept(ranks)
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
+
+
+def _block_rounds(ranks: int, steps: tuple[tuple[int, float], ...], label: str) -> Terms:
+    """The rounds of these blocks, among the ranks that are not folded."""
+    route = Rounds("xor", steps, ranks - _kept(ranks))
+    return Terms(len(steps), sum(load for _, load in steps), route, label=label)
 
 
 @_folding(
@@ -474,14 +483,8 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     >>> totals(recursive_doubling_gather(Group(6, "star")))
     (4, 2.0)
     """
-    n, steps = group.ranks, _blocks(group.ranks)
-    rounds = Terms(
-        len(steps),
-        sum(load for _, load in steps),
-        Rounds("xor", steps, n - _kept(n)),
-        label="doubling",
-    )
-    return _folded(1 / n, (n - 1) / n, rounds)
+    n = group.ranks
+    return _folded(1 / n, (n - 1) / n, _block_rounds(n, _blocks(n), "doubling"))
 
 
 @_folding(
@@ -503,14 +506,8 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     >>> totals(recursive_halving_scatter(Group(6, "star")))
     (4, 2.0)
     """
-    n, steps = group.ranks, _blocks(group.ranks)[::-1]
-    rounds = Terms(
-        len(steps),
-        sum(load for _, load in steps),
-        Rounds("xor", steps, n - _kept(n)),
-        label="halving",
-    )
-    return _folded((n - 1) / n, 1 / n, rounds)
+    n = group.ranks
+    return _folded((n - 1) / n, 1 / n, _block_rounds(n, _blocks(n)[::-1], "halving"))
 
 
 @moves("recursive-doubling-fold", AG)
@@ -520,9 +517,11 @@ def _fold_and_gather(n: int) -> Batches:
     get what they lack."""
     fold = _Fold(n)
     yield (step(fold.extra, fold.extra + 1, fold.extra),)
-    for (one,) in fold.on_kept(doubling(fold.kept)):
-        both = one.chunk < len(fold.extra)  # a rank that stands for two has two chunks
-        own = one._replace(chunk=fold.rank_of[one.chunk])
-        yield own, step(one.src[both], one.dst[both], fold.extra[one.chunk[both]])
-    folded, chunk = np.nonzero(np.arange(n) != fold.extra[:, None])
-    yield (step(fold.extra[folded] + 1, fold.extra[folded], chunk),)
+    # A rank that represents two passes on the chunks of both.
+    for (messages,) in fold.on_kept(doubling(fold.kept)):
+        own = messages._replace(chunk=fold.rank_of[messages.chunk])
+        both = messages.chunk < len(fold.extra)  # a rank that represents two has two chunks
+        folded = step(messages.src[both], messages.dst[both], fold.extra[messages.chunk[both]])
+        yield own, folded
+    rank, chunk = np.nonzero(np.arange(n) != fold.extra[:, None])
+    yield (step(fold.extra[rank] + 1, fold.extra[rank], chunk),)

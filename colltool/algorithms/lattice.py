@@ -80,13 +80,20 @@ def closed_axes(group: Group) -> str | None:
 
 def power_of_two_axes(group: Group) -> str | None:
     """Halving and doubling along an axis needs a power of two."""
-    odd = [axis.size for axis in group.axes if axis.size & (axis.size - 1)]
-    return f"needs a power-of-two size on every axis, got {odd[0]}" if odd else None
+    for axis in group.axes:
+        if axis.size & (axis.size - 1):
+            return f"needs a power-of-two size on every axis, got {axis.size}"
+    return None
 
 
 def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
+    """The phases of a reduce-scatter: as they are, reversed as an all-gather, or both."""
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
-    return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
+    if primitive is RS:
+        return tuple(scatter)
+    if primitive is AG:
+        return tuple(gather)
+    return (*scatter, *gather)
 
 
 def _axis_by_axis(
@@ -94,17 +101,21 @@ def _axis_by_axis(
 ) -> Schedule:
     """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what
     reaches it, by ring steps."""
-    payload, scatter = 1.0, []
+    # After an axis of d places each rank has a d-th of its payload left.
+    payload = 1.0
+    scatter = []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
-            counts = cost(axis, axis.ring_steps(one_port=group.one_port))
+            n_alpha, n_beta = cost(axis, axis.ring_steps(one_port=group.one_port))
+            label = f"axis {number} ({axis.size})"
             scatter.append(
                 Terms(
-                    *counts,
+                    n_alpha,
+                    n_beta,
                     Links(),
                     payload,
                     primitive=RS,
-                    label=f"axis {number} ({axis.size})",
+                    label=label,
                     ranks=axis.size,
                 )
             )
@@ -117,7 +128,8 @@ def _one_way(axis: Axis, steps: int) -> tuple[int, float]:
 
 
 def _both_ways(axis: Axis, steps: int) -> tuple[int, float]:
-    return axis.size // 2, steps / axis.size / (2 if axis.is_ring else 1)
+    ways = 2 if axis.is_ring else 1
+    return axis.size // 2, steps / axis.size / ways
 
 
 def _halved(axis: Axis, steps: int) -> tuple[int, float]:
@@ -132,19 +144,20 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     twisted torus every part begins with a ring of 2k.
     """
     runs = parts_of([axis for axis in group.axes if axis.size > 1])
-    k, scatter = len(runs), []
-    shrunk = [1.0 / k] * k
+    k = len(runs)
+    left = [1.0 / k] * k  # of the payload, to each part
+    scatter = []
     for number in range(k):
-        used = [run[number] for run in runs]
-        loads = [
-            shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1)
-            for part, axis in enumerate(used)
-        ]
-        hops = max(axis.diameter for axis in used)
-        scatter.append(
-            Terms(hops, max(loads), Links(), primitive=RS, label=f"step {number + 1} of {k}")
-        )
-        shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
+        hops = 0
+        busiest = 0.0
+        for part, run in enumerate(runs):
+            axis = run[number]
+            ways = 2 if axis.is_ring else 1
+            hops = max(hops, axis.diameter)
+            busiest = max(busiest, left[part] * (axis.size - 1) / axis.size / ways)
+            left[part] /= axis.size
+        label = f"step {number + 1} of {k}"
+        scatter.append(Terms(hops, busiest, Links(), primitive=RS, label=label))
     return _there_and_back(scatter, primitive)
 
 
@@ -380,6 +393,7 @@ def _both_ways_or_open(axis: Axis) -> list[Step]:
     d = axis.size
     if axis.is_ring or d == 2:
         return ring_both_ways(d)
+    # The second halves of blocks are numbered after all first ones.
     steps = []
     for half in open_line(d):
         chunk = np.append(half.chunk, half.chunk + d)
@@ -410,6 +424,7 @@ def _by_axes(
             if number != along:
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
+        # Every parallel line runs the same steps.
         nodes, chunks = copies(others)
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
@@ -436,6 +451,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
             run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
         runs.append(run)
     script: Script = []
+    # The parts run at once; a phase lasts as long as its longest part.
     for phase in zip(*runs, strict=True):
         for batches in zip_longest(*phase, fillvalue=[]):
             script.append(list(chain.from_iterable(batches)))
@@ -464,6 +480,7 @@ def busiest_link(axis: Axis) -> float:
     Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a
     torus it is d/8.
     """
+    # floor(d/2) * ceil(d/2) pairs of places have their ends on two sides of the middle.
     crossing = (axis.size * axis.size) // 4 / axis.size
     return crossing / 2 if axis.is_ring else crossing
 
@@ -573,6 +590,7 @@ def _chains(
     for axis in group.axes:
         place = ranks // stride % axis.size
         hops = hops_of(axis.size)[place]
+        # One hop back towards the root's place.
         before = (place - np.sign(hops)) % axis.size
         parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
         depth += np.abs(hops)

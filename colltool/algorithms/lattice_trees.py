@@ -45,11 +45,9 @@ def all_closed(axes: Sequence[Axis]) -> bool:
 def several_links_of_the_root(group: Group) -> str | None:
     """Two links from the first rank on: a ring of 3 and more, or several axes."""
     axes = long_axes(group)
-    return (
-        None
-        if len(axes) > 1 or all_closed(axes)
-        else "an open line has one link from its end: that is dim-chain"
-    )
+    if len(axes) > 1 or all_closed(axes):
+        return None
+    return "an open line has one link from its end: that is dim-chain"
 
 
 _edge_disjoint = partial(
@@ -89,11 +87,15 @@ def multi_chain(group: Group) -> Terms:
     (7, 0.25)
     """
     axes = long_axes(group)
-    closed = all_closed(axes)
-    # at the root's place on a, after all others
-    late = len(axes) > 1 if closed else any(axis.size == 2 for axis in axes)
-    depth = sum(axis.size - 1 for axis in axes) + late
-    return Terms(depth, 1 / len(axes) / (2 if closed else 1), Links(), fill=depth)
+    depth = sum(axis.size - 1 for axis in axes)
+    # One more where ranks at the root's place on an axis are entered after all others.
+    if all_closed(axes):
+        n_beta = 1 / len(axes) / 2
+        depth += len(axes) > 1
+    else:
+        n_beta = 1 / len(axes)
+        depth += any(axis.size == 2 for axis in axes)
+    return Terms(depth, n_beta, Links(), fill=depth)
 
 
 @schedule("multi-chain", BC, REDUCE)
@@ -106,14 +108,16 @@ def _multi_chain(primitive: Primitive, group: Group, segments: int) -> Program:
 
 
 def _places(axes: Sequence[Axis]) -> Indices:
-    """Of every rank on each axis, shape (axes, N)."""
+    """Each rank's place on each axis, shape (axes, N)."""
     sizes = [axis.size for axis in axes]
     return np.array(np.unravel_index(np.arange(prod(sizes)), sizes, order="F"))
 
 
 def _parents(axes: Sequence[Axis], first: int) -> Indices:
-    """Of every rank in the tree that leaves the root upwards along an axis; -1 for the root."""
-    place, ranks = _places(axes), np.arange(prod(axis.size for axis in axes))
+    """Each rank's parent in the tree that leaves the root upwards along an axis; -1 for the
+    root."""
+    place = _places(axes)
+    ranks = np.arange(place.shape[1])
     along = np.full(len(ranks), first)
     for turn in range(len(axes) - 1, 0, -1):  # the nearest last, which stays
         axis = (first + turn) % len(axes)

@@ -49,6 +49,9 @@ NotRunCode = Literal[
 ]
 
 
+_OFF: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
+
+
 class NotRun(NamedTuple):
     """Why a library does not run a schedule on a group; rendering makes a sentence of the code."""
 
@@ -80,10 +83,10 @@ class Running(NamedTuple):
 
     def without(self, features: Sequence[Feature]) -> NotRun | None:
         """The first of these features that is switched off; None where all are on."""
-        off: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
-        return next(
-            (NotRun(off[feature], self.name) for feature in features if feature in self.off), None
-        )
+        for feature in features:
+            if feature in self.off:
+                return NotRun(_OFF[feature], self.name)
+        return None
 
 
 def ships(library: str, shipped_by: Sequence[str]) -> bool:
@@ -93,43 +96,42 @@ def ships(library: str, shipped_by: Sequence[str]) -> bool:
 
 def nccl_inside(running: Running, group: Group) -> NotRun | None:
     """NCCL and RCCL know switches and full meshes, no lattices."""
-    lattice = group.axes or group.topology == "lattice_tiers"
-    return NotRun("lattice", running.name) if lattice and running.like_nccl else None
+    if running.like_nccl and (group.axes or group.topology == "lattice_tiers"):
+        return NotRun("lattice", running.name)
+    return None
 
 
 def nccl_rails(running: Running, group: Group) -> NotRun | None:
     """Across nodes NCCL's rings and chains use every NIC of a node."""
-    return (
-        NotRun("multi_rail", running.name)
-        if running.like_nccl and group.joined_by == "tiers"
-        else None
-    )
+    if running.like_nccl and group.joined_by == "tiers":
+        return NotRun("multi_rail", running.name)
+    return None
 
 
 def nccl_links(running: Running, group: Group) -> NotRun | None:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
-    several = group.dedicated and group.ranks > 2 and not group.one_port
-    return NotRun("multi_link", running.name) if running.like_nccl and several else None
+    several_links = group.dedicated and group.ranks > 2 and not group.one_port
+    if running.like_nccl and several_links:
+        return NotRun("multi_link", running.name)
+    return None
 
 
 def nccl_tree(running: Running, group: Group) -> NotRun | None:
     """NCCL's tree is double and binary only between nodes."""
-    return (
-        NotRun("chain_inside", running.name) if running.like_nccl and not group.scale_out else None
-    )
+    if running.like_nccl and not group.scale_out:
+        return NotRun("chain_inside", running.name)
+    return None
 
 
 def nccl_switch(running: Running, group: Group) -> NotRun | None:
     """NVLS reduces inside a node, CollNet between nodes."""
-    return (
-        running.without(["collnet" if group.scale_out else "nvls"])
-        if running.name == "nccl"
-        else None
-    )
+    if running.name != "nccl":
+        return None
+    return running.without(["collnet" if group.scale_out else "nvls"])
 
 
-# of a node, to gather or scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30,
-# src/include/device.h
+# Ranks of a node that gather or scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30,
+# src/include/device.h.
 _NVLS_RANKS = 32
 
 
@@ -140,17 +142,19 @@ def nvls_inside(running: Running, group: Group) -> NotRun | None:
         return None
     if group.scale_out:
         return NotRun("nvls_across", running.name)
-    return (
-        NotRun("nvls_ranks", running.name, most=_NVLS_RANKS) if group.ranks > _NVLS_RANKS else None
-    )
+    if group.ranks > _NVLS_RANKS:
+        return NotRun("nvls_ranks", running.name, most=_NVLS_RANKS)
+    return None
 
 
 def kernels_inside(running: Running, group: Group) -> NotRun | None:
     """Kernels that read their peers' memory stay inside a node."""
     if running.name == "rccl" and not group.dedicated:
         return NotRun("msccl_links", running.name)
-    outside = group.scale_out or group.joined_by == "tiers"
-    return NotRun("kernels_inside", running.name) if running.name == "mscclpp" and outside else None
+    across_nodes = group.scale_out or group.joined_by == "tiers"
+    if running.name == "mscclpp" and across_nodes:
+        return NotRun("kernels_inside", running.name)
+    return None
 
 
 class ShippedAs(NamedTuple):
@@ -175,11 +179,9 @@ class ShippedAs(NamedTuple):
         )
 
 
-_NVLS, _RING, _TREE = (
-    frozenset({"in-network"}),
-    frozenset({"ring"}),
-    frozenset({"double-binary-tree"}),
-)
+_NVLS = frozenset({"in-network"})
+_RING = frozenset({"ring"})
+_TREE = frozenset({"double-binary-tree"})
 _RINGS = _RING | {"multi-link-ring"}
 _SENDS = frozenset({"pairwise", "direct"})
 NCCL_ALL_REDUCE = (

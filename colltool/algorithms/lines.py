@@ -24,7 +24,7 @@ class Cover(NamedTuple):
     chunk_at: Indices  # the chunk of each of the line's chunks
     nodes: Indices  # what each parallel copy adds to the node numbers, shape (copies,)
     chunks: Indices  # and to the chunk numbers
-    # the rank that each node number stands for, shape (N,); None: itself
+    # the rank of each node number, shape (N,); None: the same number
     ranks: Indices | None = None
 
     def spread(self, along: Step, *, turned: bool = False) -> Step:

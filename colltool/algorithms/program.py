@@ -40,7 +40,7 @@ class Program(NamedTuple):
     # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
     streamed: bool = False
     servers: int = 0  # nodes after the ranks with one port each
-    # on a graph where each node stands, of which several may at one switch; None: at its number
+    # On a graph: the place of each node, several of which may be at one switch. None: its number.
     stands: Indices | None = None
 
     @property
@@ -64,6 +64,7 @@ class Program(NamedTuple):
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     """A step from array-likes, broadcast against each other."""
+    # Numbers and arrays of any shapes that fit, such as one sender of several chunks.
     arrays = [np.asarray(values, dtype=np.int64) for values in (src, dst, chunk)]
     src_, dst_, chunk_ = (array.ravel() for array in np.broadcast_arrays(*arrays))
     return Step(src_, dst_, chunk_, add)
@@ -109,6 +110,7 @@ def equal_chunks(
 def backwards(batches: Batches) -> Batches:
     """A gather reversed into a reduction: last step first, messages turned round, sums for
     copies."""
+    # Who was sent a copy now sends a sum.
     for batch in reversed(list(batches)):
         yield tuple(Step(there.dst, there.src, there.chunk, add=True) for there in batch)
 
@@ -141,6 +143,7 @@ def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool 
     """What edges carry at a moment: edge e segment s of its stream, chunk
     ``stream * segments + s``, at ``first[e] + s``."""
     segment = moment - first
+    # Other edges have not begun, or are done.
     live = (segment >= 0) & (segment < segments)
     chunk = edges.stream * segments + segment
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
@@ -193,8 +196,8 @@ Moves = Callable[[int], Batches]
 def moves(
     name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY
 ) -> Callable[[Moves], Moves]:
-    """Register what N ranks gather, broadcast or exchange, and with that its reverse: chunks are
-    one a rank, or so many."""
+    """Register what N ranks gather, broadcast or exchange, and with that its reverse: there is
+    a chunk for each rank unless ``chunks`` says how many."""
 
     def register(give: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:

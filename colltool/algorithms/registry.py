@@ -149,7 +149,9 @@ def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do
     (``not_selected``), then by status."""
     index = 0 if status == "own" else STATUSES.index(status)
-    return index + 1 if index or not_selected else 0
+    if index or not_selected:
+        return index + 1
+    return 0
 
 
 def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
@@ -157,7 +159,7 @@ def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
     return rank_class(status, not_selected) == 0
 
 
-class _Given(TypedDict, total=False):
+class _Details(TypedDict, total=False):
     """What a registration may say besides its name, topologies, source and equation."""
 
     # why a group cannot run it, or None; their docstrings are what ``explain`` prints
@@ -177,7 +179,7 @@ class _Given(TypedDict, total=False):
 
 class Algorithm(NamedTuple):
     """An algorithm for one primitive; the fields with a default are explained in
-    :class:`_Given`."""
+    :class:`_Details`."""
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
@@ -199,12 +201,17 @@ class Algorithm(NamedTuple):
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
+        """Its status on a group: another one than the row's where a caveat says so."""
         caveat = self.caveat(group)
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
+        """What a reader of its price on a group should know."""
+        notes = [self.note]
         caveat = self.caveat(group)
-        return [note for note in (self.note, caveat.note if caveat else "") if note]
+        if caveat:
+            notes.append(caveat.note)
+        return [note for note in notes if note]
 
     def not_run_by(self, running: Running | None, group: Group) -> NotRun | None:
         """Why a library does not run it on a group; None where it does, or where any library may
@@ -213,7 +220,11 @@ class Algorithm(NamedTuple):
             return None
         if not ships(running.name, self.shipped_by):
             return NotRun("no_schedule", running.name)
-        return next((reason for limit in self.limits if (reason := limit(running, group))), None)
+        for limit in self.limits:
+            reason = limit(running, group)
+            if reason is not None:
+                return reason
+        return None
 
     def on(self, group: Group, choice: Choice) -> Group:
         """The group with the number behind the name, where one is due."""
@@ -223,55 +234,59 @@ class Algorithm(NamedTuple):
             fix = f"write {given('algorithms', self.name)}"
             what = f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
             raise ColltoolError(what, argument="algorithms", fix=fix)
-        word, *more = choice.tiers
-        if (
-            more
-            or not (word.isascii() and word.isdecimal())
-            or not 1 <= int(word[:9]) <= group.ranks
-        ):
-            fix = (
-                f"1 to {group.ranks} {self.counts}:"
-                f" {given('algorithms', f'{self.name}:{min(8, group.ranks)}')}"
-            )
+        word = choice.tiers[0]
+        is_number = word.isascii() and word.isdecimal()
+        # longer numbers are too large, whatever they are
+        if len(choice.tiers) > 1 or not is_number or not 1 <= int(word[:9]) <= group.ranks:
+            example = given("algorithms", f"{self.name}:{min(8, group.ranks)}")
             raise ColltoolError(
                 f"'{choice.spec}' has no number of {self.counts} behind its name",
                 argument="algorithms",
-                fix=fix,
+                fix=f"1 to {group.ranks} {self.counts}: {example}",
             )
         return group._replace(servers=int(word))
 
     def chosen(self, group: Group) -> Choice:
         """Its name, with its number unless that is 1."""
-        return Choice(self.name, (str(group.servers),) if self.counts and group.servers > 1 else ())
+        if self.counts and group.servers > 1:
+            return Choice(self.name, (str(group.servers),))
+        return Choice(self.name)
 
     def schedule(self, group: Group) -> Schedule:
+        """The terms of its phases."""
         terms = self.formula(group)
         schedule = (terms,) if isinstance(terms, Terms) else terms
-        return (
-            tuple(t._replace(n_alpha=2 * t.n_alpha, n_beta=2 * t.n_beta) for t in schedule)
-            if self.twice
-            else schedule
-        )
+        if not self.twice:
+            return schedule
+        there_and_back = []
+        for phase in schedule:
+            doubled = phase._replace(n_alpha=2 * phase.n_alpha, n_beta=2 * phase.n_beta)
+            there_and_back.append(doubled)
+        return tuple(there_and_back)
 
     def why_not(self, group: Group) -> str | None:
+        """Why a group cannot run it; None where it can."""
         if group.topology not in self.topologies:
-            # all of them several tiers
-            alike = len(self.topologies) > 1 and {*self.topologies, group.topology} <= SEVERAL_TIERS
+            alike = {*self.topologies, group.topology} <= SEVERAL_TIERS
+            if alike and len(self.topologies) > 1:
+                return f"does not run on {group.spoken}"
+            return f"{needs(self.topologies)}; this is {group.spoken}"
+        for requirement in self.requires:
+            reason = requirement(group)
+            if reason:
+                return reason
+        if group.rail_only:
+            reason = self._changes_rails(group)
+            if reason:
+                return reason
+        if not group.links:
+            return None
+        if group.hashed:
             return (
-                f"does not run on {group.spoken}"
-                if alike
-                else f"{needs(self.topologies)}; this is {group.spoken}"
+                "flows that are hashed to planes are not followed link by link: what goes tier by"
+                " tier is priced"
             )
-        reason = next(
-            (reason for requirement in self.requires if (reason := requirement(group))), None
-        )
-        reason = reason or (self._changes_rails(group) if group.rail_only else None)
-        if group.links and group.hashed:
-            reason = (
-                reason
-                or "flows that are hashed to planes are not followed link by link: what goes tier by tier is priced"
-            )
-        return reason or (self._too_long(group) if group.links else None)
+        return self._too_long(group)
 
     def _changes_rails(self, group: Group) -> str | None:
         """Flat schedules but those that keep to rails send between ranks at different places of
@@ -281,16 +296,14 @@ class Algorithm(NamedTuple):
                 "rails that never meet are not followed where a tier is routed link by link: what"
                 " goes tier by tier is priced"
             )
-        routes = [terms.route for terms in self.schedule(group)]
-        kept = all(isinstance(route, Ring | Chain) and route.via == "rails" for route in routes)
-        return (
-            None
-            if kept
-            else (
-                "sends from rail to rail, which never meet here: what goes tier by tier does, or"
-                " keeps to rails"
-            )
-        )
+        for terms in self.schedule(group):
+            route = terms.route
+            if not isinstance(route, Ring | Chain) or route.via != "rails":
+                return (
+                    "sends from rail to rail, which never meet here: what goes tier by tier does,"
+                    " or keeps to rails"
+                )
+        return None
 
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
@@ -303,11 +316,9 @@ class Algorithm(NamedTuple):
                 f"{group.ranks} ranks, all to all at once, are too many to follow link by link:"
                 f" {most}"
             )
-        if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:
-            return (
-                f"its {group.ranks - 1} steps over {group.links} links are too many to follow one"
-                " by one"
-            )
+        steps = group.ranks - 1
+        if Peers in routes and steps * group.links > MOST_FOLLOWED:
+            return f"its {steps} steps over {group.links} links are too many to follow one by one"
         return None
 
 
@@ -337,7 +348,7 @@ def algorithm(
     equation: str,
     status: Status | None = None,
     mirror: str = "",
-    **more: Unpack[_Given],
+    **more: Unpack[_Details],
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else
     reference."""
@@ -365,19 +376,23 @@ def algorithm(
 
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
+    """The algorithms of a primitive but those on request, in the order of registration."""
     return [row for row in every_algorithm() if row.primitive is primitive]
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
+    """The row of that name, where there is one."""
     return _ROWS.get((primitive, name))
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names beside the registry that an error should offer."""
-    if (row := row_of(primitive, name)) is not None:
+    """The row of that name; ``also`` are names outside of the registry that an error should offer."""
+    row = row_of(primitive, name)
+    if row is not None:
         return row
-    asked = (row.name for row in on_request() if row.primitive is primitive)
-    known = list(dict.fromkeys([*(row.name for row in algorithms(primitive)), *also, *asked]))
+    usual = [row.name for row in algorithms(primitive)]
+    on_demand = [row.name for row in on_request() if row.primitive is primitive]
+    known = list(dict.fromkeys([*usual, *also, *on_demand]))
     others = [SHORT[other] for other, key in _ROWS if key == name]
     hint = nearest(name, known)
     if name.lower() in OTHER_NAMES:
@@ -424,7 +439,7 @@ class Choice(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """As options take it: ``hierarchical:ring/ring``."""
+        """The text that options take: ``hierarchical:ring/ring``."""
         return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
 
 
@@ -432,7 +447,8 @@ def parse_choice(text: str) -> Choice:
     """The choice that a text names, also as tables print it; :func:`find` knows whether such
     algorithms exist."""
     printed = _PRINTED.fullmatch(text)
-    base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
+    spec = f"{printed[1]}:{printed[2]}" if printed else text
+    base, colon, rest = spec.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
     if not base or not all(tiers):
         fix = f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring"

@@ -73,6 +73,7 @@ def rings(n: int) -> Indices:
 def paths(n: int) -> Indices:
     """Paths through all ranks, equally many from each, that load all links alike: a domain's part
     of rings over all NICs."""
+    # As in rings(), with all ranks on the circle and open ends.
     turned = (zigzag(n) + np.arange(n)[:, None]) % n
     if n % 2:
         turned = np.concatenate([turned, turned[:, ::-1]])

@@ -1,16 +1,9 @@
-"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload.
-
-Below them what follows from a route: partners per rank, messages to all peers, edges of double
-trees.
-"""
+"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from itertools import chain as joined
-from typing import Any, assert_never
 
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.program import (
@@ -29,7 +22,6 @@ from colltool.algorithms.registry import (
     NCCL_RINGS,
     THAKUR_RABENSEIFNER_GROPP,
     TWO_TREES,
-    Caveat,
     algorithm,
 )
 from colltool.algorithms.rings import gather_on_ring
@@ -43,18 +35,12 @@ from colltool.base.primitives import (
     BC,
     P2P,
     REDUCE,
-    AllPeers,
     Chain,
-    Dealt,
-    Links,
     Pair,
-    Peers,
     Primitive,
     Ring,
     Rounds,
     Schedule,
-    Servers,
-    Switch,
     Terms,
     Trees,
     log2_ceil,
@@ -62,7 +48,6 @@ from colltool.base.primitives import (
 from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.network.twisted import diameter_of, is_twisted
-from colltool.network.wires import GraphWires
 
 mpi = partial(
     algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
@@ -119,6 +104,7 @@ def binomial(group: Group) -> Terms:
 def fan_out(n: int) -> Batches:
     """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride
     halves every round."""
+    # Ranks at every second multiple of the stride hold the payload by now.
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
@@ -168,6 +154,7 @@ def scatter_allgather(group: Group) -> Schedule:
     (10, 1.75)
     """
     n = group.ranks
+    # The last block is smaller where N is no power of two.
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
     scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
     return scatter, Terms(n - 1, (n - 1) / n, Ring(), label="all-gather")
@@ -177,6 +164,7 @@ def _scattered(n: int) -> Batches:
     """Binomial scatter: every holder of a block gives away the half that starts a stride ahead."""
     chunk = np.arange(n, dtype=np.int64)
     for stride in reversed(strides(n)):
+        # The far half of every block of two strides.
         far = chunk[chunk // stride % 2 == 1]
         home = far // stride * stride
         yield (step(home - stride, home, far),)
@@ -235,6 +223,7 @@ def _farthest_rank(group: Group) -> int:
         from colltool.network.twisted_links import farthest_rank  # on arrays
 
         return farthest_rank(group.axes)
+    # Ranks are numbered with the first axis fastest.
     farthest = 0
     stride = 1
     for axis in group.axes:
@@ -242,86 +231,3 @@ def _farthest_rank(group: Group) -> int:
         farthest += stride * hops
         stride *= axis.size
     return farthest
-
-
-def most_partners(schedule: Schedule, group: Group) -> int:
-    """The most partners that any rank has, over all steps; a switch counts as one.
-
-    >>> from colltool.algorithms.all_reduce import double_binary_tree, rabenseifner
-    >>> star = Group(64, "star")
-    >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
-    (4, 6)
-    """
-    if any(
-        isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links"))
-        for terms in schedule
-    ):
-        return group.ranks - 1  # everybody: of a million ranks there is no need to list them
-    n = group.ranks
-    partners: set[int] = set()  # as distances round the group
-    for terms in schedule:
-        match terms.route:
-            case Ring() | Chain():
-                partners |= {1, n - 1}
-            case Peers() | AllPeers() | Dealt():
-                partners |= {*range(1, n)}
-            case Trees(rails=True):  # two in a chain, and where it begins those of other domains
-                partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}
-            case Trees():  # a parent and two children in one tree, a parent in the other
-                partners |= {*range(1, min(5, n))}
-            case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
-                ahead = {stride * (2 if folded else 1) for stride, _ in steps}
-                partners |= (
-                    ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
-                )
-            case Servers():
-                partners |= {*range(1, group.servers + 1)}
-            case Pair() | Switch():
-                partners.add(1)
-            case Links(sends):
-                partners |= {*range(_beside(sends) if sends else _neighbours(group))}
-            case _:
-                assert_never(terms.route)
-    return len(partners)
-
-
-def _beside(sends: Sequence[tuple[int, int, float]]) -> int:
-    """The most other ranks that a rank sends to or hears from."""
-    pairs = {frozenset((a, b)) for a, b, _ in sends}
-    return max(Counter(end for pair in pairs for end in pair).values())
-
-
-def _neighbours(group: Group) -> int:
-    """The most other ranks and switches that a rank has links to; 0 where ranks have ports."""
-    if group.axes:
-        return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
-    wires = group.wires
-    graph = wires if isinstance(wires, GraphWires) else wires and wires.between_ranks
-    return (
-        max(len(ends) for node, ends in graph.beside.items() if node < graph.endpoints)
-        if graph
-        else 0
-    )
-
-
-def to_all(group: Group, each: float, **more: Any) -> Terms:
-    """``each``·M to all peers; on a full mesh over all links at once, so that one carries a single
-    message.
-
-    >>> to_all(Group(4, "star"), 0.25)[:2], to_all(Group(4, "full_mesh"), 0.25)[:2]
-    ((1, 0.75), (1, 0.25))
-    >>> to_all(Group(4, "full_mesh", one_port=True), 0.25)[:2]
-    (3, 0.75)
-    """
-    peers = group.ranks - 1
-    if group.one_port:
-        return Terms(peers, peers * each, Peers(), **more)
-    return Terms(1, each if group.dedicated else peers * each, AllPeers(each), **more)
-
-
-def many_sends(group: Group) -> Caveat | None:
-    """The caveat where all messages leave at once and the fabric does not say what that takes."""
-    told = group.one_port or group.posts_cost
-    return (
-        None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
-    )

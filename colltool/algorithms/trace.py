@@ -1,8 +1,10 @@
-"""Runs a schedule step by step, to be read: which ranks' contributions every chunk holds, and on request
-the numbers in it."""
+"""Runs a schedule step by step, to be read.
+
+Every chunk knows which ranks' contributions it holds and, on request, the numbers in it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from math import lcm
 from operator import add
 from typing import Literal, NamedTuple
@@ -98,6 +100,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
         src, dst, chunk = joined(batch)
         for use in lattice.uses(src, dst):
             tied.update(chunk[use.message[use.share < 1]].tolist())
+    # Chunks with two equally short ways are cut in halves, the second of which are new chunks.
     second = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
     sizes[list(second)] /= 2
     parts = [*range(len(sizes)), *second]
@@ -108,6 +111,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = (
     start = state.holdings()
     steps = []
     for batch in batches:
+        # Hops of a batch overlap: what they load together counts from batch to batch.
         network = Network(lattice)
         for hop in _hops(batch, lattice, second):
             before = network.busiest
@@ -138,7 +142,8 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
                 first_halves[message].append((here, end, moved))
             if moved in second and (share == 1 or down):
                 second_halves[message].append((here, end, second[moved]))
-    ways = [way for both in zip(first_halves, second_halves, strict=True) for way in both]
+    # Both halves of every message set out together.
+    ways = chain.from_iterable(zip(first_halves, second_halves, strict=True))
     for moving in zip_longest(*ways):
         yield step(*np.array([hop for hop in moving if hop]).T)
 
@@ -188,6 +193,7 @@ class _State:
     def _pieces(self, rank: int, sizes: Floats) -> list[Values]:
         """A rank's vector cut into chunks of these sizes."""
         vector = self.vectors[rank] if self.vectors else ()
+        # Rounded, so that chunks of any size are cut out of whole numbers of values.
         ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(vector)).astype(int).tolist()
         return [vector[first:last] for first, last in pairwise([0, *ends])]
 
@@ -200,6 +206,7 @@ class _State:
                 ranks, values = self.held[src][chunk]
                 sent.append((Message(src, dst, chunk, sends.add, values), ranks))
         for message, ranks in sent:
+            # These move their chunks, the others leave a copy.
             if self.program.primitive in (A2A, P2P):
                 del self.held[message.src][message.chunk]
             values = message.values

@@ -73,6 +73,7 @@ def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     the busier direction of the uplinks counts. With ``both_ways`` both run at once, and either
     end's domain sends one.
     """
+    # The last domain may be filled in part.
     domains = -(-ranks // domain)
     sent = [0] * domains
     received = [0] * domains
@@ -138,6 +139,7 @@ def both_ways(primitive: Primitive, ranks: int, edges: Edges, segments: int) -> 
         for moment in range(2 * deepest + segments - 1):
             up = fired(edges, deepest - edges.depth, segments, moment, up=True)
             down = fired(edges, deepest + edges.depth - 1, segments, moment)
+            # At the first moments nothing goes down yet, at the last ones nothing up.
             yield tuple(step for step in (up, down) if len(step.src))
 
     return equal_chunks(primitive, ranks, streams * segments, up_and_down())

@@ -1,13 +1,9 @@
-"""Between domains of different sizes, whose shards do not match across, so that few compositions
-run.
-
-NCCL's tree, and an all-gather that keeps every port outside busy.
-"""
+"""Algorithms between domains of different sizes, whose shards do not match across: NCCL's tree, and
+an all-gather that keeps every port outside busy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.program import (
@@ -70,75 +66,81 @@ def multi_rail_tree(group: Group) -> Terms:
     >>> multi_rail_tree(Group(15, "uneven_tiers", domains=(8, 7)))[:2]
     (16, 2.0)
     """
-    domains, rails = group.domains, min(group.domains)
+    domains = group.domains
+    rails = min(domains)
     trees = double_tree(len(domains))
-    depth = max(
-        own - 1 + _depth(parents, at) for parents in trees for at, own in enumerate(domains)
-    )
-    beside = max(
-        sum((parents[at] >= 0) + parents.count(at) for parents in trees)
-        for at in range(len(domains))
-    )
+    deepest = 0  # from a root to the end of a chain
+    links = 0  # of both trees at a domain
+    for number, ranks in enumerate(domains):
+        for parents in trees:
+            deepest = max(deepest, ranks - 1 + _depth(parents, number))
+        links = max(links, _links_at(trees, number))
     # where a chain begins halves go to other domains and not up the chain
-    sent = max(2.0, (2 * rails - 1 + beside / 2) / rails)
-    return Terms(
-        2 * depth,
-        sent,
-        Trees(both_ways=True, rails=True),
-        fill=max(domains) - rails + log2_ceil(len(domains)),
-    )
+    sent = max(2.0, (2 * rails - 1 + links / 2) / rails)
+    fill = max(domains) - rails + log2_ceil(len(domains))
+    return Terms(2 * deepest, sent, Trees(both_ways=True, rails=True), fill=fill)
+
+
+def _links_at(trees: Sequence[tuple[int, ...]], number: int) -> int:
+    """Edges to a domain's parents and children, over all trees."""
+    links = 0
+    for parents in trees:
+        links += (parents[number] >= 0) + parents.count(number)
+    return links
 
 
 def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
-    """Of each domain walks through all its ranks, one from each of as many as the smallest has,
-    shape (walks, ranks of it).
+    """Walks through all ranks of each domain, one from each of as many as the smallest has, shape
+    (walks, ranks of it).
 
     Round it, or where these are to ``spread`` over its links over different ones: of an odd number
     two from each share them out.
     """
-    rails, found, start, ways = min(domains), [], 0, 1 + any(own % 2 for own in domains)
-    for own in domains:
+    rails = min(domains)
+    walks_from_each = 2 if any(ranks % 2 for ranks in domains) else 1
+    walks = []
+    start = 0
+    for ranks in domains:
         if spread:
-            every = paths(own)
-            from_each = every[np.argsort(every[:, 0], kind="stable")].reshape(own, -1, own)[:rails]
-            found.append(
-                start + np.repeat(from_each, ways // from_each.shape[1], axis=1).reshape(-1, own)
-            )
+            every = paths(ranks)
+            by_start = every[np.argsort(every[:, 0], kind="stable")].reshape(ranks, -1, ranks)
+            from_each = by_start[:rails]
+            repeats = walks_from_each // from_each.shape[1]
+            walk = np.repeat(from_each, repeats, axis=1).reshape(-1, ranks)
         else:
-            found.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
-        start += own
-    return found
+            walk = np.add.outer(np.arange(rails), np.arange(ranks)) % ranks
+        walks.append(start + walk)
+        start += ranks
+    return walks
 
 
 def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
     """NCCL's trees between domains of such sizes: both over the ranks where walks start, behind
-    each of which one is a chain."""
-    between, found = two_trees(len(domains)), []
+    each of which a walk is a chain."""
+    trees = []
     for walks in zip(*walks_over_rails(domains, spread=spread), strict=True):
         heads = np.array([walk[0] for walk in walks])
-        for tree in between:
+        for between in two_trees(len(domains)):
             parents = np.full(sum(domains), -1)
-            parents[heads] = np.where(tree >= 0, heads[tree], -1)
+            parents[heads] = np.where(between >= 0, heads[between], -1)
             for walk in walks:
                 parents[walk[1:]] = walk[:-1]
-            found.append(parents)
-    return edges_of(found)
+            trees.append(parents)
+    return edges_of(trees)
 
 
 @schedule("multi-rail-ring", AR, AG, RS, per_pair=lambda n: 2 * n)
 def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Between domains of one size that is as prices have it, and not executed."""
-    return on_rings(
-        primitive, np.concatenate(walks_over_rails(group.domains, spread=group.spread), axis=1)
-    )
+    """Rings over rails; between domains of one size they are priced, and not executed."""
+    walks = walks_over_rails(group.domains, spread=group.spread)
+    return on_rings(primitive, np.concatenate(walks, axis=1))
 
 
 @schedule("multi-rail-tree", AR)
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    """As a double binary tree, of as many pairs of trees as the smallest domain has ranks."""
-    return both_ways(
-        primitive, group.ranks, rail_trees(group.domains, spread=group.spread), segments
-    )
+    """A double binary tree with as many pairs of trees as the smallest domain has ranks."""
+    edges = rail_trees(group.domains, spread=group.spread)
+    return both_ways(primitive, group.ranks, edges, segments)
 
 
 @algorithm(
@@ -168,57 +170,65 @@ def multi_rail_direct(group: Group) -> Terms:
     >>> multi_rail_direct(Group(15, "uneven_tiers", domains=(8, 7)))[:2]
     (2, 0.9416666666666667)
     """
-    ranks, others = group.ranks, len(group.domains) - 1
-    # as all were to leave by one port
+    ranks = group.ranks
+    others = len(group.domains) - 1
+    # what a rank sends, in shards, as if all left by one port: its own shard, and on inside its
+    # part of the others'
     sent = max(others + own - 1 + (ranks - own) * (own - 1) / own for own in group.domains)
     return Terms(2, max(ranks - 1, sent) / ranks, Dealt())
-
-
-Ends = tuple[int, int, int]  # from a rank to another a piece
 
 
 @schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)
 def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Each rank's shard in pieces, cut wherever a domain has a share that ends: piece ``p`` of rank
     ``r`` is r * pieces + p."""
-    ends = sorted({at / own for own in set(group.domains) for at in range(1, own + 1)})
-    sizes = np.diff([0.0, *ends])
+    ends = set[float]()
+    for own in set(group.domains):
+        ends.update(at / own for at in range(1, own + 1))
+    sizes = np.diff([0.0, *sorted(ends)])
+    middles = np.array(sorted(ends)) - sizes / 2
     home = np.repeat(np.arange(group.ranks), len(sizes))
-    batches = gathered(primitive, lambda: _dealt(group.domains, np.array(ends) - sizes / 2))
-    chunk_bytes = np.tile(sizes / group.ranks, group.ranks)
     return Program(
         primitive,
         group.ranks,
         group.ranks,
-        chunk_bytes,
+        np.tile(sizes / group.ranks, group.ranks),
         home=home,
         target=home,
-        batches=batches,
+        batches=gathered(primitive, lambda: _dealt_out(group.domains, middles)),
         streamed=True,
     )
 
 
-def _dealt(domains: Sequence[int], middles: Floats) -> Batches:
-    """Across, and one's own inside; then inside what has come. ``middles``: of the pieces, as
-    shares of a shard."""
-    start = [0, *accumulate(domains)]
-    across, inside = list[Ends](), list[Ends]()
-    for rank, piece in np.ndindex(start[-1], len(middles)):
-        for first, own in zip(start, domains, strict=False):
-            taker = rank if first <= rank < first + own else first + int(middles[piece] * own)
-            others = [one for one in range(first, first + own) if one != taker]
-            if taker == rank:
-                across += [(rank, one, rank * len(middles) + piece) for one in others]
+def _dealt_out(domains: Sequence[int], middles: Floats) -> Batches:
+    """Across, and one's own inside; then inside what has come.
+
+    ``middles``: of the pieces, as shares of a shard. A piece goes to the rank of each other domain
+    whose share it lies in.
+    """
+    across: list[tuple[int, int, int]] = []  # from a rank to another a piece
+    inside: list[tuple[int, int, int]] = []
+    for rank, part in np.ndindex(sum(domains), len(middles)):
+        piece = rank * len(middles) + part
+        first = 0
+        for ranks in domains:
+            members = range(first, first + ranks)
+            if rank in members:
+                across += [(rank, other, piece) for other in members if other != rank]
             else:
-                across.append((rank, taker, rank * len(middles) + piece))
-                inside += [(taker, one, rank * len(middles) + piece) for one in others]
-    for moved in (across, inside):
-        if moved:
-            yield (step(*np.array(moved).T),)
+                taker = first + int(middles[part] * ranks)
+                across.append((rank, taker, piece))
+                inside += [(taker, other, piece) for other in members if other != taker]
+            first += ranks
+    for messages in (across, inside):
+        if messages:
+            yield (step(*np.array(messages).T),)
 
 
 def _depth(parents: tuple[int, ...], rank: int) -> int:
+    """Edges between a rank and its root."""
     depth = 0
     while parents[rank] >= 0:
-        rank, depth = parents[rank], depth + 1
+        rank = parents[rank]
+        depth += 1
     return depth

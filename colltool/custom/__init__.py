@@ -1,1 +1,1 @@
-"""Schedules of one's own: YAML, MSCCL XML, MSCCL++ plans and plugins, executed and proved before they are priced."""
+"""Schedules of one's own: YAML, MSCCL XML, MSCCL++ plans and plugins, executed and proved."""

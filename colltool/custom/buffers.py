@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, RS
-from colltool.custom.schedule import Piece, Promise, shortfall
+from colltool.custom.schedule import ChunkState, PostCondition, shortfall
 
 INPUT, OUTPUT, SCRATCH = "i", "o", "s"
 
@@ -18,12 +18,12 @@ class Buffers:
     the other way round."""
 
     def __init__(
-        self, promise: Promise, sizes: Mapping[tuple[int, str], int], *, in_place: bool
+        self, promise: PostCondition, sizes: Mapping[tuple[int, str], int], *, in_place: bool
     ) -> None:
         self.promise = promise
         self.sizes = sizes
         self.in_place = in_place
-        self.memory: dict[Where, Piece] = {}
+        self.memory: dict[Where, ChunkState] = {}
 
     def place(self, rank: int, buffer: str, at: int) -> Where:
         """Where a chunk lies; in place, input and output are one buffer."""
@@ -33,9 +33,11 @@ class Buffers:
         return self._alias(rank, buffer, at)
 
     def _alias(self, rank: int, buffer: str, at: int) -> Where:
+        # Scratch is never shared.
         if not self.in_place or buffer == SCRATCH:
             return rank, buffer, at
         primitive = self.promise.primitive
+        # The smaller of the two buffers is the rank's own part of the larger one.
         is_part = (primitive is AG and buffer == INPUT) or (primitive is RS and buffer == OUTPUT)
         return rank, OUTPUT, at + self._first_of(rank) if is_part else at
 
@@ -43,18 +45,19 @@ class Buffers:
         """Where a rank's own part of the whole begins."""
         return rank * (self.promise.chunks // self.promise.ranks)
 
-    def held(self, where: Where) -> Piece | None:
+    def held(self, where: Where) -> ChunkState | None:
         """What lies there: what was written, else the rank's own input."""
         if where in self.memory:
             return self.memory[where]
         rank, buffer, at = where
         if buffer != (OUTPUT if self.in_place else INPUT):
             return None
+        # The input of an all-gather lies at the rank's own part of the output.
         if self.in_place and self.promise.primitive is AG:
             at -= self._first_of(rank)
         return self.promise.first(rank, at)
 
-    def read(self, where: Where) -> Piece:
+    def read(self, where: Where) -> ChunkState:
         """What lies there; ColltoolError where that is nothing."""
         held = self.held(where)
         if held is None:

@@ -8,8 +8,8 @@ ranks: 2
 chunks: 2                     # equal parts of M; default: one a rank
 steps:                        # the sends of a step happen at once
   - 0>1:1+ 1>0:0+             # chunk 1 from rank 0, which rank 1 adds to its own (+), and so on
-  - [{src: 0, dst: 1, chunk: 0}, {src: 1, dst: 0, chunks: [1]}]   # the same written out; reduce:
-    true adds
+  # the same written out; reduce: true adds
+  - [{src: 0, dst: 1, chunk: 0}, {src: 1, dst: 0, chunks: [1]}]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,
     OwnSchedule,
-    Promise,
+    PostCondition,
     Sent,
     batch_of,
     follow,
@@ -97,6 +97,7 @@ def load_algorithm(path: AnyPath) -> OwnSchedule:
     its primitive promises."""
     text = read_text(path, "algorithm")
     file = printable(os.fsdecode(path))
+    # The files of other tools are known by how they begin; a byte order mark is no content.
     begins_with = text.lstrip("\ufeff \t\r\n").startswith
     if begins_with("<"):
         from colltool.custom.msccl_machine import read_msccl
@@ -138,12 +139,13 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedul
 
 
 def _steps(
-    reading: Reading[AlgorithmFile], promise: Promise, steps: list[str | list[str | SendFile]]
+    reading: Reading[AlgorithmFile], promise: PostCondition, steps: list[str | list[str | SendFile]]
 ) -> Iterator[Batch]:
     left = MOST_MOVES
     for number, step in enumerate(steps):
         path: KeyPath = ("steps", number)
         listed: list[tuple[KeyPath, str | SendFile]]
+        # A step is a text, or a list of texts and sends that are written out.
         if isinstance(step, str):
             listed = [(path, step)]
         else:
@@ -156,6 +158,7 @@ def _steps(
                 texts += 1
                 left -= len(found)
                 sends += found
+            # Further errors would bury the first ones.
             if reading.enough:
                 return
         if not texts:
@@ -189,7 +192,7 @@ def _parsed(text: str) -> _Send | None:
 def _sends(
     reading: Reading[AlgorithmFile],
     path: KeyPath,
-    promise: Promise,
+    promise: PostCondition,
     entry: str | SendFile,
     left: int,
 ) -> list[Sent]:
@@ -218,7 +221,7 @@ def _sends(
     return sent
 
 
-def _what_is_wrong(send: _Send, promise: Promise, left: int) -> tuple[str, str]:
+def _what_is_wrong(send: _Send, promise: PostCondition, left: int) -> tuple[str, str]:
     """What is wrong with a send and how to fix it; ``left``: chunks that may still be sent."""
     for rank in (send.src, send.dst):
         if rank >= promise.ranks:
@@ -240,6 +243,7 @@ def algorithm_text(schedule: OwnSchedule) -> str:
     """A schedule in colltool's own form, which reads back as the same."""
     from colltool.definitions.source import MAX_VALUES
 
+    # Each step takes two values of what a file may hold.
     if len(schedule.batches) > MAX_VALUES // 2:
         what = f"{len(schedule.batches)} steps are more than a file may have"
         raise ColltoolError(what, argument="ranks", fix="fewer ranks")

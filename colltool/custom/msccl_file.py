@@ -23,7 +23,7 @@ SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))
 TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
-# element -> the element that it stands in
+# element -> the element around it
 _INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
@@ -128,6 +128,7 @@ class _XmlEvents:
             raise self._refused(
                 f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
             )
+        # Without any word about it buffers lie out of place.
         ways = []
         if in_place:
             ways.append(True)
@@ -216,6 +217,7 @@ class _XmlEvents:
         target = self._place(attributes, "dst")
         tb = self._number(attributes, "depid", -1)
         step = self._number(attributes, "deps", -1)
+        # Counted while it is read: a small file can name millions of chunks.
         self.steps += 1
         self.moves += max(0, chunks)
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
@@ -240,6 +242,7 @@ class _XmlEvents:
             return usual
         if not text.removeprefix("-").isdecimal() or not text.isascii():
             raise self._refused(f"{key} is a whole number, got '{clipped(text)}'")
+        # int() of a text takes quadratic time.
         if len(text) > _LONGEST_NUMBER:
             raise self._refused(f"{key} is too large a number: '{clipped(text)}'")
         return int(text)

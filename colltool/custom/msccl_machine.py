@@ -14,9 +14,9 @@ from colltool.custom.buffers import Buffers, Where
 from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op, algo_of
 from colltool.custom.schedule import (
     Batch,
+    ChunkState,
     OwnSchedule,
-    Piece,
-    Promise,
+    PostCondition,
     primitive_called,
     promise_of,
 )
@@ -43,6 +43,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     except ColltoolError as error:
         error.where = error.where or f"{file}:1"
         raise
+    # Prices are of the first way that the file allows; the others are checked.
     first, *_ = [execute(algo, promise, in_place=in_place) for in_place in algo.in_place]
     try:
         for in_place in algo.in_place:
@@ -58,7 +59,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
 
 
 def execute(
-    algo: Algo, promise: Promise, *, in_place: bool, backwards: bool = False
+    algo: Algo, promise: PostCondition, *, in_place: bool, backwards: bool = False
 ) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the step that fails. ``backwards``: in the
     opposite order."""
@@ -67,7 +68,7 @@ def execute(
 
 
 class _OnTheWire(NamedTuple):
-    pieces: list[Piece]
+    pieces: list[ChunkState]
     round: int
     sender: Block
     step: int
@@ -88,6 +89,7 @@ class _MscclRun(Threadblocks):
         """Find the threadblock at the end of every connection; refuse one with two at an end."""
         senders: set[Wire] = set()
         for number, block in enumerate(self.algo.blocks):
+            # A threadblock without steps has no line of its own.
             line = block.ops[0].line if block.ops else 1
             for way, peer in (("sends to", block.send), ("receives from", block.recv)):
                 if peer >= self.promise.ranks or peer == block.gpu:
@@ -152,7 +154,7 @@ class _MscclRun(Threadblocks):
         """Take one step whose message is there."""
         if op.type == "nop":
             return
-        pieces: list[Piece] = []
+        pieces: list[ChunkState] = []
         if arrived:
             pieces = arrived.pieces
             self.round[number] = max(self.round[number], arrived.round)
@@ -161,6 +163,7 @@ class _MscclRun(Threadblocks):
             if len(pieces) != op.chunks:
                 sender = arrived.sender.spoken(arrived.step)
                 raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
+        # These read the rank's own memory, the others what has arrived.
         if op.type in ("s", "cpy", "re"):
             pieces = [self.buffers.read(where) for where in self._places(block, op, op.source)]
         elif op.type.startswith("rr"):
@@ -173,8 +176,8 @@ class _MscclRun(Threadblocks):
             self._send(number, block, pieces)
 
     def _added(
-        self, block: Block, op: Op, place: tuple[str, int], pieces: list[Piece]
-    ) -> list[Piece]:
+        self, block: Block, op: Op, place: tuple[str, int], pieces: list[ChunkState]
+    ) -> list[ChunkState]:
         held = [self.buffers.held(where) for where in self._places(block, op, place)]
         return self.added(held, pieces, block.gpu)
 
@@ -182,7 +185,7 @@ class _MscclRun(Threadblocks):
         buffer, offset = first
         return [self.buffers.place(block.gpu, buffer, offset + at) for at in range(op.chunks)]
 
-    def _send(self, number: int, block: Block, pieces: list[Piece]) -> None:
+    def _send(self, number: int, block: Block, pieces: list[ChunkState]) -> None:
         if block.send < 0:
             raise ColltoolError("its tb sends to nobody")
         if block.out not in self.receiver:
@@ -193,6 +196,7 @@ class _MscclRun(Threadblocks):
         self.round[number] += 1
         message = _OnTheWire(pieces, self.round[number], block, self.at[number])
         self.wires.setdefault(block.out, deque()).append(message)
+        # The receiver looks again, whatever it waits for.
         self.ready.append(self.receiver[block.out])
 
     def check_end(self) -> None:

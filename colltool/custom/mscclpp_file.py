@@ -130,7 +130,7 @@ class PlanMapping:
         return found
 
     def item(self, items: Sequence[Any], index: object, what: str) -> Any:
-        """An item of a list by a number that stands in this mapping."""
+        """An item of a list by a number in this mapping."""
         if type(index) is not int or not 0 <= index < len(items):
             raise self.refused(f"there is no {what} {shown(index)}: it has {len(items)}")
         return items[index]

@@ -28,9 +28,9 @@ from colltool.custom.mscclpp_file import (
 from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,
+    ChunkState,
     OwnSchedule,
-    Piece,
-    Promise,
+    PostCondition,
     primitive_called,
     promise_of,
 )
@@ -65,6 +65,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
         error.where = error.where or file
         raise
     in_place = head.data.get("inplace") is True
+    # The second run, in the opposite order, is a check alone.
     batches = execute(plan, promise, in_place=in_place)
     execute(plan, promise, in_place=in_place, backwards=True)
     title = printable(str(head.data.get("name") or name))[:100]
@@ -72,7 +73,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
 
 
 def execute(
-    plan: ExecutionPlan, promise: Promise, *, in_place: bool, backwards: bool = False
+    plan: ExecutionPlan, promise: PostCondition, *, in_place: bool, backwards: bool = False
 ) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the operation that fails."""
     run = _PlanRun(plan, Buffers(promise, plan.sizes, in_place=in_place))
@@ -140,12 +141,14 @@ class _PlanRun(Threadblocks):
             if not waiting:
                 return peer, rank, channel
             signals.append(waiting)
+        # Only now, as a wait for several channels takes all signals at once.
         for waiting in signals:
             self.round[number] = max(self.round[number], waiting.popleft())
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
         """The threadblocks of a GPU that share a barrier wait for each other."""
+        # The others that waited pass where the last one has come.
         if number in self.passed:
             self.passed.remove(number)
             return None
@@ -153,6 +156,7 @@ class _PlanRun(Threadblocks):
         waiting.add(number)
         if waiting != self.members[event]:
             return event
+        # What they send from now on comes after what any of them has sent.
         latest = max(self.round[other] for other in waiting)
         for other in waiting:
             self.round[other] = latest
@@ -174,7 +178,7 @@ class _PlanRun(Threadblocks):
             missing = self._wait_for_packets(number, rank, sources)
             if missing is not None:
                 return missing
-        pieces: list[Piece] = []
+        pieces: list[ChunkState] = []
         arrives = self.round[number]
         # element by element: all sources are read at once
         for place, places in zip(op.sources, sources, strict=True):
@@ -210,7 +214,9 @@ class _PlanRun(Threadblocks):
         numbers = range(place.first, place.first + place.chunks)
         return [self.buffers.place(place.rank, place.buffer, number) for number in numbers]
 
-    def _message(self, number: int, src: int, dst: int, pieces: list[Piece], *, add: bool) -> int:
+    def _message(
+        self, number: int, src: int, dst: int, pieces: list[ChunkState], *, add: bool
+    ) -> int:
         """Note a message; the round in which it is sent."""
         sent = max(self.round[number], self.last.get((number, src, dst), 0)) + 1
         self.last[number, src, dst] = sent

@@ -47,6 +47,7 @@ def _read(made: object, name: str, primitive: Primitive, ranks: int) -> OwnSched
     if not isinstance(made, str | Mapping):
         raise ColltoolError(f"it returned {shown(made)}, not a mapping or a text", where=name)
     schedule = own_schedule(made, name if isinstance(made, str) else "")
+    # It may have answered for another group than ours.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):
         what = (
             f"asked for {primitive.spoken} on {ranks} ranks it returned {schedule.primitive.spoken}"

@@ -1,4 +1,4 @@
-"""An algorithm of one's own: messages step by step, followed with every rank's part told apart, and
+"""An algorithm of one's own: messages step by step, followed with every rank's part kept apart, and
 proved or refused.
 
 A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
@@ -32,7 +32,7 @@ MOST_HELD = 2**22
 
 PRIMITIVES = (AR, AG, RS, A2A, BC, REDUCE)
 
-Piece = tuple[int, int]  # a chunk, and a bit for each rank summed in it
+ChunkState = tuple[int, int]  # a chunk, and a bit for each rank summed in it
 Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
 Batch = tuple[Step, ...]
 
@@ -61,8 +61,8 @@ class OwnSchedule(NamedTuple):
         return sum(len(step.src) for step in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
-        """As the executor of shipped schedules takes it; a file that uses scratch has no such state
-        (only its loads count)."""
+        """The program that the executor of shipped schedules takes; a file that uses scratch has no
+        such state (only its loads count)."""
         chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
@@ -83,7 +83,7 @@ class OwnSchedule(NamedTuple):
         )
 
 
-class Promise(NamedTuple):
+class PostCondition(NamedTuple):
     """What a primitive gives each rank, and what it is to end with."""
 
     primitive: Primitive
@@ -91,7 +91,7 @@ class Promise(NamedTuple):
     chunks: int
     root: int = 0
 
-    def first(self, rank: int, at: int) -> Piece | None:
+    def first(self, rank: int, at: int) -> ChunkState | None:
         """What lies at place ``at`` of a rank's input."""
         if not 0 <= at < self.chunks:
             return None
@@ -105,8 +105,9 @@ class Promise(NamedTuple):
             return None
         return at, part
 
-    def last(self, rank: int) -> Iterator[tuple[int, Piece]]:
+    def last(self, rank: int) -> Iterator[tuple[int, ChunkState]]:
         """Every place of a rank's output, and what is to lie there."""
+        # The bits of all ranks: the whole sum.
         everybody = (1 << self.ranks) - 1
         own = self.chunks // self.ranks
         if self.primitive is REDUCE and rank != self.root:
@@ -126,7 +127,7 @@ class Promise(NamedTuple):
                     yield at, (at, 1 << self.root)
 
 
-def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> Promise:
+def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> PostCondition:
     """The promise of a schedule of such a size; ColltoolError beyond the limits."""
     if primitive not in PRIMITIVES:
         fix = f"one of {', '.join(PRIMITIVES)}"
@@ -149,10 +150,10 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     if ranks * chunks > MOST_HELD:
         what = f"{ranks} ranks of {chunks} chunks are more than the {MOST_HELD} that are followed"
         raise ColltoolError(what, fix="fewer chunks")
-    return Promise(primitive, ranks, chunks, root)
+    return PostCondition(primitive, ranks, chunks, root)
 
 
-def numbered(promise: Promise, chunk: int) -> str:
+def numbered(promise: PostCondition, chunk: int) -> str:
     """A chunk as messages name it: of an all-to-all with its ends."""
     if promise.primitive is not A2A:
         return f"chunk {chunk}"
@@ -171,7 +172,9 @@ def ranks_in(bits: int) -> str:
     return f"ranks {text}" if len(found) > 1 else f"rank {text}"
 
 
-def summed(promise: Promise, held: Piece | None, arrived: Piece, rank: int) -> Piece:
+def summed(
+    promise: PostCondition, held: ChunkState | None, arrived: ChunkState, rank: int
+) -> ChunkState:
     """What a rank has after it adds a piece to its own; ColltoolError if that can be no part of a
     sum over the ranks."""
     chunk = numbered(promise, arrived[0])
@@ -186,7 +189,9 @@ def summed(promise: Promise, held: Piece | None, arrived: Piece, rank: int) -> P
     return arrived[0], held[1] | arrived[1]
 
 
-def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) -> str:
+def shortfall(
+    promise: PostCondition, rank: int, wanted: ChunkState, held: ChunkState | None
+) -> str:
     """What is wrong with what lies at a place of a rank's output; empty if nothing is."""
     if held == wanted:
         return ""
@@ -195,6 +200,7 @@ def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) ->
         return f"rank {rank} ends without {chunk}"
     if held[0] != wanted[0]:
         return f"rank {rank} ends with {numbered(promise, held[0])} in the place of {chunk}"
+    # The same chunk, so parts are missing: more than all would have been refused before.
     missing = wanted[1] & ~held[1]
     return f"rank {rank} ends with {chunk} without the part of {ranks_in(missing)}"
 
@@ -202,11 +208,11 @@ def shortfall(promise: Promise, rank: int, wanted: Piece, held: Piece | None) ->
 class _Vectors:
     """What every rank's vector holds; there is no scratch."""
 
-    def __init__(self, promise: Promise) -> None:
+    def __init__(self, promise: PostCondition) -> None:
         self.promise = promise
-        self.written: dict[tuple[int, int], Piece] = {}
+        self.written: dict[tuple[int, int], ChunkState] = {}
 
-    def at(self, rank: int, chunk: int) -> Piece | None:
+    def at(self, rank: int, chunk: int) -> ChunkState | None:
         """What a rank has as a chunk: what was written, else its own part at first."""
         if (rank, chunk) in self.written:
             return self.written[rank, chunk]
@@ -221,7 +227,7 @@ class _Vectors:
 
     def exchange(self, batch: Batch) -> None:
         """Take one step: all of its messages read what was held before it."""
-        sent: list[tuple[int, int, Piece, bool]] = []
+        sent: list[tuple[int, int, ChunkState, bool]] = []
         for messages in batch:
             ends = (messages.src.tolist(), messages.dst.tolist(), messages.chunk.tolist())
             for src, dst, chunk in zip(*ends, strict=True):
@@ -233,6 +239,7 @@ class _Vectors:
         adds: dict[tuple[int, int], bool] = {}
         for dst, chunk, piece, add in sent:
             place = (dst, chunk)
+            # Sums commute; which of two copies stays would be luck.
             if place in adds and not (add and adds[place]):
                 what = (
                     f"two messages write {numbered(self.promise, chunk)} of rank {dst} at once,"
@@ -245,7 +252,7 @@ class _Vectors:
             self.written[place] = piece
 
 
-def follow(promise: Promise, batches: Sequence[Batch]) -> None:
+def follow(promise: PostCondition, batches: Sequence[Batch]) -> None:
     """Execute messages between vectors without scratch, those of a batch at once; ColltoolError
     names the step that fails."""
     vectors = _Vectors(promise)
@@ -263,6 +270,7 @@ def follow(promise: Promise, batches: Sequence[Batch]) -> None:
 def batch_of(sends: Sequence[Sent]) -> Batch:
     """The messages of one step as arrays: what is copied, then what is added."""
     batch = []
+    # A step as the executor takes it copies or adds, not both.
     for add in (False, True):
         chosen = [send[:3] for send in sends if send[3] == add]
         if chosen:
@@ -288,6 +296,7 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     if program.primitive in (AG, RS, A2A):
         # by owner, of an all-to-all by sender and receiver; then as they were
         order = np.lexsort((program.target, program.home))
+        # Files number chunks by rank, as many for each.
         if np.ptp(np.bincount(program.home, minlength=ranks)):
             raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from colltool.custom.buffers import Buffers
-from colltool.custom.schedule import Batch, Piece, Sent, batch_of, summed
+from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, summed
 
 # What a threadblock waits for: the end of a step of another one, or an event of the format.
 Event = tuple[int, int] | tuple[int, int, int] | tuple[int, str, int]
@@ -41,6 +41,7 @@ class Threadblocks(ABC):
 
     def run(self, file: str, *, backwards: bool) -> tuple[Batch, ...]:
         """What is sent, round by round; ColltoolError names the step that fails."""
+        # Orders that luck would hide: the last threadblock first, and the latest that can go on.
         if backwards:
             self.ready.reverse()
         while self.ready:
@@ -52,6 +53,7 @@ class Threadblocks(ABC):
     def _advance(self, number: int) -> None:
         """Run a threadblock as far as it can go."""
         while self.is_waiting(number):
+            # What it waits for may have happened before: then it goes on at once.
             missing = self.do(number)
             if missing is not None:
                 self.blocked.setdefault(missing, []).append(number)
@@ -69,15 +71,15 @@ class Threadblocks(ABC):
         self.ready.extend(self.blocked.pop(event, ()))
 
     def record(
-        self, number: int, src: int, dst: int, pieces: Iterable[Piece], *, add: bool
+        self, number: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
     ) -> None:
         """Note a message of a round."""
         sends = self.sent.setdefault(number, [])
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 
     def added(
-        self, held: Sequence[Piece | None], arrived: Sequence[Piece], rank: int
-    ) -> list[Piece]:
+        self, held: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
+    ) -> list[ChunkState]:
         """What a rank has after it adds pieces to what it holds."""
         pairs = zip(held, arrived, strict=True)
         return [summed(self.promise, own, piece, rank) for own, piece in pairs]

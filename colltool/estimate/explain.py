@@ -9,6 +9,7 @@ from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
+from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
     OTHER_NAMES,
     Algorithm,
@@ -17,7 +18,6 @@ from colltool.algorithms.registry import (
     on_request,
     parse_choice,
 )
-from colltool.algorithms.rooted import most_partners
 from colltool.base.errors import ColltoolError, clipped, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.result import Result

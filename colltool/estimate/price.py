@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
+from colltool.algorithms.partners import many_sends
 from colltool.algorithms.registry import every_algorithm, row_of
-from colltool.algorithms.rooted import many_sends
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.formatting import MAX_SIZE, format_time

@@ -20,9 +20,10 @@ from colltool.network.routers import Router, Wire
 from colltool.network.wires import DragonflyWires
 
 FEW = 4096  # messages that are quicker to follow one by one than summed by switch
+MOST_KNOWN = 128  # steps whose loads are remembered: 1 MB each on Frontier
 
 
-class _Traffic(NamedTuple):
+class _GroupTraffic(NamedTuple):
     """Bytes of a step among the n groups that send or receive."""
 
     groups: Indices  # their numbers, shape (n,)
@@ -31,7 +32,7 @@ class _Traffic(NamedTuple):
     local: Floats  # between switches of a group, shape (n, a, a)
 
 
-class _Load(NamedTuple):
+class _WayLoads(NamedTuple):
     """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among
     gateways of a group, (g, k, k)."""
 
@@ -58,6 +59,7 @@ class DragonflyRouter(Router):
         here, there, _ = np.indices(self.gateway.shape)
         np.add.at(leaves, (here, there, self.gateway), 1 / wires.cables)
         self.leaves = leaves * (distance > 0)[:, :, None]
+        self.known: dict[tuple[bytes, bytes, bytes], list[Floats]] = {}
         self.wires = self._local_links()
         self.up = 0
         self.down = len(self.wires) - 1
@@ -77,7 +79,7 @@ class DragonflyRouter(Router):
         return endpoints // self.wired.hosts
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """By distance: of the longest way that the routing takes."""
+        """Latency of the longest way that the routing takes at a distance."""
         wires = self.wired
         same_group = src // wires.switches == dst // wires.switches
         distance = np.where(same_group, (src != dst) * 1, 2)
@@ -116,7 +118,10 @@ class DragonflyRouter(Router):
         near = np.flatnonzero((a == b) & (i != j))
         yield from self._inside(a[near], i[near], j[near], near)
         far = np.flatnonzero(a != b)
-        a, i, b, j = a[far], i[far], b[far], j[far]
+        a = a[far]
+        i = i[far]
+        b = b[far]
+        j = j[far]
         share = np.full(len(far), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
             yield self._leg(a, i, self.gateway[a, b, cable], far, share, out=True)
@@ -146,7 +151,7 @@ class DragonflyRouter(Router):
     def _by_way_of(
         self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices
     ) -> Iterator[LinkUse]:
-        """To any gateway of another group, there to any that leads on."""
+        """Links to any gateway of another group, and there to any that leads on."""
         wires = self.wired
         share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
         for cable in range(wires.cables):
@@ -165,7 +170,7 @@ class DragonflyRouter(Router):
     def _turn(
         self, group: int, start: Indices, end: Indices, message: Indices, share: Floats
     ) -> Iterator[LinkUse]:
-        """From one gateway of a group to another: straight, or by its leaves."""
+        """Links from one gateway of a group to another: straight, or by its leaves."""
         here = np.full(len(message), group)
         if not self.wired.spines:
             yield self._leg(here, start, end, message, share, out=True)
@@ -188,7 +193,7 @@ class DragonflyRouter(Router):
     def _inside(
         self, group: Indices, i: Indices, j: Indices, message: Indices
     ) -> Iterator[LinkUse]:
-        """From one switch of a group to another."""
+        """Links from one switch of a group to another."""
         share = np.ones(len(message))
         if not self.wired.spines:
             yield self._leg(group, i, j, message, share, out=True)
@@ -230,7 +235,13 @@ class DragonflyRouter(Router):
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         if self.wired.routing == "minimal" and len(src) <= FEW:
             return super().loads(src, dst, size)
-        return self._routed(self._traffic(src, dst, size))
+        # A price asks for the same step again: for other primitives, compositions and groups.
+        step = (src.tobytes(), dst.tobytes(), size.tobytes())
+        if step not in self.known:
+            if len(self.known) == MOST_KNOWN:
+                self.known.clear()
+            self.known[step] = self._routed(self._traffic(src, dst, size))
+        return self.known[step]
 
     def to_all(self, there: Floats) -> list[Floats]:
         switches = self.wired.switches
@@ -244,9 +255,9 @@ class DragonflyRouter(Router):
         switch = np.arange(switches)
         sent[group, :, group] = 0.0
         local[:, switch, switch] = 0.0
-        return self._routed(_Traffic(group, sent, sent, local))
+        return self._routed(_GroupTraffic(group, sent, sent, local))
 
-    def _routed(self, traffic: _Traffic) -> list[Floats]:
+    def _routed(self, traffic: _GroupTraffic) -> list[Floats]:
         match self.wired.routing:
             case "minimal":
                 return self._minimal(traffic)
@@ -263,7 +274,7 @@ class DragonflyRouter(Router):
             return self._better(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _better(self, traffic: _Traffic) -> tuple[list[Floats], bool]:
+    def _better(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
         """The loads of minimal routes, or by way of others where these load the busiest link less,
         and whether they do."""
         minimal = self._minimal(traffic)
@@ -281,7 +292,7 @@ class DragonflyRouter(Router):
                 busiest = max(busiest, float(load.max()) / rate)
         return busiest
 
-    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Traffic:
+    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _GroupTraffic:
         """What each switch sends to each group and receives from it, and to its own group's."""
         a = self.wired.switches
         here, i = self._places(src)
@@ -295,14 +306,14 @@ class DragonflyRouter(Router):
         out = np.bincount((here * a + i) * n + there, away, n * a * n)
         into = np.bincount((there * a + j) * n + here, away, n * a * n)
         local = np.bincount((here * a + i) * a + j, near, n * a * a)
-        return _Traffic(
+        return _GroupTraffic(
             groups,
             out.astype(np.float64).reshape(n, a, n),
             into.astype(np.float64).reshape(n, a, n),
             local.astype(np.float64).reshape(n, a, a),
         )
 
-    def _minimal(self, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
+    def _minimal(self, traffic: _GroupTraffic, *, turns: bool = False) -> list[Floats]:
         load = self._no_load()
         at = traffic.groups
         leaves = self.leaves[np.ix_(at, at)]
@@ -311,7 +322,7 @@ class DragonflyRouter(Router):
         load.far[np.ix_(at, at)] = traffic.out.sum(axis=1)
         return self._on_links(load, traffic, turns=turns)
 
-    def _valiant(self, traffic: _Traffic) -> list[Floats]:
+    def _valiant(self, traffic: _GroupTraffic) -> list[Floats]:
         """Each group X other than its own two has an equal part of what goes from a group to
         another."""
         others = self.groups - 2
@@ -335,18 +346,20 @@ class DragonflyRouter(Router):
         load.turned[:] = ends.transpose(0, 2, 1) @ (between @ ends)
         return self._on_links(load, traffic, turns=self._turns_inside)
 
-    def _no_load(self) -> _Load:
+    def _no_load(self) -> _WayLoads:
         g = self.groups
         a = self.wired.switches
         k = self.wired.gateways
-        return _Load(
+        return _WayLoads(
             out=np.zeros((g, a, k)),
             into=np.zeros((g, a, k)),
             far=np.zeros((g, g)),
             turned=np.zeros((g, k, k)),
         )
 
-    def _on_links(self, load: _Load, traffic: _Traffic, *, turns: bool = False) -> list[Floats]:
+    def _on_links(
+        self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool = False
+    ) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
         switch of the group."""
         wires = self.wired

@@ -43,6 +43,7 @@ assert set(_WORDS) == set(get_args(Topology))
 
 
 def joined_by(topology: Topology) -> JoinedBy:
+    """What joins the endpoints of a topology."""
     return _WORDS[topology][0]
 
 
@@ -94,6 +95,7 @@ class Axis(NamedTuple):
 
     @property
     def diameter(self) -> int:
+        """Links between the two ranks that are farthest apart on it."""
         return self.size // 2 if self.is_ring else self.size - 1
 
     def ring_steps(self, *, one_port: bool) -> int:
@@ -127,19 +129,25 @@ class Group(NamedTuple):
     # a rank drives one port or link at a time, and posts one message after the other
     one_port: bool = False
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
-    wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
-    stride: int = 1  # of a routed tier: from one of its endpoints that takes part to the next
-    alone: bool = False  # there: the groups in between are idle
-    domains: tuple[int, ...] = ()  # of different sizes: how many ranks are in each
-    # there: every two ranks of a domain have a link, and what runs over rails shares these out
+    # On a routed tier: its links, scaled to one rank's part of them; how far apart its endpoints
+    # that take part are; and whether the groups in between are idle.
+    wires: Wires | None = None
+    stride: int = 1
+    alone: bool = False
+    # Over domains of different sizes: the ranks of each; and whether every two ranks of a domain
+    # have a link, over which what runs on rails is shared out.
+    domains: tuple[int, ...] = ()
     spread: bool = False
-    # over several tiers: ranks at different places of their domains meet inside one alone
+    # Over several tiers: whether ranks at different places of their domains have no way to each
+    # other but inside a domain.
     rail_only: bool = False
-    # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    # How many links the messages of every step are put on, where they are followed one by one: the
+    # links of routed tiers, or the ports of domains of different sizes. 0: they are not.
     links: int = 0
-    hashed: bool = False  # there: each flow is hashed to one of several planes
-    # there: of ranks, or of the switches that they stand at, between which an exchange at once is
-    # followed
+    # Where they are followed: whether each flow is hashed to one of several planes.
+    hashed: bool = False
+    # Where they are followed: the pairs of ranks, or of switches, between which an exchange of all
+    # with all is put on links.
     pairs: int = 0
 
     @property
@@ -148,6 +156,7 @@ class Group(NamedTuple):
 
     @property
     def spoken(self) -> str:
+        """Its topology in words."""
         if self.topology == "torus" and any(axis.twist for axis in self.axes):
             return "a twisted torus"
         _, words = _WORDS[self.topology]
@@ -155,6 +164,7 @@ class Group(NamedTuple):
 
     @property
     def dedicated(self) -> bool:
+        """Whether every two ranks have a link of their own."""
         return self.joined_by == "pair_links"
 
 

@@ -128,7 +128,7 @@ class LatticeLinks(LinkModel):
         return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
 
     def _moved(self, at: Indices, axis: int, by: int) -> Indices:
-        """Where so many links along an axis lead from each endpoint."""
+        """The endpoint that is ``by`` links further along an axis."""
         place = self._place(at, axis)
         return at + ((place + by) % self.sizes[axis] - place) * self.strides[axis]
 

@@ -58,8 +58,9 @@ class LinkModel:
 
     def split(self, ranks: Indices) -> tuple[Indices, Indices]:
         """Each rank's endpoint on the tier, and the copy of the tier that it uses."""
-        endpoint = ranks // self.inside % self.endpoints
-        return endpoint, ranks // (self.inside * self.endpoints) * self.inside + ranks % self.inside
+        number, behind = np.divmod(ranks, self.inside)
+        outer, endpoint = np.divmod(number, self.endpoints)
+        return endpoint, outer * self.inside + behind
 
     def departures(self, src: Indices, dst: Indices) -> Indices:  # noqa: ARG002
         """The rank whose port each message leaves by if a neighbour may forward it; by default the
@@ -168,10 +169,9 @@ class SwitchedLinks(LinkModel):
         return src - self.rail(src) + self.rail(dst)
 
     def _domain(self, ranks: Indices, size: int) -> Indices:
-        """The domain of so many endpoints that each rank's port on its rail is in."""
-        endpoint = ranks // self.inside % self.endpoints
-        outer = ranks // (self.inside * self.endpoints)
-        domain = outer * -(-self.endpoints // size) + endpoint // size
+        """The domain of ``size`` endpoints that each rank's port on its rail is in."""
+        outer, endpoint = np.divmod(ranks // self.inside, self.endpoints)
+        domain: Indices = outer * -(-self.endpoints // size) + endpoint // size
         return domain * self.rails + self.rail(ranks)
 
     def _check_rails(self, src: Indices, dst: Indices) -> None:

@@ -1,7 +1,7 @@
 """Link models of routed networks: which links each message takes between switches, and how it is
 spread over equal ways.
 
-A message enters by its sender's port, is routed between the nodes that the two endpoints stand at,
+A message enters by its sender's port, is routed between the nodes of the two endpoints,
 and leaves by the receiver's port. Where there are no ports, every rank behind an endpoint has a
 copy of the links. Groups that share the tier at a stride run the same messages at the same time.
 """
@@ -122,7 +122,7 @@ class RoutedLinks(LinkModel):
                 yield LinkUse(self.ports + use.number, resource, use.message, share)
 
     def to_all(self) -> list[Floats]:
-        """Summed by the switches that endpoints stand at."""
+        """The loads, summed by the switches of the endpoints."""
         endpoints = np.bincount(self.router.node_of(np.arange(self.endpoints)))
         loads = self.router.to_all(endpoints.astype(np.float64) * self.inside)
         ports = [np.full(self.ranks, float(self.ranks - self.inside))] * self.ports

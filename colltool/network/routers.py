@@ -24,7 +24,7 @@ class Wire(NamedTuple):
 
 
 class Router(ABC):
-    """Routes between the nodes of a network; ``node_of`` says where an endpoint stands."""
+    """Routes between the nodes of a network; ``node_of`` is the node of an endpoint."""
 
     wires: list[Wire]
 
@@ -50,8 +50,8 @@ class Router(ABC):
         return loads
 
     def to_all(self, there: Floats) -> list[Floats]:
-        """:meth:`loads` of a byte from each rank to each at another node, with so many ranks at the
-        first nodes."""
+        """:meth:`loads` of a byte from each rank to each at another node, with ``there`` ranks at
+        each of the first nodes."""
         src, dst = np.nonzero(~np.eye(len(there), dtype=bool))
         return self.loads(src, dst, there[src] * there[dst])
 
@@ -113,7 +113,7 @@ class GraphRouter(Router):
             share = share[left]
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Of many messages all that a node has for one destination at once."""
+        """Add up what a node has for one destination, where there are many messages."""
         if len(src) <= self.nodes:
             return super().loads(src, dst, size)
         due = np.zeros((self.nodes, self.nodes))

@@ -64,7 +64,7 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
     Distances(longest=4, total=84)
     """
     k = min(axis.size for axis in axes)
-    # How many ranks are so many links away: over the short axes by an even and by an odd number of
+    # The number of ranks at each distance, in links: over the short axes by an even and by an odd number of
     # wraparounds, over the long ones by whole rings.
     short = Counter({(0, 2 * sum(axis.size for axis in axes)): 1})
     long = Counter({0: 1})
@@ -136,8 +136,8 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
 
 
 def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
-    """Where so many links along each axis lead from rank 0, shape of each of ``walked``; below 0
-    they go down."""
+    """The ranks that walks from rank 0 lead to, ``walked`` links along each axis; below 0 they go
+    down."""
     places = [np.array(links) for links in walked]
     for number, axis in enumerate(axes):  # no twist leads along an axis that has one
         if axis.twist:

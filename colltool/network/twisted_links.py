@@ -70,7 +70,7 @@ class TwistedLinks(LatticeLinks):
         self.classes = [every._replace(exists=np.ones_like(every.exists)) for every in self.classes]
 
     def _moved(self, at: Indices, axis: int, by: Indices | int) -> Indices:
-        """Where so many links along an axis lead from each endpoint."""
+        """The endpoint that is ``by`` links further along an axis."""
         walked = [self._place(at, number) for number in range(len(self.axes))]
         walked[axis] = walked[axis] + by
         return ranks_at(walked, self.axes)

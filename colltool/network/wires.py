@@ -75,7 +75,7 @@ class GraphWires(NamedTuple):
 
     @property
     def occupied(self) -> int:
-        """Nodes that endpoints stand at."""
+        """Nodes that have endpoints."""
         return self.endpoints
 
     @property
@@ -89,6 +89,7 @@ class GraphWires(NamedTuple):
         return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
+        """The same with bandwidths times a factor."""
         return self._replace(
             edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges)
         )
@@ -114,8 +115,8 @@ class GraphWires(NamedTuple):
 
     def joins_all(self) -> bool:
         """Whether every endpoint reaches every other."""
-        met = hops_from(0, self.beside)
-        return all(end in met for end in range(self.endpoints))
+        reached = hops_from(0, self.beside)
+        return all(end in reached for end in range(self.endpoints))
 
     @property
     def beside(self) -> dict[int, set[int]]:
@@ -198,7 +199,7 @@ class HyperXWires(NamedTuple):
 
     @property
     def between_ranks(self) -> GraphWires | None:
-        """The links as a graph; None where endpoints stand at switches, or fill more than a box.
+        """The links as a graph; None where endpoints are at switches, or beyond one box of nodes.
 
         The last axis that they fill may be filled in part.
         """
@@ -247,8 +248,8 @@ class DragonflyWires(NamedTuple):
     """Groups of switches: inside each a link between every two, or between every leaf and every
     spine; cables between groups.
 
-    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the
-    leaves, and cables between groups end at the spines. ``local_Bps``: of all parallel links
+    ``endpoints`` are numbered ``hosts`` to a switch, switch by switch. With ``spines`` they are at
+    the leaves, and cables between groups end at the spines. ``local_Bps``: of all parallel links
     between two switches; ``global_Bps``: of one of the ``cables`` between two groups.
     """
 
@@ -270,7 +271,7 @@ class DragonflyWires(NamedTuple):
 
     @property
     def between_ranks(self) -> None:
-        """Endpoints stand at switches."""
+        """None: endpoints are at switches."""
         return None
 
     @property
@@ -279,7 +280,7 @@ class DragonflyWires(NamedTuple):
 
     @property
     def occupied(self) -> int:
-        """Switches that endpoints stand at."""
+        """Switches that have endpoints."""
         return -(-self.endpoints // self.hosts)
 
     @property
@@ -327,6 +328,7 @@ class DragonflyWires(NamedTuple):
         return port * self.gateways // ((self.groups - 1) * self.cables)
 
     def scaled(self, factor: float) -> DragonflyWires:
+        """The same with bandwidths times a factor."""
         return self._replace(local_Bps=self.local_Bps * factor, global_Bps=self.global_Bps * factor)
 
     def slowed(self, factor: float) -> DragonflyWires:
@@ -337,7 +339,7 @@ class DragonflyWires(NamedTuple):
 
     def cuts(self) -> Iterator[CutSide]:
         """Each switch of the first group, runs of them, and runs of groups, while any endpoint
-        stands on the other side."""
+        is on the other side."""
         of_group = self.hosts * self.switches
         ends = [self.hosts * count for count in range(1, self.switches)]
         ends += [of_group * count for count in range(1, self.groups)]

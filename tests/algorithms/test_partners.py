@@ -10,9 +10,9 @@ import pytest
 
 import colltool
 import colltool.algorithms
+from colltool.algorithms.partners import most_partners
 from colltool.algorithms.program import maker
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.algorithms.rooted import most_partners
 from colltool.base.primitives import AR, BC, Primitive
 from colltool.network.group import Axis, Group
 from colltool.render.dispatch import document, rendered

@@ -13,7 +13,7 @@ from networks import M, below_the_cut, seconds
 from small import Tier, clos, dragonfly, fabric, full_mesh, graph, hyperx, star
 
 import colltool
-from colltool.extras.synthesis.hyperx import shares, turned_axes
+from colltool.extras.synthesis.hyperx import axis_orders, axis_split
 from colltool.fabric.model import Fabric
 from colltool.network.wires import HyperXWires
 
@@ -80,11 +80,11 @@ def test_parts_of_a_payload(axes: list[tuple[int, float]]) -> None:
     of its links."""
     shape, rates = zip(*axes, strict=True)
     wires = HyperXWires(prod(shape), 0, shape, rates, (0.0,) * len(shape))
-    took, parts = shares(wires)
+    took, parts = axis_split(wires)
     assert sum(parts) == pytest.approx(1)
     assert min(parts) >= -1e-9
     busy = dict.fromkeys(range(len(shape)), 0.0)
-    for part, order in zip(parts, turned_axes(wires), strict=True):
+    for part, order in zip(parts, axis_orders(wires), strict=True):
         for place, axis in enumerate(order):
             busy[axis] += part / prod(shape[one] for one in order[: place + 1]) / rates[axis]
     assert max(busy.values()) == pytest.approx(took)
@@ -93,7 +93,7 @@ def test_parts_of_a_payload(axes: list[tuple[int, float]]) -> None:
     equal = max(
         sum(
             1 / len(shape) / prod(shape[one] for one in order[: order.index(axis) + 1])
-            for order in turned_axes(wires)
+            for order in axis_orders(wires)
         )
         / rates[axis]
         for axis in range(len(shape))

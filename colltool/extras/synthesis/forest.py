@@ -2,12 +2,11 @@
 broadcast can reach there.
 
 Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every
-    set of ranks can send out what
-its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one
-link at a time.
+set of ranks can send out what its roots owe the rest. So the best rate follows from cuts alone, and
+the trees can be built one link at a time.
 
 Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009;
-    ForestColl, arXiv 2402.06787.
+ForestColl, arXiv 2402.06787.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, product
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +22,8 @@ from colltool.algorithms.program import (
     Batches,
     Edges,
     Program,
-    backwards,
     fired,
+    gathered,
     schedule,
 )
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
@@ -39,28 +38,34 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
-from colltool.extras.synthesis.splitting import Standing, split_off, through
+from colltool.extras.synthesis.splitting import SwitchCopies, split_off, through
 from colltool.network.arrays import Floats, np
 from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
-from colltool.network.max_flow import ENDLESS, Capacities, max_flow
+from colltool.network.max_flow import ENDLESS, Capacities, FlowNetwork, max_flow
 from colltool.network.wires import Edge, GraphWires
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
-# from every rank, from one, over so many links: else it takes seconds
-MOST_RANKS, MOST_FROM_ROOT, MOST_LINKS = 24, 256, 480
-MOST_AT_SWITCHES, MOST_SWITCHES = 16, 16  # ranks where there are switches, and how many of these
+# Beyond these it takes seconds: ranks with trees from every one of them, and from a root alone,
+# over so many links.
+MOST_RANKS = 24
+MOST_FROM_ROOT = 256
+MOST_LINKS = 480
+# Ranks where there are switches, and how many of these.
+MOST_AT_SWITCHES = 16
+MOST_SWITCHES = 16
 NO_LINKS = "needs links between the ranks themselves, without switches"
 # rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
-_FEW_PARTS, _FINEST = 60, 1024
+_FEW_PARTS = 60
+_FINEST = 1024
 _DUST = 1e-6
 
 
 class Tree(NamedTuple):
-    """From a root to all ranks, links in the order in which they were added; ``share`` of what the
-    root sends in all."""
+    """A tree from a root to all ranks, its links in the order in which they were added; it carries
+    ``share`` of what the root sends in all."""
 
     root: int
     share: Fraction | float
@@ -83,7 +88,7 @@ class Forest(NamedTuple):
     """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a
     pipeline down these.
 
-    ``switches``: where the nodes after the ranks stand; a tree that passes a switch more than once
+    ``switches``: the switches of the nodes after the ranks; a tree that passes a switch more than once
     has a node there each time.
     """
 
@@ -103,34 +108,36 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     and through switches."""
     from fractions import Fraction  # which prices on other networks do without
 
-    ranks, rates = wires.endpoints, rates_of(wires)
+    ranks = wires.endpoints
+    rates = rates_of(wires)
     unit = common_unit(rates.values(), _FEW_PARTS) or min(rates.values()) / _FINEST
     links: Capacities = {node: {} for node in range(wires.nodes)}
     for (a, b), rate_Bps in rates.items():
         links[a][b] = int(rate_Bps / unit + _DUST)
     rate = _best_rate(links, ranks, roots)
-    fine = rate.denominator  # so many times finer units make whole trees
-    common = gcd(
-        *(units * fine for row in links.values() for units in row.values()), rate.numerator
-    )
-    scaled = {
-        node: {to: units * fine // common for to, units in row.items()}
-        for node, row in links.items()
-    }
+    # In units that are finer by the denominator trees are whole.
+    fine = rate.denominator
+    common = rate.numerator
+    for row in links.values():
+        common = gcd(common, *(units * fine for units in row.values()))
+    scaled: Capacities = {}
+    for node, row in links.items():
+        scaled[node] = {to: units * fine // common for to, units in row.items()}
     each = rate.numerator // common
     between, ways = split_off(scaled, ranks, roots, each)
-    standing = Standing(ranks)
-    trees = tuple(
-        Tree(batch.root, Fraction(some, each), standing.hops(laid))
-        for batch in _packed(between, roots, each)
-        for some, laid in through(batch.links, batch.alike, ways)
-    )
-    switches = tuple(switch for switch, _ in standing)
-    at = (*range(ranks), *switches)
-    takes: dict[tuple[int, int], dict[Hashable, float]] = {
-        (a, b): {(at[a], at[b]): 1 / scaled[at[a]][at[b]]} for tree in trees for a, b in tree.links
-    }
-    return Forest(float(rate) * unit, trees, fill_of(trees, takes), switches)
+    copies = SwitchCopies(ranks)
+    trees = []
+    for batch in _packed(between, roots, each):
+        for alike, laid in through(batch.links, batch.alike, ways):
+            trees.append(Tree(batch.root, Fraction(alike, each), copies.hops(laid)))
+    switches = tuple(switch for switch, _ in copies)
+    stands = (*range(ranks), *switches)
+    takes: dict[tuple[int, int], dict[Hashable, float]] = {}
+    for tree in trees:
+        for a, b in tree.links:
+            link = (stands[a], stands[b])
+            takes[a, b] = {link: 1 / scaled[link[0]][link[1]]}
+    return Forest(float(rate) * unit, tuple(trees), fill_of(trees, takes), switches)
 
 
 def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
@@ -142,12 +149,12 @@ def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
 
 
 def common_unit(rates: Collection[float], most_parts: int) -> float | None:
-    """The rate of which all are whole multiples, if it is one of so many parts of the slowest."""
+    """The rate of which all are whole multiples, if that is at least one of ``most_parts`` parts of
+    the slowest."""
     slowest = min(rates)
     for parts in range(1, most_parts + 1):
-        if all(
-            abs(many - round(many)) < _DUST for many in (rate / slowest * parts for rate in rates)
-        ):
+        multiples = [rate / slowest * parts for rate in rates]
+        if all(abs(multiple - round(multiple)) < _DUST for multiple in multiples):
             return slowest / parts
     return None
 
@@ -159,27 +166,26 @@ def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable
     In moment m a tree's hop of depth d carries segment m - d + 1. ``takes``: what a hop takes of
     each link.
     """
+    # link -> depth of a hop -> load
     loads: dict[Hashable, dict[int, float]] = {}
     for tree in trees:
         depths = tree.depths
         for a, b in tree.links:
+            depth = depths[b]
             for link, part in takes[a, b].items():
                 load = loads.setdefault(link, {})
-                load[depths[b]] = load.get(depths[b], 0.0) + float(tree.share) * part
-    most, depth = (
-        max(sum(load.values()) for load in loads.values()),
-        max(max(load) for load in loads.values()),
-    )
+                load[depth] = load.get(depth, 0.0) + float(tree.share) * part
+    busiest = max(sum(load.values()) for load in loads.values())
+    deepest = max(max(load) for load in loads.values())
     filling = 0.0
-    for moment in range(depth - 1):
-        early = max(
-            sum(part for at, part in load.items() if at - 1 <= moment) for load in loads.values()
-        )
-        late = max(
-            sum(part for at, part in load.items() if at - 1 > moment) for load in loads.values()
-        )
-        filling += (early + late) / most
-    return filling - depth + 2
+    for moment in range(deepest - 1):
+        early = 0.0  # on the link that is busiest at that moment of filling, and of draining
+        late = 0.0
+        for load in loads.values():
+            early = max(early, sum(part for depth, part in load.items() if depth - 1 <= moment))
+            late = max(late, sum(part for depth, part in load.items() if depth - 1 > moment))
+        filling += (early + late) / busiest
+    return filling - deepest + 2
 
 
 def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
@@ -187,27 +193,31 @@ def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
     violated cut to the next."""
     from fractions import Fraction  # which prices on other networks do without
 
-    source = -1
     rate = Fraction(min(sum(links[rank].values()) for rank in range(ranks)))
     while True:
-        fine = rate.denominator
-        network = {
-            rank: {to: units * fine for to, units in row.items()} for rank, row in links.items()
-        }
-        network[source] = dict.fromkeys(roots, rate.numerator)
-        for rank in range(ranks):
-            moved, side = max_flow(network, source, rank)
-            if moved < rate.numerator * len(roots):
-                out = sum(
-                    units
-                    for one in side - {source}
-                    for to, units in links[one].items()
-                    if to not in side
-                )
-                rate = Fraction(out, sum(root in side for root in roots))
-                break
-        else:
+        side = _violated_cut(links, ranks, roots, rate)
+        if side is None:
             return rate
+        out = 0
+        for node in side:
+            out += sum(units for to, units in links[node].items() if to not in side)
+        rate = Fraction(out, sum(root in side for root in roots))
+
+
+def _violated_cut(
+    links: Capacities, ranks: int, roots: Sequence[int], rate: Fraction
+) -> set[int] | None:
+    """The nodes on the roots' side of a cut that cannot carry what these owe at a rate."""
+    source = -1
+    capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
+    for node, row in links.items():
+        capacity[node] = {to: units * rate.denominator for to, units in row.items()}
+    network = FlowNetwork(capacity)
+    for rank in range(ranks):
+        reached, side = network.max_flow(source, rank)
+        if reached < rate.numerator * len(roots):
+            return side - {source}
+    return None
 
 
 class _Batch(NamedTuple):
@@ -244,7 +254,10 @@ def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tup
     depths = _depths(batch.root, batch.links)
     for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
         for b, units in left[a].items():
-            if units and b not in batch.reached and (count := _may_take(left, a, b, batch, others)):
+            if not units or b in batch.reached:
+                continue
+            count = _may_take(left, a, b, batch, others)
+            if count:
                 return a, b, count
     raise AssertionError("by Edmonds some link can always be taken")
 
@@ -252,7 +265,7 @@ def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tup
 def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]) -> int:
     """How many trees may take a link: what a set with ``a`` and without ``b`` can send beyond what
     other batches owe."""
-    network: dict[int, dict[int, int]] = {rank: dict(row) for rank, row in left.items()}
+    network: Capacities = {rank: dict(row) for rank, row in left.items()}
     owed = 0
     for number, other in enumerate(others):
         if b not in other.reached:  # what has reached it already owes it nothing
@@ -269,59 +282,57 @@ def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[
 def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
     """The links of a torus, mesh or twisted torus, each of 1: a lattice prices bytes by those of
     one link."""
+    # the first axis fastest
     places = [place[::-1] for place in product(*(range(axis.size) for axis in reversed(axes)))]
     number = {place: rank for rank, place in enumerate(places)}
-    up = [
-        (rank, number[there])
-        for rank, place in enumerate(places)
-        for there in _neighbours_up(place, axes)
-    ]
-    ends = [ends for a, b in up for ends in ((a, b), (b, a))]
-    return GraphWires(len(places), len(places), tuple(Edge(a, b, 1.0, 0.0) for a, b in ends))
+    edges = []
+    for rank, place in enumerate(places):
+        for above in _neighbours_up(place, axes):
+            edges.append(Edge(rank, number[above], 1.0, 0.0))
+            edges.append(Edge(number[above], rank, 1.0, 0.0))
+    return GraphWires(len(places), len(places), tuple(edges))
 
 
 def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
     for number, axis in enumerate(axes):
-        there = list(place)
-        there[number] += 1
-        if there[number] < axis.size:
-            yield tuple(there)
-        elif axis.closed:
-            there[number] = 0
-            twist = axis.twist or (0,) * len(axes)
-            yield tuple(
-                (one + by) % other.size for one, by, other in zip(there, twist, axes, strict=True)
-            )
+        above = list(place)
+        above[number] += 1
+        if above[number] == axis.size:
+            if not axis.closed:
+                continue
+            above[number] = 0
+            for other, by in enumerate(axis.twist):
+                above[other] = (above[other] + by) % axes[other].size
+        yield tuple(above)
 
 
 def wires_between(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks; None where some of these stand at switches, or others of
+    """The links that join a group's ranks; None where some of these are at switches, or others of
     the network in between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
-    found = group.wires and group.wires.between_ranks
-    return found if found and found.endpoints == group.ranks else None
+    wires = group.wires.between_ranks if group.wires is not None else None
+    if wires is None or wires.endpoints != group.ranks:
+        return None
+    return wires
 
 
 def joined_by_links(group: Group) -> str | None:
     """Links that join its ranks, without switches or other ranks between."""
     if group.topology in LATTICE or wires_between(group):
         return None
-    strided = group.wires is not None and group.wires.between_ranks is not None
-    return (
-        "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS
-    )
+    if group.wires is not None and group.wires.between_ranks is not None:
+        return "needs consecutive ranks: links between these lead through others"
+    return NO_LINKS
 
 
 def wires_of(group: Group) -> GraphWires | None:
     """The links that join a group's ranks, those of a graph through switches too; None where ranks
     have ports at switches."""
-    own = group.wires
-    return (
-        own
-        if isinstance(own, GraphWires) and own.endpoints == group.ranks
-        else wires_between(group)
-    )
+    wires = group.wires
+    if isinstance(wires, GraphWires) and wires.endpoints == group.ranks:
+        return wires
+    return wires_between(group)
 
 
 def links_between_ranks(group: Group) -> str | None:
@@ -333,11 +344,13 @@ def links_between_ranks(group: Group) -> str | None:
 def links_from_root(group: Group) -> str | None:
     """Links that join ranks, of a graph through switches too, and few enough of these to pack trees
     from one rank over."""
-    if why := _too_many(group, MOST_FROM_ROOT):
-        return why
+    why_not = _too_many(group, MOST_FROM_ROOT)
+    if why_not or group.ranks <= MOST_RANKS:
+        return why_not
     wires = wires_of(group)
-    few = group.ranks <= MOST_RANKS or (wires is not None and len(wires.edges) <= MOST_LINKS)
-    return None if few else f"trees from one rank are packed over {MOST_LINKS} links at most"
+    if wires is None or len(wires.edges) > MOST_LINKS:
+        return f"trees from one rank are packed over {MOST_LINKS} links at most"
+    return None
 
 
 def _too_many(group: Group, most: int) -> str | None:
@@ -351,7 +364,9 @@ def _too_many(group: Group, most: int) -> str | None:
             f"through switches trees are packed for {MOST_AT_SWITCHES} ranks and {MOST_SWITCHES}"
             " switches at most"
         )
-    return f"trees are packed for {most} ranks at most" if group.ranks > most else None
+    if group.ranks > most:
+        return f"trees are packed for {most} ranks at most"
+    return None
 
 
 _AS_RINGS = (
@@ -428,12 +443,12 @@ def forest_from_root(group: Group) -> Terms:
 
 def ring_wires(ranks: int) -> GraphWires:
     """A ring of links of 1 byte/s, for the examples."""
-    ends = [
-        pair
-        for rank in range(ranks)
-        for pair in ((rank, (rank + 1) % ranks), ((rank + 1) % ranks, rank))
-    ]
-    return GraphWires(ranks, ranks, tuple(Edge(*pair, 1.0, 0.0) for pair in ends))
+    edges = []
+    for rank in range(ranks):
+        following = (rank + 1) % ranks
+        edges.append(Edge(rank, following, 1.0, 0.0))
+        edges.append(Edge(following, rank, 1.0, 0.0))
+    return GraphWires(ranks, ranks, tuple(edges))
 
 
 def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
@@ -442,7 +457,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
     wires = wires_of(group)
-    assert wires is not None  # links_between_ranks let nobody else in
+    assert wires is not None  # links_between_ranks requires it
     return forest_of(wires, roots)
 
 
@@ -451,35 +466,40 @@ def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
     return Terms(found.depth, 1 / (len(roots) * found.rate), Links(), fill=found.fill)
 
 
+# Messages: tree or way t has P chunks, t * P + s, of its share of what its root sends.
+
+
 @schedule("forest", AR, AG, RS, BC, REDUCE)
 def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
     roots = roots_of(primitive, group)
     found = forest_on(group, roots)
-    up = backwards(down(found, segments)) if primitive in (AR, RS, REDUCE) else iter(())
     root = np.repeat([tree.root for tree in found.trees], segments)
-    batches = up if primitive in (RS, REDUCE) else chain(up, down(found, segments))
-    sizes = chunk_sizes(found, len(roots), segments)
-    stands = np.array([*range(group.ranks), *found.switches]) if found.switches else None
-    nodes = group.ranks + len(found.switches)
+    stands = None
+    if found.switches:
+        stands = np.array([*range(group.ranks), *found.switches])
     return Program(
-        primitive, group.ranks, nodes, sizes, home=root, target=root, batches=batches, stands=stands
+        primitive,
+        group.ranks,
+        group.ranks + len(found.switches),
+        chunk_sizes(found, len(roots), segments),
+        home=root,
+        target=root,
+        batches=gathered(primitive, lambda: down(found, segments)),
+        stands=stands,
     )
 
 
 def chunk_sizes(found: Forest, parts: int, segments: int) -> Floats:
-    """Bytes of each chunk in units of M, of which a root sends so many parts."""
+    """Bytes of each chunk in units of M, cut into ``parts`` for the roots."""
     return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
 
 
 def down(found: Forest, segments: int) -> Batches:
-    edges = _edges(found)
-    for moment in range(found.depth + segments - 1):
-        yield (fired(edges, edges.depth - 1, segments, moment),)
-
-
-def _edges(found: Forest) -> Edges:
+    """Segment after segment down each tree at once."""
     rows = []
     for number, tree in enumerate(found.trees):
         depths = tree.depths
         rows += [(b, a, number, depths[b]) for a, b in tree.links]
-    return Edges(*np.array(rows, dtype=np.int64).T)
+    edges = Edges(*np.array(rows, dtype=np.int64).T)
+    for moment in range(found.depth + segments - 1):
+        yield (fired(edges, edges.depth - 1, segments, moment),)

@@ -37,7 +37,9 @@ def several_groups(group: Group) -> str | None:
             f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
             " cables"
         )
-    return None if wires.met > 1 else "one group of switches: that is ring or chain"
+    if wires.met == 1:
+        return "one group of switches: that is ring or chain"
+    return None
 
 
 _along_cables = partial(
@@ -86,5 +88,5 @@ def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program
 
 
 def _order(group: Group) -> Indices:
-    assert isinstance(group.wires, DragonflyWires)  # several_groups let nobody else in
+    assert isinstance(group.wires, DragonflyWires)  # several_groups requires it
     return np.array(gateway_order(group.wires), dtype=np.int64)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import inf, prod
+from operator import mul
 
 from colltool.algorithms.program import (
     Batches,
@@ -47,7 +48,7 @@ def _axes(group: Group) -> HyperXWires | None:
     return None
 
 
-def turned_axes(wires: HyperXWires) -> list[list[int]]:
+def axis_orders(wires: HyperXWires) -> list[list[int]]:
     """The orders of axes, of which each starts at one and goes round; those of one place left
     out."""
     axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
@@ -55,26 +56,29 @@ def turned_axes(wires: HyperXWires) -> list[list[int]]:
 
 
 @lru_cache(maxsize=64)
-def shares(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
-    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`turned_axes` at
+def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
+    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`axis_orders` at
     once, and the part of each.
 
     The linear programme "parts that add up to 1 and make the busiest axis as idle as can be" has
     its optimum where as many parts as axes are used, all equally busy: all such corners are tried.
     """
-    orders = turned_axes(wires)
+    orders = axis_orders(wires)
     busy = _busy(wires, orders)
     every = range(len(orders))
     best: tuple[float, tuple[float, ...]] = (inf, ())
     for count in range(1, len(orders) + 1):
         for parts, axes in product(combinations(every, count), repeat=2):
-            corner = _level([[busy[axis][part] for part in parts] for axis in axes])
+            rows = []
+            for axis in axes:
+                rows.append([busy[axis][part] for part in parts])
+            corner = _level(rows)
             if corner is None or min(corner) < -_DUST:
                 continue
             whole = [0.0] * len(orders)
             for part, share in zip(parts, corner, strict=True):
                 whole[part] = share
-            took = max(sum(row[part] * whole[part] for part in every) for row in busy)
+            took = max(sum(map(mul, row, whole)) for row in busy)
             best = min(best, (took, tuple(whole)))
     return best
 
@@ -102,7 +106,7 @@ def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
     rows.append([1.0] * count + [0.0, 1.0])
     for at in range(count + 1):
         pivot = max(range(at, count + 1), key=lambda row: abs(rows[row][at]))
-        largest = max(abs(value) for row in rows for value in row)
+        largest = max(map(abs, chain.from_iterable(rows)))
         if abs(rows[pivot][at]) < _DUST * largest:
             return None
         rows[at], rows[pivot] = rows[pivot], rows[at]
@@ -161,8 +165,8 @@ def all_axes(group: Group) -> Terms:
 
 def _over_all(group: Group, times: int) -> Terms:
     wires = _axes(group)
-    assert wires is not None  # several_axes let nobody else in
-    return Terms(times * len(turned_axes(wires)), times * shares(wires)[0], Links())
+    assert wires is not None  # several_axes requires it
+    return Terms(times * len(axis_orders(wires)), times * axis_split(wires)[0], Links())
 
 
 # Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
@@ -173,8 +177,8 @@ def _over_all(group: Group, times: int) -> Terms:
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
 def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = _axes(group)
-    assert wires is not None  # several_axes let nobody else in
-    _, parts = shares(wires)
+    assert wires is not None  # several_axes requires it
+    _, parts = axis_split(wires)
     batches = gathered(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
     return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
@@ -182,7 +186,7 @@ def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 def _gather(wires: HyperXWires) -> Batches:
     """Phases from the last axis of each order to its first, all parts at once."""
-    orders = turned_axes(wires)
+    orders = axis_orders(wires)
     for phase in reversed(range(len(orders))):
         yield tuple(_exchange(wires, part, order[: phase + 1]) for part, order in enumerate(orders))
 

@@ -8,9 +8,10 @@ and Wolfe's method in pairs: again and again, of each rank's bytes, some move fr
 cost most to those that cost least, while busy links cost most. At the same prices no split costs
 less than the cheapest ways do, so how far it is from the best is known.
 
+A linear programme has the same optimum at a corner, with other ways: recorded prices are of these.
+
 Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem",
-    1990; in pairs:
-Lacoste-Julien and Jaggi, arXiv 1511.05932.
+1990; in pairs: Lacoste-Julien and Jaggi, arXiv 1511.05932.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ MOST_RANKS = 24  # beyond it the search takes seconds
 ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
 _CLOSE = 0.004  # a gap to the best that ends the search
 _MOST_ROUNDS = 250
-# how fast the price of a link falls as it is less busy than the busiest
-_SHARP, _SHARPEST = 20.0, 3000.0
-# price of a link that carries nothing, the busiest being 1: no way is longer than it has to be
+# How fast the price of a link falls as it is less busy than the busiest: at first, and at most.
+_SHARP = 20.0
+_SHARPEST = 3000.0
+# Price of a link that carries nothing, the busiest being 1: no way is longer than it has to be.
 _IDLE = 1e-3
 _CRUMB = 1e-9
 
@@ -74,12 +76,10 @@ def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
 
 
 def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
-    column = {
-        link: number
-        for number, link in enumerate(
-            dict.fromkeys(link for taken in arcs.values() for link in taken)
-        )
-    }
+    column: dict[Hashable, int] = {}
+    for taken in arcs.values():
+        for link in taken:
+            column.setdefault(link, len(column))
     takes = np.zeros((len(arcs), len(column)))
     for row, taken in enumerate(arcs.values()):
         for link, seconds in taken.items():
@@ -89,21 +89,19 @@ def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
 
 
 def _cheapest(net: _Net, price: Floats) -> Indices:
-    """At each node the arc towards each other one on the way that costs least (Floyd and Warshall),
-    shape (nodes, nodes).
-
-    ``price``: of a second of each link.
-    """
-    cost, first = np.full((net.nodes, net.nodes), np.inf), np.full((net.nodes, net.nodes), -1)
-    cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = (
-        net.takes @ price,
-        np.arange(len(net.ends)),
-    )
+    """The arc at each node towards each other one on the way that costs least (Floyd and Warshall),
+    shape (nodes, nodes); ``price`` is that of a second of each link."""
+    start, end = net.ends.T
+    cost = np.full((net.nodes, net.nodes), np.inf)
+    first = np.full((net.nodes, net.nodes), -1)
+    cost[start, end] = net.takes @ price
+    first[start, end] = np.arange(len(net.ends))
     np.fill_diagonal(cost, 0.0)
     for by in range(net.nodes):
         round_it = cost[:, by, None] + cost[by]
         less = round_it < cost * (1 - 1e-12)
-        cost, first = np.where(less, round_it, cost), np.where(less, first[:, by, None], first)
+        cost = np.where(less, round_it, cost)
+        first = np.where(less, first[:, by, None], first)
     return first
 
 
@@ -116,8 +114,10 @@ def _busy(net: _Net, first: Indices) -> Floats:
         arc = first[here, to]
         np.add.at(passed, (start, arc), 1.0)
         here = net.ends[arc, 1]
-        on = here != to
-        start, here, to = start[on], here[on], to[on]
+        going = here != to
+        start = start[going]
+        here = here[going]
+        to = to[going]
     busy: Floats = passed @ net.takes
     return busy
 
@@ -132,22 +132,24 @@ class _Portion(NamedTuple):
 
 
 def _split(net: _Net) -> list[list[_Portion]]:
-    """Of each rank."""
+    """The portions of each rank."""
     first = _cheapest(net, np.ones(net.takes.shape[1]))
-    alone = _busy(net, first)
-    split = [[_Portion(1.0, first, busy)] for busy in alone]
-    total: Floats = alone.sum(axis=0)
-    bound, sharp = 0.0, _SHARP
+    straight = _busy(net, first)
+    split = [[_Portion(1.0, first, busy)] for busy in straight]
+    total: Floats = straight.sum(axis=0)
+    bound = 0.0
+    sharp = _SHARP
     for _ in range(_MOST_ROUNDS):
         price = _prices(total, sharp)
         first = _cheapest(net, price)
         others = _busy(net, first)
+        # At these prices no split costs less: the busiest link is at least so busy in any.
         least = float(price @ others.sum(axis=0))
         bound = max(bound, least / float(price.sum()))
         if total.max() <= bound * (1 + _CLOSE):
             break
-        for parts, busy in zip(split, others, strict=True):
-            total = _moved(parts, _Portion(0.0, first, busy), total, sharp)
+        for portions, busy in zip(split, others, strict=True):
+            total = _moved(portions, _Portion(0.0, first, busy), total, sharp)
         if 1 - least / float(price @ total) < 2 / sharp:
             sharp = min(1.3 * sharp, _SHARPEST)
     return split
@@ -158,25 +160,31 @@ def _prices(total: Floats, sharp: float) -> Floats:
     return prices
 
 
-def _moved(parts: list[_Portion], new: _Portion, total: Floats, sharp: float) -> Floats:
-    """What all ranks load together after one has moved some of its dearest part to its cheapest,
-    old or new."""
+def _moved(portions: list[_Portion], new: _Portion, total: Floats, sharp: float) -> Floats:
+    """Move some of a rank's dearest portion to its cheapest, old or new; what all ranks load
+    together then."""
     price = _prices(total, sharp)
-    costs = [float(price @ one.busy) for one in parts]
-    worst, best = parts[int(np.argmax(costs))], parts[int(np.argmin(costs))]
-    if float(price @ new.busy) < min(costs):
-        parts.append(new)
-        best = new
-    if best is worst:
+    costs = [float(price @ portion.busy) for portion in portions]
+    dearest = int(np.argmax(costs))
+    cheapest = int(np.argmin(costs))
+    if float(price @ new.busy) < costs[cheapest]:
+        cheapest = len(portions)
+        portions.append(new)
+    if cheapest == dearest:
         return total
+    worst = portions[dearest]
+    best = portions[cheapest]
+    # Of 30 steps, and none, the one after which the busiest links are least busy: the least soft
+    # maximum, its largest power taken out so that none overflows.
     moves = np.append(0.0, np.geomspace(1e-4, 1, 30)) * worst.share
     tried: Floats = total + moves[:, None] * (best.busy - worst.busy)
     powers = sharp * (tried / total.max() - 1)
     most = powers.max(axis=1)
     at = int((most + np.log(np.exp(powers - most[:, None]).sum(axis=1))).argmin())
-    gain = {id(best): float(moves[at]), id(worst): -float(moves[at])}
-    parts[:] = [one._replace(share=one.share + gain.get(id(one), 0.0)) for one in parts]
-    parts[:] = [one for one in parts if one.share > _CRUMB]
+    move = float(moves[at])
+    portions[cheapest] = best._replace(share=best.share + move)
+    portions[dearest] = worst._replace(share=worst.share - move)
+    portions[:] = [portion for portion in portions if portion.share > _CRUMB]
     after: Floats = tried[at]
     return after
 
@@ -184,17 +192,19 @@ def _moved(parts: list[_Portion], new: _Portion, total: Floats, sharp: float) ->
 def _ways(net: _Net, split: list[list[_Portion]]) -> tuple[Tree, ...]:
     """Every way with its share of what one rank has for another."""
     found: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)
-    for start, parts in enumerate(split):
-        whole = sum(part.share for part in parts)
-        for part in parts:
+    for start, portions in enumerate(split):
+        whole = sum(portion.share for portion in portions)
+        for portion in portions:
             for end in range(net.ranks):
                 if end != start:
-                    found[_way(net, part.first, start, end)] += part.share / whole
+                    found[_way(net, portion.first, start, end)] += portion.share / whole
     return tuple(Tree(way[0][0], share, way) for way, share in found.items())
 
 
 def _way(net: _Net, first: Indices, start: int, end: int) -> tuple[tuple[int, int], ...]:
-    here, way = start, []
+    """The arcs from one rank to another."""
+    here = start
+    way = []
     while here != end:
         a, b = net.ends[first[here, end]].tolist()
         way.append((a, b))
@@ -235,7 +245,7 @@ def few_ranks(group: Group) -> str | None:
 
 
 def flows_on(group: Group) -> Forest:
-    assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks let nobody else in
+    assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks requires it
     return flows_of(group.wires)
 
 
@@ -274,12 +284,16 @@ def _sends(found: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
 
 @schedule("mcf", A2A)
 def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
+    """Segment after segment along every way at once."""
     found = flows_on(group)
-    start, end = (np.repeat([way.links[at][at] for way in found.trees], segments) for at in (0, -1))
-    sizes = chunk_sizes(found, group.ranks, segments)
     nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
-    stands = np.arange(nodes) if nodes > group.ranks else None
-    batches = down(found, segments)
     return Program(
-        primitive, group.ranks, nodes, sizes, home=start, target=end, batches=batches, stands=stands
+        primitive,
+        group.ranks,
+        nodes,
+        chunk_sizes(found, group.ranks, segments),
+        home=np.repeat([way.links[0][0] for way in found.trees], segments),
+        target=np.repeat([way.links[-1][-1] for way in found.trees], segments),
+        batches=down(found, segments),
+        stands=np.arange(nodes) if nodes > group.ranks else None,
     )

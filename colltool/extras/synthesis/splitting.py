@@ -6,24 +6,23 @@ reached, until none is left. Where as much enters a switch as leaves it, that al
 end.
 
 Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed
-    graphs", 1995; ForestColl.
+graphs", 1995; ForestColl.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 from typing import NamedTuple
 
-from colltool.network.max_flow import Capacities, max_flow
+from colltool.network.max_flow import Capacities, FlowNetwork
 
 _SOURCE = -1
 
 
 class Way(NamedTuple):
-    """From rank to rank, switches between, for so many units."""
+    """A way from rank to rank, with the switches between, and how many units take it."""
 
     nodes: tuple[int, ...]
     units: int
@@ -32,16 +31,79 @@ class Way(NamedTuple):
 Ways = dict[tuple[int, int], list[Way]]
 
 
-@dataclass
-class _Shrinking:
-    """Links that are ``left``, switches among them, and where each leads: at the end between the
-    ``ranks`` alone."""
+class _Supply:
+    """What every root owes each rank, as a flow to each that is kept while links change."""
 
-    left: Capacities
-    ranks: int
-    roots: Sequence[int]
-    each: int  # units that a root sends to every rank
-    ways: Ways = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
+        self.owed = each * len(roots)
+        self.network = FlowNetwork({})
+        self.arcs: dict[tuple[int, int], int] = {}
+        for root in roots:
+            self.network.add(_SOURCE, root, each)
+        for node, row in links.items():
+            for to, units in row.items():
+                self.arcs[node, to] = self.network.add(node, to, units)
+        # what the flow to each rank leaves of every arc; None: it has to be found anew
+        self.left: list[list[int] | None] = [None] * ranks
+
+    def move(self, a: int, switch: int, b: int, units: int) -> None:
+        """Take units from the links a -> switch -> b, and add as many to a -> b."""
+        first = self.arcs[a, switch]
+        then = self.arcs[switch, b]
+        direct = self._direct(a, b)
+        capacity = self.network.capacity
+        capacity[first] -= units
+        capacity[then] -= units
+        capacity[direct] += units
+        for rank, left in enumerate(self.left):
+            if left is None:
+                continue
+            # The flow moves as well, as far as it passes both links: arc ^ 1 has what flows.
+            if units > 0:
+                flow = min(units, left[first ^ 1], left[then ^ 1])
+            else:
+                flow = -min(-units, left[direct ^ 1])
+            for arc, sign in ((first, -1), (then, -1), (direct, 1)):
+                left[arc ^ 1] += sign * flow
+                left[arc] += sign * (units - flow)
+            if left[first] < 0 or left[then] < 0:
+                self.left[rank] = None
+
+    def _direct(self, a: int, b: int) -> int:
+        if (a, b) not in self.arcs:
+            self.arcs[a, b] = self.network.add(a, b, 0)
+            for left in self.left:
+                if left is not None:
+                    left += [0, 0]
+        return self.arcs[a, b]
+
+    def lacking(self, most: int) -> int:
+        """The most units that some rank no longer gets, ``most`` at most."""
+        lacking = 0
+        for rank, kept in enumerate(self.left):
+            if kept is not None:
+                continue
+            left = self.network.capacity.copy()
+            reached, _ = self.network.fill(left, _SOURCE, rank, enough=self.owed)
+            if reached >= self.owed:
+                self.left[rank] = left
+            lacking = max(lacking, self.owed - reached)
+            if lacking >= most:
+                return most
+        return lacking
+
+
+class _Shrinking:
+    """Links that are ``left``, switches among them, and where each leads: at the end between ranks
+    alone."""
+
+    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
+        self.left: Capacities = {node: dict(row) for node, row in links.items()}
+        self.supply = _Supply(links, ranks, roots, each)
+        self.ways: Ways = defaultdict(list)
+        for a, row in links.items():
+            for b, units in row.items():
+                self.ways[a, b].append(Way((a, b), units))
 
     def take_out(self, switch: int) -> None:
         """Join what enters a switch with what leaves it; back where it came from last of all, which
@@ -49,9 +111,8 @@ class _Shrinking:
         self._join_evenly(switch)
         while into := [node for node, row in self.left.items() if row.get(switch)]:
             out = [node for node, units in self.left[switch].items() if units]
-            pairs = [(a, b) for a in into for b in out if a != b] + [
-                (a, a) for a in into if a in out
-            ]
+            pairs = [(a, b) for a, b in product(into, out) if a != b]
+            pairs += [(node, node) for node in into if node in out]
             joined = [self._join(a, switch, b) for a, b in pairs]
             assert any(joined), "as much leaves a switch as enters it"
         del self.left[switch]
@@ -59,26 +120,27 @@ class _Shrinking:
             row.pop(switch, None)
 
     def _join_evenly(self, switch: int) -> None:
-        """As much of every two as of any other, if that spoils nothing: trees stay flat."""
-        beside = [
-            node
-            for node, units in self.left[switch].items()
-            if units and self.left[node].get(switch)
-        ]
-        least = min(
-            (self.left[a][b] for node in beside for a, b in ((node, switch), (switch, node))),
-            default=0,
-        )
-        if units := least // max(1, len(beside) - 1):
-            pairs = list(permutations(beside, 2))
-            for a, b in pairs:
-                self._move(a, switch, b, units)
-            if self._lacking():
-                for a, b in pairs:
-                    self._move(a, switch, b, -units)
+        """Join as much of every two neighbours as of any other two, if that spoils nothing: trees
+        stay flat."""
+        neighbours = []
+        capacities = []
+        for node, units in self.left[switch].items():
+            back = self.left[node].get(switch)
+            if units and back:
+                neighbours.append(node)
+                capacities += [units, back]
+        units = min(capacities, default=0) // max(1, len(neighbours) - 1)
+        if not units:
+            return
+        pairs = list(permutations(neighbours, 2))
+        for a, b in pairs:
+            self._move(a, switch, b, units)
+        spoils = self.supply.lacking(1) > 0
+        for a, b in pairs:
+            if spoils:
+                self._move(a, switch, b, -units)
             else:
-                for a, b in pairs:
-                    self._lay(a, switch, b, units)
+                self._lay(a, switch, b, units)
 
     def _join(self, a: int, switch: int, b: int) -> int:
         """How many units became a link from ``a`` to ``b``: every cut between ranks keeps what it
@@ -86,14 +148,16 @@ class _Shrinking:
         units = min(self.left[a][switch], self.left[switch][b])
         if units:
             self._move(a, switch, b, units)
-            spoilt = min(units, self._lacking())
+            spoilt = self.supply.lacking(units)
             self._move(a, switch, b, -spoilt)
             units -= spoilt
             self._lay(a, switch, b, units)
         return units
 
     def _lay(self, a: int, switch: int, b: int, units: int) -> None:
-        first, then = (_taken(self.ways[ends], units) for ends in ((a, switch), (switch, b)))
+        """Note the ways of a new link."""
+        first = _taken(self.ways[a, switch], units)
+        then = _taken(self.ways[switch, b], units)
         if a != b:
             self.ways[a, b] += _in_line(first, then)
 
@@ -102,64 +166,57 @@ class _Shrinking:
         self.left[switch][b] -= units
         if a != b:
             self.left[a][b] = self.left[a].get(b, 0) + units
-
-    def _lacking(self) -> int:
-        """Units that some rank no longer gets."""
-        owed = self.each * len(self.roots)
-        network = {**self.left, _SOURCE: dict.fromkeys(self.roots, self.each)}
-        return max(
-            owed - min(owed, max_flow(network, _SOURCE, rank, enough=owed)[0])
-            for rank in range(self.ranks)
-        )
+        self.supply.move(a, switch, b, units)
 
 
 def split_off(
     links: Capacities, ranks: int, roots: Sequence[int], each: int
 ) -> tuple[Capacities, Ways]:
-    """Links between ranks over which every root still reaches all of them with so many units, and
+    """Links between ranks over which every root still reaches all of them with ``each`` units, and
     the ways behind each link."""
-    split = _Shrinking({node: dict(row) for node, row in links.items()}, ranks, roots, each)
-    for a, row in links.items():
-        for b, units in row.items():
-            split.ways[a, b].append(Way((a, b), units))
+    shrinking = _Shrinking(links, ranks, roots, each)
     for switch in range(ranks, len(links)):
-        split.take_out(switch)
-    return split.left, split.ways
+        shrinking.take_out(switch)
+    return shrinking.left, shrinking.ways
 
 
 def _taken(ways: list[Way], units: int) -> list[Way]:
-    """So many units of what a link has, taken from its end."""
+    """Take units from the end of what a link has."""
     taken = []
     while units:
         way = ways.pop()
-        some = min(units, way.units)
-        taken.append(way._replace(units=some))
-        if some < way.units:
-            ways.append(way._replace(units=way.units - some))
-        units -= some
+        part = min(units, way.units)
+        taken.append(way._replace(units=part))
+        if part < way.units:
+            ways.append(way._replace(units=way.units - part))
+        units -= part
     return taken
 
 
 def _in_line(first: list[Way], then: list[Way]) -> Iterable[Way]:
-    """Of as many units both: the ways of one, each followed by one of the other."""
+    """The ways of one link, each followed by one of another that has as many units."""
     while first:
         units = min(first[-1].units, then[-1].units)
-        (one,), (other,) = _taken(first, units), _taken(then, units)
-        yield Way(one.nodes + other.nodes[1:], units)
+        (before,) = _taken(first, units)
+        (after,) = _taken(then, units)
+        yield Way(before.nodes + after.nodes[1:], units)
 
 
 def through(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """So many trees alike, taken apart by the ways that each of their links goes: how many, and of
-    each link its way."""
+    """Trees that are alike, taken apart by the ways that their links go: how many, and the way of each
+    link."""
     while units:
-        some = min(units, *(ways[ends][-1].units for ends in links))
-        yield some, [_taken(ways[ends], some)[0] for ends in links]
-        units -= some
+        alike = min(units, *(ways[ends][-1].units for ends in links))
+        taken: list[Way] = []
+        for ends in links:
+            taken += _taken(ways[ends], alike)
+        yield alike, taken
+        units -= alike
 
 
-class Standing(dict[tuple[int, int], int]):
+class SwitchCopies(dict[tuple[int, int], int]):
     """Numbers after the ranks for switches, another one for each time that a tree passes one."""
 
     def __init__(self, ranks: int) -> None:
@@ -167,11 +224,13 @@ class Standing(dict[tuple[int, int], int]):
 
     def hops(self, ways: Iterable[Way]) -> tuple[tuple[int, int], ...]:
         """The hops of a tree, by the ways of its links."""
-        passed, found = Counter[int](), list[tuple[int, int]]()
+        passed = Counter[int]()
+        hops: list[tuple[int, int]] = []
         for way in ways:
-            nodes = [way.nodes[0]]
-            for switch in way.nodes[1:-1]:
+            first, *switches, last = way.nodes
+            nodes = [first]
+            for switch in switches:
                 nodes.append(self.setdefault((switch, passed[switch]), self.ranks + len(self)))
                 passed[switch] += 1
-            found += pairwise([*nodes, way.nodes[-1]])
-        return tuple(found)
+            hops += pairwise([*nodes, last])
+        return tuple(hops)

@@ -36,7 +36,8 @@ from colltool.network.group import Group, all_ports
 from colltool.network.wires import GraphWires
 
 MOST_RANKS = 512  # beyond it matching takes seconds
-_MOST_PARTS, _MOST_PARALLEL = 4, 64  # of the slowest link's rate, and of a link's in a step
+_MOST_PARTS = 4  # parts of the slowest link's rate
+_MOST_PARALLEL = 64  # pieces on a link in a step
 _FINE = 256  # pieces in all, at least: each rank's part in several where ranks are few
 
 Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
@@ -45,21 +46,18 @@ Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 def links_in_proportion(group: Group) -> str | None:
     """Links between ranks, of one rate or of rates like 2 to 3, and not all in rings that
     multi-ring keeps busy."""
-    if why := joined_by_links(group):
-        return why
+    why_not = joined_by_links(group)
+    if why_not:
+        return why_not
     if group.ranks > MOST_RANKS:
         return f"links are matched for {MOST_RANKS} ranks at most"
-    if len(group.axes) > 1 and all(
-        axis.is_ring and axis.size == group.axes[0].size for axis in group.axes
-    ):
+    sizes = {axis.size for axis in group.axes}
+    if len(group.axes) > 1 and len(sizes) == 1 and all(axis.is_ring for axis in group.axes):
         return "all axes are rings of one length: multi-ring keeps every link busy"
     wires = wires_between(group)
-    in_proportion = wires is not None and _unit(wires) is not None
-    return (
-        None
-        if in_proportion
-        else f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
-    )
+    if wires is None or _unit(wires) is None:
+        return f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
+    return None
 
 
 def _unit(wires: GraphWires) -> float | None:
@@ -71,11 +69,13 @@ def _unit(wires: GraphWires) -> float | None:
 
 
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
-    """From rank to rank, as often as there are pieces in a step, those into ranks of few links
-    first."""
-    unit, rates = _unit(wires), rates_of(wires)
-    assert unit is not None  # links_in_proportion let nobody else in
-    every = [ends for ends, rate in rates.items() for _ in range(round(rate / unit))]
+    """Links from rank to rank, each as often as it carries pieces in a step, those into ranks of
+    few links first."""
+    unit = _unit(wires)
+    assert unit is not None  # links_in_proportion requires it
+    every: list[tuple[int, int]] = []
+    for ends, rate in rates_of(wires).items():
+        every += [ends] * round(rate / unit)
     into = Counter(b for _, b in every)
     return sorted(every, key=lambda ends: (into[ends[1]], ends))
 
@@ -87,15 +87,18 @@ def pieces_of(ranks: int) -> int:
 
 def steps(wires: GraphWires) -> Iterator[Moved]:
     """What each step of an all-gather moves; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
-    links, ranks, pieces = _links(wires), wires.endpoints, pieces_of(wires.endpoints)
-    held, swarm = (
-        [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)],
-        _Swarm(ranks * pieces, ranks),
-    )
+    ranks = wires.endpoints
+    pieces = pieces_of(ranks)
+    links = _links(wires)
+    # the pieces that each rank holds, as bits of a number
+    held = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)]
+    swarm = _Swarm(ranks * pieces, ranks)
     while swarm.rarest < ranks:
-        before, moved = list(held), []
+        before = list(held)
+        moved = []
         for a, b in links:
-            if lacking := before[a] & ~held[b]:
+            lacking = before[a] & ~held[b]
+            if lacking:
                 piece = swarm.taken(lacking)
                 held[b] |= 1 << piece
                 moved.append((a, b, piece))
@@ -104,23 +107,28 @@ def steps(wires: GraphWires) -> Iterator[Moved]:
 
 
 class _Swarm:
-    """Which pieces so many ranks hold, as bits of a number."""
+    """How many ranks hold each piece: ``held_by[n]`` are the pieces that n ranks hold, as bits of a
+    number."""
 
     def __init__(self, pieces: int, ranks: int) -> None:
-        self.pieces, self.drawn, self.rarest = pieces, 1, 1
+        self.pieces = pieces
+        self.random = 1
+        self.rarest = 1  # ranks that hold the rarest piece
         self.held_by = [0, (1 << pieces) - 1, *[0] * ranks]
 
     def taken(self, among: int) -> int:
-        """One of the rarest of these pieces, which one more rank holds now."""
-        many = self.rarest
-        while not among & self.held_by[many]:
-            many += 1
-        # Knuth's MMIX
-        self.drawn = (self.drawn * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
-        first, rare = (self.drawn >> 33) % self.pieces, among & self.held_by[many]
+        """One of the rarest of these pieces, which another rank holds now."""
+        count = self.rarest
+        while not among & self.held_by[count]:
+            count += 1
+        # the generator of Knuth's MMIX
+        self.random = (self.random * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
+        first = (self.random >> 33) % self.pieces
+        rare = among & self.held_by[count]
+        # the next from a random number on, or the lowest
         piece = _lowest(rare >> first << first or rare)
-        self.held_by[many] ^= 1 << piece
-        self.held_by[many + 1] |= 1 << piece
+        self.held_by[count] ^= 1 << piece
+        self.held_by[count + 1] |= 1 << piece
         while self.rarest < len(self.held_by) - 2 and not self.held_by[self.rarest]:
             self.rarest += 1
         return piece
@@ -166,30 +174,30 @@ def tacos(group: Group) -> Terms:
     (96, 0.375)
     """
     wires = wires_between(group)
-    assert wires is not None  # links_in_proportion let nobody else in
-    count, unit = step_count(wires), _unit(wires)
+    assert wires is not None  # links_in_proportion requires it
+    count = step_count(wires)
+    unit = _unit(wires)
     assert unit is not None
-    return Terms(count, count / (group.ranks * pieces_of(group.ranks)) / unit, Links())
+    pieces = group.ranks * pieces_of(group.ranks)
+    return Terms(count, count / pieces / unit, Links())
 
 
 @schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))
 def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = wires_between(group)
-    assert wires is not None  # links_in_proportion let nobody else in
+    assert wires is not None  # links_in_proportion requires it
 
     def gather() -> Batches:
         for moved in steps(wires):
             src, dst, piece = np.array(moved, dtype=np.int64).T
             yield (step(src, dst, piece),)
 
-    pieces = pieces_of(group.ranks)
-    home = np.repeat(np.arange(group.ranks), pieces)
-    sizes = np.full(len(home), 1 / len(home))
+    home = np.repeat(np.arange(group.ranks), pieces_of(group.ranks))
     return Program(
         primitive,
         group.ranks,
         group.ranks,
-        sizes,
+        np.full(len(home), 1 / len(home)),
         home=home,
         target=home,
         batches=gathered(primitive, gather),

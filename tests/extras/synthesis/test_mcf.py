@@ -16,7 +16,7 @@ import colltool
 from colltool.extras.synthesis.mcf import flows_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.routed_links import RoutedLinks
-from tests.algorithms.test_forest import Links, networks, wires_of
+from tests.extras.synthesis.test_forest import Links, networks, wires_of
 
 
 @given(networks())

@@ -14,7 +14,7 @@ from small import fabric, graph, hyperx, mesh, torus
 import colltool
 from colltool.extras.synthesis.tacos import pieces_of, step_count, steps
 from colltool.network.wires import Edge, GraphWires
-from tests.algorithms.test_forest import Links, networks, wires_of
+from tests.extras.synthesis.test_forest import Links, networks, wires_of
 
 
 @given(networks())

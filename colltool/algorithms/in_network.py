@@ -1,0 +1,227 @@
+"""Machines that compute beside the ranks: switches, and parameter servers.
+
+Switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks. n_α counts passes through
+a switch, each at α_switch, times the k levels of the aggregation tree. Not on lattices or a full
+mesh: there is no switch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from colltool.algorithms.libraries import nccl_switch, nvls_inside
+from colltool.algorithms.program import (
+    Batches,
+    Program,
+    backwards,
+    equal_chunks,
+    schedule,
+    step,
+)
+from colltool.algorithms.registry import (
+    PARAMETER_SERVER,
+    SHARP,
+    Requirement,
+    algorithm,
+)
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    REDUCE,
+    RS,
+    Primitive,
+    Servers,
+    Switch,
+    Terms,
+)
+from colltool.network.arrays import np
+from colltool.network.group import SWITCHED, Group
+
+
+def switch_can(*capabilities: str) -> Requirement:
+    def requirement(group: Group) -> str | None:
+        # What the switches cannot do at all comes before what they have no room for.
+        missing = [name for name in capabilities if name not in group.switch]
+        if missing:
+            return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
+        if group.switch_room is None or group.switch_groups <= group.switch_room:
+            return None
+        return (
+            f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run"
+            " at once (limits.groups)"
+        )
+
+    requirement.__doc__ = f"The tier's switches must do {' and '.join(capabilities)}."
+    return requirement
+
+
+_in_switch = partial(algorithm, "in-network", on=SWITCHED, source=SHARP, in_switch=True)
+
+
+@_in_switch(
+    AR,
+    requires=(switch_can("reduce", "multicast"),),
+    shipped_by=("NCCL (NVLS, CollNet)",),
+    limits=(nccl_switch,),
+    equation="t = 2k α_switch + M/BW",
+)
+def all_reduce(group: Group) -> Terms:
+    """Reduced in the switch and multicast back: each rank sends M once and receives M once.
+
+    With one port a rank the only way below 2(N-1)/N. The reduction unit has its own η_β (0.5 to 0.6
+    on NVLS). The group must lie inside the switches.
+
+    >>> all_reduce(Group(8, "clos", switch_levels=2))[:2]
+    (4, 1)
+    """
+    return Terms(2 * group.switch_levels, 1, Switch(AR))
+
+
+def _of_others(group: Group) -> float:
+    """The part of M that is not a rank's own; of domains of different sizes some ranks of the
+    larger ones own nothing."""
+    return 1.0 if group.domains else (group.ranks - 1) / group.ranks
+
+
+@_in_switch(
+    RS,
+    requires=(switch_can("reduce"),),
+    shipped_by=("NCCL (NVLS)",),
+    limits=(nccl_switch, nvls_inside),
+    equation="t = 2k α_switch + (N-1)/N M/BW",
+)
+def reduce_scatter(group: Group) -> Terms:
+    """Reduced in the switch, each rank receives its slice.
+
+    Each rank still sends nearly all of M, so a ring moves as few bytes; a fabric may give it an η_β
+    of its own.
+
+    >>> reduce_scatter(Group(8, "clos", switch_levels=2))[:2]
+    (4, 0.875)
+    """
+    return Terms(2 * group.switch_levels, _of_others(group), Switch(RS))
+
+
+@_in_switch(
+    AG,
+    requires=(switch_can("multicast"),),
+    shipped_by=("NCCL (NVLS)",),
+    limits=(nccl_switch, nvls_inside),
+    equation="t = 2k α_switch + (N-1)/N M/BW",
+)
+def all_gather(group: Group) -> Terms:
+    """Every slice multicast by the switch.
+
+    Each rank still receives nearly all of M, so a ring moves as few bytes; a fabric may give it an
+    η_β of its own.
+
+    >>> all_gather(Group(8, "clos", switch_levels=2))[:2]
+    (4, 0.875)
+    """
+    return Terms(2 * group.switch_levels, _of_others(group), Switch(AG))
+
+
+@_in_switch(BC, requires=(switch_can("multicast"),), equation="t = k α_switch + M/BW")
+def broadcast(group: Group) -> Terms:
+    """One write, replicated by the switch.
+
+    >>> broadcast(Group(8, "clos", switch_levels=2))[:2]
+    (2, 1)
+    """
+    return Terms(group.switch_levels, 1, Switch(BC))
+
+
+@_in_switch(REDUCE, requires=(switch_can("reduce"),), equation="t = k α_switch + M/BW")
+def reduce(group: Group) -> Terms:
+    """Every rank's vector reduced on the way to the root.
+
+    >>> reduce(Group(8, "clos", switch_levels=2))[:2]
+    (2, 1)
+    """
+    return Terms(group.switch_levels, 1, Switch(REDUCE))
+
+
+@_in_switch(
+    A2A,
+    requires=(switch_can("all_to_all"),),
+    shipped_by=("Tomahawk Ultra",),
+    source="Broadcom Tomahawk Ultra: scatter-gather in the crossbar",
+    equation="t = 2k α_switch + (N-1)/N M/BW",
+)
+def all_to_all(group: Group) -> Terms:
+    """One bulk transaction per rank; the crossbar routes every chunk.
+
+    Saves α, never bytes.
+
+    >>> all_to_all(Group(8, "star"))[:2]
+    (2, 0.875)
+    """
+    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(A2A))
+
+
+@schedule("in-network", *(AR, AG, RS, BC, REDUCE, A2A))
+def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a
+    rank can keep."""
+    n = group.ranks
+    rank = np.arange(n)
+    if primitive is AR:
+        chunks = 1
+        up = step(rank, n, 0, add=True)
+        down = step(n, rank, 0)
+    elif primitive is A2A:
+        chunks = n * n
+        src, dst = np.nonzero(~np.eye(n, dtype=bool))
+        up = step(src, n, src * n + dst)
+        down = step(n, dst, src * n + dst)
+    else:  # a multicast: every chunk up once from its home, and down to all other ranks
+        chunks = n if primitive in (AG, RS) else 1
+        chunk = np.arange(chunks)
+        dst, sent = np.nonzero(rank[:, None] != chunk)
+        up = step(chunk, n, chunk)
+        down = step(n, dst, sent)
+    batches: Batches = iter([(up,), (down,)])
+    if primitive in (RS, REDUCE):
+        batches = backwards(batches)
+    return equal_chunks(primitive, n, chunks, batches, nodes=n + 1, streamed=True)
+
+
+@algorithm(
+    "parameter-server",
+    AR,
+    on=SWITCHED,
+    shipped_by=("BytePS", "MXNet (KVStore)", "TensorFlow (ParameterServerStrategy)"),
+    source=PARAMETER_SERVER,
+    note="servers are machines beside the ranks, with ports like theirs",
+    counts="servers",
+    equation="t = 2 α + max(1, N/K) M/BW",
+)
+def parameter_server(group: Group) -> Terms:
+    """Parameter server: gradients go to K servers, a K-th of them to each, and weights come back,
+    both ways at once.
+
+    K servers beside the N ranks: parameter-server is one, parameter-server:8 is eight. Through a
+    server's port go N parts of M/K each way; send and receive overlap, as different parts are on
+    their way. With as many servers as ranks it moves half of what a ring moves, on twice the ports.
+    It is priced only where it is named, and listed in no table of collectives.
+
+    >>> parameter_server(Group(1024, "star", servers=8))[:2]
+    (2, 128.0)
+    """
+    return Terms(2, max(1.0, group.ranks / group.servers), Servers())
+
+
+@schedule("parameter-server", AR)
+def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum
+    back."""
+    n = group.ranks
+    k = group.servers
+    # Server p, node N + p, adds up part p of the vector.
+    rank, part = np.divmod(np.arange(n * k), k)
+    there = step(rank, n + part, part, add=True)
+    back = step(n + part, rank, part)
+    batches: Batches = iter([(there,), (back,)])
+    return equal_chunks(primitive, n, k, batches, nodes=n + k, streamed=True, servers=k)
