@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from colltool.estimate.library_pick import hardware_on
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.nccl_choice import hardware_on
+from colltool.libraries.nccl.hardware import Hardware
 
 SWITCH = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
 

@@ -13,7 +13,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.model import Tier as AnyTier
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import ClosPlan, clos_plan
+from colltool.network.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
 TOPOLOGIES: dict[str, type[TierBase]] = {

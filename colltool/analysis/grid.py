@@ -24,14 +24,14 @@ from colltool.estimate.candidates import Candidates, by_title, on_layers
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.interval import Interval, before_dials
 from colltool.estimate.leading import best_class, may_lead
+from colltool.estimate.library_pick import SIMPLE, WITH_A_MODEL, Picked, picked_at
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import routed
 from colltool.fabric.variants import Place, differences, with_values
-from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
-from colltool.nccl.rules import name_on
+from colltool.libraries.nccl.rules import name_on
 
 BLOCK = 8192  # cells priced at once, to keep arrays small
 Floats = NDArray[np.float64]

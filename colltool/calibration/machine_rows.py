@@ -17,17 +17,17 @@ from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.library_pick import hardware_of, with_library_choice
 from colltool.estimate.price import price
 from colltool.fabric.ground import media_of, scope_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import on_machine
+from colltool.libraries.nccl.hardware import ALGORITHMS, PROTOCOLS
+from colltool.libraries.nccl.rules import spec_of
 from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
-from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS
-from colltool.nccl.nccl_choice import hardware_of, with_library_choice
-from colltool.nccl.rules import spec_of
 
 LIBRARY = Readings(numbers="library")
 """Wires, contention and library: what a machine's rows are held against."""

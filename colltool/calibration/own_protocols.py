@@ -9,9 +9,9 @@ from colltool.calibration.machine_rows import SeriesRows
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.own_protocols import priced_under
 from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.rules import protocol_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.machines.own import MachineRow, ProtocolRow
-from colltool.nccl.rules import protocol_of
 
 _FEWEST = 3  # sizes of a line whose ends are told apart
 _LEAST_RATIO = 64.0  # of the largest over the smallest of them

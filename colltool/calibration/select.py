@@ -22,9 +22,9 @@ from colltool.calibration.envelope import (
     relative_errors,
 )
 from colltool.calibration.series_prices import AlgorithmCosts, Authority
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
 from colltool.logs.series import Series
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.rules import SEGMENT, SPOKEN, protocol_of
 
 # placeholder names of a fit's protocols, small sizes first
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}

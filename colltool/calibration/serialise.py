@@ -21,10 +21,10 @@ from colltool.calibration.envelope import Prior, certainty
 from colltool.calibration.select import SWITCH, ChosenFit, Member, components, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import estimates
+from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 from colltool.logs.series import Series
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import estimates
-from colltool.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
 # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
 _VAGUE = 5

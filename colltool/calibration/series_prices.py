@@ -15,18 +15,18 @@ from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.groups import PlacedGroup, Span, flat_group, library_runs, place
+from colltool.estimate.library_pick import hardware_of
 from colltool.estimate.price import price
 from colltool.estimate.protocols import tier_under
 from colltool.estimate.software_time import Curve
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import picks
+from colltool.libraries.nccl.rules import spec_of
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 from colltool.logs.series import LogLibrary, Series, check_timing, log_library
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import picks
-from colltool.nccl.nccl_choice import hardware_of
-from colltool.nccl.rules import spec_of
 from colltool.network.group import JoinedBy
 
 

@@ -49,9 +49,9 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.rules import SEGMENT
 from colltool.logs.series import Series, log_library
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.rules import SEGMENT
 
 _LEAST = 2  # sizes that determine a line
 _IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit

@@ -49,7 +49,7 @@ def breakdown(
     on = price_request(fabric, primitive, ranks, options)
     bytes_ = size_of(size)
     if name is None and on.fabric.library_name == "nccl":
-        from colltool.nccl.nccl_choice import picked_at
+        from colltool.estimate.library_pick import picked_at
 
         picked = picked_at(on.fabric, on.group, on.primitive, [bytes_])
         name = picked[0].spec or None if picked else None

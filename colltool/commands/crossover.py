@@ -52,7 +52,7 @@ def crossover(
     on = price_request(fabric, primitive, ranks, options)
     found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
     if on.fabric.library_name == "nccl":
-        from colltool.nccl.nccl_choice import with_library_picks
+        from colltool.estimate.library_pick import with_library_picks
 
         found = with_library_picks(found, on.fabric)
     return found

@@ -56,7 +56,7 @@ def diff_libraries(
     from colltool.commands.requests import fabric_of
     from colltool.engines.files import find_library, is_library
     from colltool.engines.library_diff import diff_kernels, diff_versions
-    from colltool.nccl.hardware import constants
+    from colltool.libraries.nccl.hardware import constants
 
     loaded = fabric_of(fabric)
     names = [text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]

@@ -100,7 +100,7 @@ def explain(
             ),
         )
     if loaded.library_name == "nccl":
-        from colltool.nccl.nccl_choice import with_estimates
+        from colltool.estimate.library_pick import with_estimates
 
         found = with_estimates(found, loaded, asked=asked.is_other(own))
     return found

@@ -100,7 +100,6 @@ def nccl_tuner(
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
-    from colltool.nccl.tuner import tuner_config, tuner_env
 
     target = to_file(output)
     if env and channels is not None:
@@ -108,8 +107,11 @@ def nccl_tuner(
         raise ColltoolError("NCCL_ALGO does not set channels", argument="channels", fix=fix)
     loaded = fabric.load()
     groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]
-    text = tuner_env(loaded, groups) if env else tuner_config(loaded, groups, channels)
-    write(text, target)
+    tuner = extra("interop.nccl_tuner")
+    if env:
+        write(tuner.tuner_env(loaded, groups), target)
+    else:
+        write(tuner.tuner_config(loaded, groups, channels), target)
 
 
 @command(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from colltool.fabric.library import Prices
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
-    from colltool.sizing.wiring import Hop
+    from colltool.network.sizing.wiring import Hop
 
 
 def list_fabrics() -> list[str]:
@@ -102,7 +102,7 @@ def size_fabric(
     from colltool.fabric.load import load_prices
     from colltool.fabric.properties import bill_of_plan
     from colltool.fabric.results import FabricSized
-    from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
+    from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
     known = (
         load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
@@ -155,8 +155,8 @@ def _sized_direct(
     """``counts``: endpoints, ports of each, ports of a switch."""
     from colltool.fabric.direct_sized import DirectSized
     from colltool.fabric.properties import bill_of_plan
-    from colltool.sizing.size_clos import LEVELS, clos_plan
-    from colltool.sizing.size_direct import DIRECT, direct_plan
+    from colltool.network.sizing.size_clos import LEVELS, clos_plan
+    from colltool.network.sizing.size_direct import DIRECT, direct_plan
 
     kind = next((one for one in DIRECT if one == topology), None)
     if kind is None:
@@ -331,7 +331,7 @@ def import_command(
       colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
       colltool fabric import infragraph network.yaml -o mine.yaml
     """
-    from colltool.imports.read import imported
+    from colltool.fabric.dumps.read import imported
 
     path = new_file(output, "a fabric file")
     write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)

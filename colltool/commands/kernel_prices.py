@@ -118,7 +118,7 @@ def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath
         )
     from colltool.base.files import read_text
     from colltool.definitions.toml_source import scan_toml
-    from colltool.nccl.hardware import take_version
+    from colltool.libraries.nccl.hardware import take_version
 
     name = os.fspath(library_file)
     source, _ = scan_toml(read_text(name, "definition"), name)

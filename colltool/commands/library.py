@@ -22,7 +22,7 @@ def list_libraries() -> LibraryList:
     measured on."""
     from colltool.engines.files import find_library, shipped_libraries
     from colltool.engines.results import LibraryList, LibraryRow
-    from colltool.nccl.hardware import GPUS, constants, versions
+    from colltool.libraries.nccl.hardware import GPUS, constants, versions
 
     rows = [
         _row(find_library(f"{name}@{version}").library) for name, version in shipped_libraries()
@@ -158,7 +158,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
 
 def _nccl_template(version: str) -> str:
     """The file of a version of NCCL's model, under a version that no shipped one has."""
-    from colltool.nccl.hardware import constants, version_file
+    from colltool.libraries.nccl.hardware import constants, version_file
 
     shipped = constants(version).version
     text = version_file(shipped).read_text(encoding="utf-8")

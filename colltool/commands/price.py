@@ -198,7 +198,7 @@ def _completed(
 
         prices = with_turn(prices, on.fabric, on.group, on.readings)
     if on.fabric.library_name == "nccl":
-        from colltool.nccl.nccl_choice import with_library_choice
+        from colltool.estimate.library_pick import with_library_choice
 
         prices = with_library_choice(
             prices, on.fabric, on.readings, asked=on.other_library, lead=not only

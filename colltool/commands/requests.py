@@ -162,7 +162,7 @@ def _check_version(fabric: Fabric) -> None:
     asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
     facts = fabric.library_facts
     if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
-        from colltool.nccl.hardware import constants
+        from colltool.libraries.nccl.hardware import constants
 
         constants(facts.version)
 

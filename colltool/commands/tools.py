@@ -188,17 +188,20 @@ def nccl_tuner(
 ) -> str:
     """What NCCL should run at which size, as a file for its example tuner plugin, or with env as
     NCCL_ALGO."""
+    from colltool.base.extras import extra
     from colltool.commands.reading import count_of, each_of, flag_of
     from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
-    from colltool.nccl.tuner import tuner_config, tuner_env
 
     counts = [count_of(one, "ranks", 2) for one in each_of(ranks)]
     groups = [
         GroupSpec(one, count_of(stride, "stride", 1), flag_of(alone, "alone"))
         for one in counts or (None,)
     ]
-    return (tuner_env if flag_of(env, "env") else tuner_config)(fabric_of(fabric), groups)
+    tuner = extra("interop.nccl_tuner")
+    if flag_of(env, "env"):
+        return str(tuner.tuner_env(fabric_of(fabric), groups))
+    return str(tuner.tuner_config(fabric_of(fabric), groups))
 
 
 def astra_sim(

@@ -13,14 +13,14 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
 from colltool.engines.files import AskedLibrary
 from colltool.engines.price import price_kernels
+from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import NcclEstimate, pick
-from colltool.nccl.nccl_choice import hardware_on
-from colltool.nccl.rules import spec_of
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import NcclEstimate, pick
+from colltool.libraries.nccl.rules import spec_of
 
 SIZES = tuple(2.0**power for power in range(10, 35))
 SMALL = tuple(2.0**power for power in range(10, 27))

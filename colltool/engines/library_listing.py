@@ -6,7 +6,7 @@ from colltool.base.formatting import plain_number, size_text
 from colltool.engines.files import KernelFile, LibraryFile
 from colltool.engines.formulas import FORMULAS
 from colltool.engines.results import DispatchRow, KernelRow, LibraryShown
-from colltool.nccl.hardware import constants
+from colltool.libraries.nccl.hardware import constants
 
 
 def shown_library(library: LibraryFile) -> LibraryShown:

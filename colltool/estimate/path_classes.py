@@ -21,7 +21,7 @@ from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import levels_under
+from colltool.network.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
 """Messages that leave a domain of a number of endpoints at once and share its uplinks."""

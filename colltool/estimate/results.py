@@ -15,7 +15,7 @@ from colltool.estimate.placement import GroupPlacement
 
 if TYPE_CHECKING:
     from colltool.estimate.segments import BestSegments
-    from colltool.nccl.model import NcclEstimate
+    from colltool.libraries.nccl.model import NcclEstimate
 
 Overrides = tuple[tuple[str, str], ...]
 """Keys and values of ``--set``, as typed."""

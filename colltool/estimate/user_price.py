@@ -13,11 +13,11 @@ from colltool.estimate.accuracy import accuracy_of, unmeasured
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
+from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price as priced
 from colltool.estimate.results import Accuracy, LibraryChoice, Price
 from colltool.fabric.model import Fabric
-from colltool.nccl.nccl_choice import price_of_pick, with_library_choice
 
 SecondsByWay = Mapping[tuple[str, str], float]
 """Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""

@@ -10,8 +10,8 @@ from typing import ClassVar
 from colltool.base.result import Result
 from colltool.fabric.failures import Failure
 from colltool.fabric.properties import Bill
-from colltool.sizing.size_clos import ClosPlan
-from colltool.sizing.size_direct import DirectPlan
+from colltool.network.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_direct import DirectPlan
 
 
 @dataclass(frozen=True, eq=False, repr=False)

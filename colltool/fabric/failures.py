@@ -10,7 +10,7 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_clos import ClosPlan
 
 
 @dataclass(frozen=True)

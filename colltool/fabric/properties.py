@@ -20,9 +20,9 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
-from colltool.sizing.size_direct import DirectPlan
-from colltool.sizing.wiring import Grouping, max_down
+from colltool.network.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
+from colltool.network.sizing.size_direct import DirectPlan
+from colltool.network.sizing.wiring import Grouping, max_down
 
 
 @dataclass(frozen=True)

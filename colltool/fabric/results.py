@@ -12,7 +12,7 @@ from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Bill, FabricFacts, bill_of
-from colltool.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_clos import ClosPlan
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.media import medium_of
-from colltool.sizing.size_clos import LEVELS
+from colltool.network.sizing.size_clos import LEVELS
 
 # as the shipped dgx-h100, whose file has the sources
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"

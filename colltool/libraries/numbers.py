@@ -114,7 +114,7 @@ class LibraryData(NamedTuple):
 def library_data(library: str) -> LibraryData | None:
     """The newest measured version of a library; None for one that was not measured.
 
-    Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not
+    Versions share their kernels: what a version changes is its cost model (``colltool.libraries.nccl``), not
     these numbers.
     """
     files = sorted(FOLDER.glob(f"{library}-*.toml"), key=_version_of)

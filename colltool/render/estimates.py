@@ -31,7 +31,7 @@ from colltool.estimate.algorithm_estimate import (
 from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
-from colltool.nccl.rules import name_on
+from colltool.libraries.nccl.rules import name_on
 from colltool.render.blocks import Block, Columns, Lines, Table, flag, label, lines_by_text, number
 from colltool.render.dispatch import context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional

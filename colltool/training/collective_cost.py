@@ -15,12 +15,12 @@ from colltool.base.formatting import Shape
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.nccl_choice import price_of_pick, with_library_choice
 from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]

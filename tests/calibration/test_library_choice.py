@@ -21,8 +21,8 @@ from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.nccl.model import switch_points
 from colltool.logs.series import Measurements, Series
-from colltool.nccl.model import switch_points
 
 SIZES = by_steps(256, 2**32, 2)
 

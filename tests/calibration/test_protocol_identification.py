@@ -14,13 +14,13 @@ from handmade import by_steps, series
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.validate import validate
+from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.model import estimates, switch_points
+from colltool.libraries.nccl.rules import SPOKEN, protocol_of
 from colltool.logs.series import Measurements, Series
-from colltool.nccl.model import estimates, switch_points
-from colltool.nccl.nccl_choice import hardware_on
-from colltool.nccl.rules import SPOKEN, protocol_of
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -24,7 +24,7 @@ from colltool.engines.files import (
     template,
 )
 from colltool.engines.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
-from colltool.nccl import hardware
+from colltool.libraries.nccl import hardware
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "kernels.csv"
 FABRICS = {"a100-80gb": "dgx-a100", "h100": "dgx-h100", "b200": "dgx-b200", "gb200": "nvl72"}

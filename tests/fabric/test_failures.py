@@ -16,7 +16,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.properties import fabric_facts
-from colltool.sizing.size_clos import ClosPlan, clos_plan
+from colltool.network.sizing.size_clos import ClosPlan, clos_plan
 
 Node = tuple[str, int, int]  # level, rail, number
 Cables = Counter[tuple[Node, Node]]

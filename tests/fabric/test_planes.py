@@ -15,7 +15,7 @@ from colltool.fabric.failures import failures_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import bill_of, fabric_facts
-from colltool.sizing.size_clos import fat_tree
+from colltool.network.sizing.size_clos import fat_tree
 
 GB = 1e9
 

@@ -17,13 +17,13 @@ from colltool.base.primitives import A2A, AG, AR, BC, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
+from colltool.estimate.library_pick import check_switched
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.extras.interop.astra_sim import astra_sim
 from colltool.extras.pictures.drawing.lattice import axis_text
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.nccl_choice import check_switched
 
 ON = "tpu-v4-twisted"
 

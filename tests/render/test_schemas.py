@@ -26,7 +26,7 @@ from colltool.base.errors import ColltoolError
 from colltool.commands.app import COMMANDS
 from colltool.estimate.interval import Interval
 from colltool.estimate.segments import BestSegments
-from colltool.nccl.model import NcclEstimate
+from colltool.libraries.nccl.model import NcclEstimate
 from colltool.render import estimates, schemas, views
 from colltool.render.blocks import Column
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of

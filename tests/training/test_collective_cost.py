@@ -11,10 +11,10 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.fabric.load import shipped_fabrics
-from colltool.nccl.nccl_choice import price_of_pick, with_library_choice
 
 READINGS = (Readings(), Readings(ideal=True), Readings(numbers="datasheet"))
 NCCL = [name for name in shipped_fabrics() if shipped(name).library_name == "nccl"]

@@ -19,8 +19,8 @@ from colltool.base.errors import ColltoolError, ManyErrors, clipped, shown
 from colltool.base.files import BOUNDS, AnyPath, read_text
 from colltool.definitions.source import scan
 from colltool.fabric.by_device import known
-from colltool.imports.clos import ClosNetwork, Wiring, clos_of
-from colltool.imports.node import Link, NodeDump, Pair
+from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
+from colltool.fabric.dumps.node import Link, NodeDump, Pair
 
 TOOL = "InfraGraph"
 MAX_EDGES = 1_000_000

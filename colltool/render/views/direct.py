@@ -9,6 +9,7 @@ from dataclasses import asdict
 from colltool.base.formatting import counted, format_money, shape_text, whole_percent
 from colltool.fabric.direct_sized import DirectSized
 from colltool.fabric.properties import Cost
+from colltool.network.sizing.size_direct import DirectPlan
 from colltool.render.blocks import Block, Table, label, number
 from colltool.render.dispatch import Document, View, fields
 from colltool.render.views.fabric_parts import (
@@ -18,7 +19,6 @@ from colltool.render.views.fabric_parts import (
     sized_blocks,
     switches_text,
 )
-from colltool.sizing.size_direct import DirectPlan
 
 _COLUMNS = (
     label("name", "level"),

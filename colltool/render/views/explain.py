@@ -27,7 +27,7 @@ from colltool.estimate.explain import (
 )
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.estimate.segments import BestSegments
-from colltool.nccl.rules import name_on
+from colltool.libraries.nccl.rules import name_on
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,

@@ -30,10 +30,10 @@ from colltool.fabric.properties import Bill, BillLine, Cost, LevelFacts, TierFac
 from colltool.fabric.results import FabricSized
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
+from colltool.network.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_direct import DirectPlan
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
-from colltool.sizing.size_clos import ClosPlan
-from colltool.sizing.size_direct import DirectPlan
 
 _COLUMNS = (
     label("name", "level"),

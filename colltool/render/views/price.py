@@ -23,8 +23,8 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.estimate.segments import BestSegments
-from colltool.nccl.hardware import told_version
-from colltool.nccl.rules import SPELLED
+from colltool.libraries.nccl.hardware import told_version
+from colltool.libraries.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -45,7 +45,7 @@ from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
 
 if TYPE_CHECKING:
-    from colltool.nccl.model import NcclEstimate
+    from colltool.libraries.nccl.model import NcclEstimate
 
 _MOST_ROWS = 8
 

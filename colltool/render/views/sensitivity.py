@@ -26,7 +26,7 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.fabric.variants import ParameterRange
-from colltool.nccl.rules import name_on
+from colltool.libraries.nccl.rules import name_on
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived

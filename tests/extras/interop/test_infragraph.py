@@ -14,9 +14,9 @@ from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star,
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.infragraph import infragraph
+from colltool.fabric.dumps.read import imported
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.imports.read import imported
 from colltool.network.tier_links import links_of
 from colltool.network.wires import DragonflyWires, GraphWires
 

@@ -20,9 +20,9 @@ import yaml
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.infragraph_import import read_infragraph
+from colltool.fabric.dumps.read import imported
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.imports.read import imported
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

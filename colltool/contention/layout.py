@@ -1,0 +1,405 @@
+"""Layout files: which ranks form which groups, what each group runs, and which endpoint each rank
+sits on.
+
+    schema: colltool.layout/1
+    groups:
+      - {name: tp0, ranks: [0, 1, 2, 3], primitive: ar, algorithm: ring, size: 16MB}
+      - {name: ep, pattern: {kind: cyclic, group: 8}, primitive: a2a}
+    map: {kind: rotate}         # or a list: the endpoint of rank 0, 1, ...
+
+``pattern`` in place of ``groups`` lays out the whole file; ``primitive``, ``algorithm`` and
+``size`` at the top hold for every group that does not give its own. Read with the strictness of a
+fabric file: all errors at once, each with its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from colltool.base.errors import ColltoolError, given, shown
+from colltool.base.files import read_text
+from colltool.base.formatting import parse_size
+from colltool.base.primitives import parse_primitive
+from colltool.contention.jobs import GroupLayout, Layout, PatternGroups, Ranks
+from colltool.contention.patterns import (
+    MapKind,
+    MapPattern,
+    Pattern,
+    PatternError,
+    PatternKind,
+    expand,
+    expand_map,
+)
+from colltool.definitions.field_types import (
+    MAX_DEPTH,
+    Accepted,
+    AlgorithmName,
+    Flag,
+    Label,
+    Part,
+    PrimitiveName,
+    Size,
+    Slip,
+    Slips,
+    Words,
+)
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.source import MOST, KeyPath
+from colltool.fabric.model import Fabric
+from colltool.fabric.uneven import check_even
+
+MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
+
+
+def _few_wrong(listed: object) -> object:
+    """Refuse items that are no whole numbers, but only as many as anybody reads."""
+    if not isinstance(listed, list) or all(type(one) is int for one in listed):
+        return listed
+    wrong = (
+        Slip(f"expected a whole number, got {shown(one)}", at=(at,))
+        for at, one in enumerate(listed)
+        if type(one) is not int
+    )
+    raise Slips(*islice(wrong, MOST + 1))
+
+
+Positive = Annotated[
+    int, Field(ge=1, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 1 to {MOST_RANKS}")
+]
+Seed = Annotated[
+    int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")
+]
+# of a rank or an endpoint; whether it is in the fabric only the reader knows
+Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
+
+
+class PatternFile(Part):
+    """A pattern of groups: the fields of :class:`colltool.contention.patterns.Pattern`."""
+
+    kind: PatternKind = "block"
+    group: Annotated[
+        int | None,
+        Field(ge=2, le=MOST_RANKS, strict=True),
+        Accepted(f"a whole number from 2 to {MOST_RANKS}"),
+    ] = None
+    count: Positive | None = None
+    axis: Annotated[
+        int,
+        Field(ge=1, le=MAX_DEPTH, strict=True),
+        Accepted(f"a whole number from 1 to {MAX_DEPTH}"),
+    ] = 1
+    stride: Positive | None = None
+    start: Annotated[
+        int,
+        Field(ge=0, le=MOST_RANKS, strict=True),
+        Accepted(f"a whole number from 0 to {MOST_RANKS}"),
+    ] = 0
+    seed: Seed = 0
+    shape: (
+        Annotated[
+            tuple[Positive, ...],
+            Field(min_length=1, max_length=MAX_DEPTH),
+            Accepted("a list of whole numbers, such as [4, 2]"),
+        ]
+        | None
+    ) = None
+
+
+class MapFile(Part):
+    """Which endpoint each rank sits on, by rule: the fields of
+    :class:`colltool.contention.patterns.MapPattern`."""
+
+    kind: MapKind = "identity"
+    domain: Positive | None = None
+    seed: Seed = 0
+
+
+_PATTERN = Accepted("a mapping such as {kind: block, group: 8, count: 8}")
+
+
+class JobFields(Part):
+    """What groups run, given for one or for all."""
+
+    primitive: PrimitiveName | None = None
+    algorithm: AlgorithmName | None = None
+    size: Size | None = None
+
+
+class GroupFile(JobFields):
+    """A group of ranks in their order, or a pattern of groups."""
+
+    name: Label = ""
+    ranks: (
+        Annotated[
+            tuple[Number, ...],
+            Field(min_length=2),
+            BeforeValidator(_few_wrong),
+            Accepted("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
+        ]
+        | None
+    ) = None
+    pattern: Annotated[PatternFile | None, _PATTERN] = None
+
+
+class LayoutFile(JobFields):
+    """A layout file: groups or one pattern of them, and where ranks sit."""
+
+    schema_: Annotated[Literal["colltool.layout/1"], Field(alias="schema")] = "colltool.layout/1"
+    name: Label = ""
+    description: Words = ""
+    groups: (
+        Annotated[
+            tuple[
+                Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")],
+                ...,
+            ],
+            Field(min_length=1),
+            Accepted("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
+        ]
+        | None
+    ) = None
+    pattern: Annotated[PatternFile | None, _PATTERN] = None
+    map: Annotated[
+        Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)]
+        | MapFile
+        | None,
+        Accepted("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
+    ] = None
+    overlap: Flag = False
+
+
+_RUN: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
+_SHORT = Shorthand("groups", "group", "size=16MB")
+
+
+def load_layout(
+    layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()
+) -> Layout:
+    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at
+    once, each with its place."""
+    if isinstance(layout, Mapping):
+        return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORT), fabric)
+    return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
+
+
+def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
+    return _checked(read(LayoutFile, text, name, overrides, _SHORT), fabric)
+
+
+def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
+    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; all in order
+    without one."""
+    _small_enough(fabric)
+    reading = read(LayoutFile, text, name)
+    endpoints = _Groups(reading, fabric).endpoints
+    reading.result()
+    return endpoints
+
+
+def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
+    _small_enough(fabric)
+    layout = _Groups(reading, fabric).layout()
+    reading.result()
+    return layout
+
+
+def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
+    """A layout of one pattern; errors name the argument."""
+    _small_enough(fabric)
+    try:
+        endpoints = expand_map(placed or MapPattern(), fabric)
+    except PatternError as error:
+        raise ColltoolError(error.what, argument="placed", fix=error.fix) from error
+    try:
+        return Layout(pattern.kind, PatternGroups(expand(pattern, fabric, fabric.ranks), endpoints))
+    except PatternError as error:
+        raise ColltoolError(error.what, argument=error.key, fix=error.fix) from error
+
+
+def _small_enough(fabric: Fabric) -> None:
+    check_even(fabric)
+    if fabric.ranks > MOST_RANKS:
+        what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
+        fix = f"at most {MOST_RANKS}; shrink it with {given('overrides')}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+
+
+class _Groups:
+    """Checks the groups of a layout file against the fabric and each other.
+
+    It reads the data beside the model and skips what the model refused, so that all errors come at
+    once.
+    """
+
+    def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
+        self.reading, self.fabric, self.data = reading, fabric, reading.data
+        self.refuse, self.sound, self.where = reading.refuse, reading.sound, reading.source.where
+        self.taken: dict[int, tuple[str, KeyPath]] = {}
+        self.names: dict[str, KeyPath] = {}
+        self.endpoints = self._places()
+
+    def layout(self) -> Layout:
+        data = self.data
+        run = self._run(data, ())
+        groups: list[GroupLayout] = []
+        what = "expected either 'groups' or 'pattern', and not both"
+        if self._one_of("groups", data, (), what, "pattern: {kind: block, group: 8}"):
+            if data.get("pattern") is not None:
+                groups = list(self._from_pattern(data["pattern"], ("pattern",), "g", run))
+            elif isinstance(data["groups"], list):
+                groups = [
+                    one
+                    for at, group in enumerate(data["groups"])
+                    for one in self._group(group, ("groups", at), run)
+                ]
+        return Layout(str(data.get("name") or "layout"), tuple(groups), self.reading.overrides)
+
+    def _one_of(self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str) -> bool:
+        """Whether the key or a pattern is given; refused where both are, or none that is sound."""
+        one = (data.get(key) is None) != (data.get("pattern") is None)
+        if not one and self.sound((*path, key)) and self.sound((*path, "pattern")):
+            self.refuse(path, what, fix)
+        return one
+
+    def _places(self) -> Ranks:
+        value, identity = self.data.get("map"), tuple(range(self.fabric.ranks))
+        if value is None or not self.sound(("map",)):
+            return identity
+        if isinstance(value, dict):
+            try:
+                return expand_map(MapPattern(**_fields(value, MapPattern._fields)), self.fabric)
+            except PatternError as error:
+                self.refuse(("map", error.key), error.what, error.fix)
+            return identity
+        seen: dict[int, int] = {}
+        for rank, endpoint in enumerate(value):
+            if self.reading.enough:
+                return identity
+            if not self._inside(endpoint, ("map", rank), "endpoint", self.fabric.ranks):
+                continue
+            if endpoint in seen:
+                what = f"endpoint {endpoint} is given to rank {rank} and to rank {seen[endpoint]}"
+                self.refuse(("map", rank), what, "one rank each")
+            seen.setdefault(endpoint, rank)
+        return tuple(value) if len(seen) == len(value) else identity
+
+    def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
+        if not isinstance(group, dict) or self.reading.enough:
+            return
+        at, name = (*path, "name"), f"g{path[-1]}"
+        name = str(group.get("name") or name) if self.sound(at) else name
+        if name in self.names:
+            what = (
+                f"two groups are called {shown(name)}, the first at {self.where(self.names[name])}"
+            )
+            self.refuse(at, what, "a name of its own for each")
+        self.names.setdefault(name, at)
+        run, fix = (
+            default | self._run(group, path),
+            "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}",
+        )
+        if not self._one_of(
+            "ranks",
+            group,
+            path,
+            f"group {shown(name)} needs either 'ranks' or 'pattern', and not both",
+            fix,
+        ):
+            return
+        if group.get("pattern") is not None:
+            yield from self._from_pattern(group["pattern"], (*path, "pattern"), f"{name}.", run)
+        elif ranks := self._ranks(group["ranks"], (*path, "ranks"), name):
+            yield GroupLayout(
+                name,
+                ranks,
+                tuple(self.endpoints[rank] for rank in ranks),
+                **run,
+                where=self.where(path),
+            )
+
+    def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
+        good = self.sound(path)
+        for index, rank in enumerate(value if isinstance(value, list) else ()):
+            if self.reading.enough:
+                return ()
+            if type(rank) is int:
+                there = (*path, index)
+                good &= self._inside(rank, there, "rank", len(self.endpoints)) and self._take(
+                    rank, there, name
+                )
+        return tuple(value) if good else ()
+
+    def _inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
+        if 0 <= value < total:
+            return True
+        there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
+        self.refuse(
+            path,
+            f"{what} {shown(value)} is outside the fabric",
+            f"{there} {what}s 0 .. {total - 1}",
+        )
+        return False
+
+    def _take(self, rank: int, path: KeyPath, name: str) -> bool:
+        """Note who has a rank; several groups may have it where their collectives overlap."""
+        owner, first = self.taken.setdefault(rank, (name, path))
+        if first == path:
+            return True
+        if owner != name and self.data.get("overlap") is True:
+            self.taken[rank] = (name, path)
+            return True
+        if owner == name:
+            self.refuse(
+                path,
+                f"rank {rank} is named twice in group {shown(name)}, first at {self.where(first)}",
+                "name it once",
+            )
+        else:
+            fix = (
+                "one group each; or overlap: true at the top, where its collectives run at the same"
+                " time"
+            )
+            self.refuse(
+                path,
+                f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at"
+                f" {self.where(first)}",
+                fix,
+            )
+        return False
+
+    def _from_pattern(
+        self, value: Any, path: KeyPath, name: str, run: dict[str, Any]
+    ) -> Iterator[GroupLayout]:
+        if not self.sound(path):
+            return
+        fields = _fields(value, Pattern._fields)
+        try:
+            groups = expand(
+                Pattern(**fields | {"shape": tuple(fields.get("shape", ()))}),
+                self.fabric,
+                len(self.endpoints),
+            )
+        except PatternError as error:
+            self.refuse((*path, error.key), error.what, error.fix)
+            return
+        for number, ranks in enumerate(groups):
+            if not all(self._take(rank, (*path, number), f"{name}{number}") for rank in ranks):
+                return  # one error per pattern is enough
+        run = run | {"where": self.where(path)}
+        for number, ranks in enumerate(groups):
+            yield GroupLayout(
+                f"{name}{number}", ranks, tuple(self.endpoints[rank] for rank in ranks), **run
+            )
+
+    def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+        told = ((key, data.get(key)) for key in _RUN if self.sound((*path, key)))
+        return {key: _RUN[key](value) for key, value in told if value is not None}
+
+
+def _fields(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    return {key: data[key] for key in known if data.get(key) is not None}

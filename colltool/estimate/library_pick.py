@@ -1,0 +1,470 @@
+"""What NCCL would run for a call by its own cost model, and our price of it; the parts of its
+estimates; and the hardware of a group that the model needs, with errors that name missing facts and
+how to state them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, said
+from colltool.base.primitives import Primitive
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import Candidates, candidates_for
+from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.price import price, rows_at
+from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
+from colltool.fabric.ground import has_gpudirect
+from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text, even_domains
+from colltool.libraries.nccl.hardware import (
+    FORGET,
+    Constants,
+    GpuNodes,
+    Graph,
+    Hardware,
+    constants,
+    tuned,
+)
+from colltool.libraries.nccl.model import cheapest, estimates, pick, picks, switch_points
+from colltool.libraries.nccl.rules import rules_of, spec_of
+
+if TYPE_CHECKING:
+    from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
+
+WITH_A_MODEL = ("nccl",)
+"""Libraries whose cost model is known."""
+SIMPLE = "simple"
+
+
+def with_library_choice(
+    prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool, lead: bool = True
+) -> tuple[Price, ...]:
+    """Add the library's own pick to prices of one primitive and group; unchanged if its cost model
+    is not known.
+
+    ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise
+    a reason in the answer.
+    ``lead``: the pick is the first of the rows.
+    """
+    first = prices[0]
+    if first.library is None or first.library.name not in WITH_A_MODEL:
+        return tuple(prices)
+    reason = ""
+    if first.primitive not in _tuned(fabric):
+        reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
+    elif not all(isinstance(price.bytes, float) for price in prices):
+        reason = "an array of sizes has no single pick: price_list has one for each size"
+    joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
+    linked = bool(joints & {"pair_links", "routes"})
+    if not reason:
+        try:
+            hardware = hardware_on(fabric, first.group.spec)
+        except ColltoolError as error:
+            if asked and not fabric.domains and not linked:
+                raise
+            reason = f"{said(error.what)}; {said(error.fix)}"
+    elif not linked:
+        check_switched(fabric)
+    if reason:
+        unknown = LibraryChoice(first.library.name, reason=reason)
+        return tuple(replace(price, library=unknown) for price in prices)
+    return tuple(_with_pick(price, fabric, hardware, readings, lead=lead) for price in prices)
+
+
+def _with_pick(
+    priced: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool
+) -> Price:
+    """Add the pick to a price, and make it the first row if it is one: what is shown first is what
+    runs."""
+    size = priced.bytes
+    group = priced.group.spec
+    # arrays have no single pick
+    assert isinstance(size, float)
+    ways = tuple(estimates(on, priced.primitive, size))
+    best = cheapest(ways)
+    spec = spec_of(best.algorithm, priced.primitive, on)
+    runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
+    # a list is all that runs
+    if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
+        # it may be unable to run with this fabric's numbers
+        with suppress(ColltoolError):
+            runs = price(fabric, priced.primitive, size, group, readings, [spec]).best
+    if runs is not None and runs.protocol and best.protocol == SIMPLE and on.nodes > 1:
+        runs = _under_simple(runs, candidates_for(fabric, group, priced.primitive, readings))
+    picked = replace(priced, library=LibraryChoice("nccl", on.version, best, ways, runs))
+    if not lead or runs is None or not runs.selectable:
+        return picked
+    behind = [row for row in priced.results if row.title != runs.title]
+    if len(behind) == len(priced.results):
+        return picked
+    return replace(picked, results=(runs, *behind))
+
+
+class Picked(NamedTuple):
+    """What NCCL picks at a size, as ``--algorithm`` takes it; ``simple``: priced under that
+    protocol."""
+
+    spec: str
+    simple: bool
+
+
+def picked_at(
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iterable[float]
+) -> list[Picked] | None:
+    """NCCL's pick at each size; None where its model does not know."""
+    if fabric.library_name not in WITH_A_MODEL or primitive not in _tuned(fabric):
+        return None
+    try:
+        on = hardware_on(fabric, group)
+    except ColltoolError:
+        return None
+    tiers = len(place(fabric, group).spans)
+    found = []
+    for best in picks(on, primitive, sizes):
+        spec = spec_of(best.algorithm, primitive, on)
+        # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
+        if ":" in spec and spec.count("/") + 1 != tiers:
+            spec = ""
+        found.append(Picked(spec, best.protocol == SIMPLE and on.nodes > 1))
+    return found
+
+
+def price_of_pick(
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings
+) -> Price | None:
+    """The row that :func:`with_library_choice` would put first, priced alone; None where only the
+    whole list can tell."""
+    if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
+        return None
+    picked = picked_at(fabric, group, primitive, [size])
+    if not picked or not picked[0].spec:
+        return None
+    try:
+        found = price(fabric, primitive, size, group, readings, [picked[0].spec])
+    except ColltoolError:
+        # it cannot run with this fabric's numbers
+        return None
+    if picked[0].simple and found.best.protocol:
+        row = _under_simple(found.best, candidates_for(fabric, group, primitive, readings))
+        return replace(found, results=(row,))
+    return found
+
+
+def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
+    """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of
+    many nodes are.
+
+    Where it picks LL or LL128 the faster is kept: their border moves with the version, and a fit's
+    names are not quite NCCL's.
+    """
+    size = float(row.bytes)
+    for costed in listed.named([row.spec], [size]):
+        if costed.title == row.title and costed.protocol.lower() == SIMPLE:
+            if costed.protocol != row.protocol:
+                return rows_at(listed, [costed], size)[0]
+            break
+    return row
+
+
+def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
+    """The collectives that NCCL chooses for, in the version that the fabric names."""
+    facts = fabric.library_facts
+    return tuned((facts and facts.version) or "")
+
+
+def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
+    """Add the library's own pick at each size, if known."""
+    if found.library not in WITH_A_MODEL or found.primitive not in _tuned(fabric):
+        return found
+    try:
+        on = hardware_on(fabric, found.group.spec)
+    except ColltoolError:
+        return found
+    turns = switch_points(on, found.primitive)
+    ends: list[float | None] = [turn.from_bytes for turn in turns[1:]]
+    picks = []
+    for turn, end in zip(turns, [*ends, None], strict=True):
+        spec = spec_of(turn.algorithm, found.primitive, on)
+        picks.append(Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec))
+    return replace(found, picks=tuple(picks))
+
+
+def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
+    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a
+    group.
+
+    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it
+    unchanged.
+    """
+    if found.group is None:
+        return found
+    try:
+        on = hardware_on(fabric, found.group.spec)
+    except ColltoolError:
+        if asked:
+            raise
+        return found
+    entries = tuple(
+        entry._replace(estimates=tuple(_parts(entry, on, found.bytes))) for entry in found.entries
+    )
+    return replace(found, entries=entries, library=f"NCCL {on.version}")
+
+
+def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[NcclEstimateParts]:
+    from colltool.estimate.explain import NcclEstimateParts
+
+    primitive = entry.primitive
+    if primitive not in on.constants.algorithms:
+        return
+    rules = rules_of(on.constants)
+    chosen = pick(on, primitive, size)
+    spec = entry.row.spec if entry.row else entry.algorithm
+    for way in estimates(on, primitive, size):
+        if way.seconds is None or spec_of(way.algorithm, primitive, on) != spec:
+            continue
+        # it runs, and so it has all its numbers
+        assert way.latency_s is not None
+        assert way.bandwidth_Bps is not None
+        what = (on, primitive, way.algorithm, way.protocol)
+        terms = rules.latency_terms(*what)
+        felt = [term for term in terms if term.times and term.us]
+        whole_s = sum(term.times * term.us for term in terms) * 1e-6
+        bandwidth = rules.bandwidth_GBps(*what) * 1e9
+        yield NcclEstimateParts(
+            algorithm=way.algorithm,
+            protocol=way.protocol,
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in felt),
+            plateau=float(way.latency_s) / whole_s if whole_s else 1.0,
+            bus_Bps=rules.bus_GBps(*what) * 1e9,
+            bandwidth_Bps=bandwidth,
+            correction=float(way.bandwidth_Bps) / bandwidth,
+            seconds=float(way.seconds),
+            picked=(way.algorithm, way.protocol) == (chosen.algorithm, chosen.protocol),
+        )
+
+
+# GPUs of a node whose channels are derived; those of an NVL72 are not
+_MOST_GPUS = 8
+_PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+
+
+def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
+    """The hardware of a group (default: the whole fabric), as :func:`hardware_of`, cached; also a
+    ColltoolError if the group does not fit."""
+    found = _found_on(SameFabric(fabric), group)
+    if isinstance(found, ColltoolError):
+        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _found_on(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
+    """The hardware, or the error: every price on a fabric that lacks a fact comes here again."""
+    try:
+        return hardware_of(place(where.fabric, group))
+    except ColltoolError as error:
+        return error
+
+
+FORGET.append(_found_on.cache_clear)
+
+
+def hardware_of(placed: PlacedGroup) -> Hardware:
+    """The hardware of a group.
+
+    Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank
+    is one. A node has the NICs that ``sizing`` counts, at most ``ports`` per rank of the group;
+    each has the bandwidth of the next tier.
+
+    Raises:
+        ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts
+            are missing.
+    """
+    fabric = placed.fabric
+    ranks = placed.ranks_per_node
+    _check_nodes(placed)
+    facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
+    numbers = constants(facts.version or "")
+    rules = rules_of(numbers)
+    nodes = placed.ranks // ranks
+    across = nodes > 1
+    alone = ranks == 1
+    nics, nic_GBps = _nics(placed, facts)
+    staged = across and not has_gpudirect(fabric)
+    machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
+    _refuse_missing(fabric, facts, numbers, nics, machine)
+    # or it would be missing
+    assert facts.gpu is not None
+    stated = facts.channels or LibraryChannels()
+    ring = _stated(stated.ring) or rules.ring_graph(numbers, machine)
+    nvls = collnet = None
+    inside = capabilities_of(placed.spans[0].tier)
+    multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
+    if facts.nvls is not False and not alone and multicast and machine.from_hopper:
+        nvls = _stated(stated.nvls) or rules.nvls_graph(numbers, machine)
+    if facts.collnet and across:
+        collnet = _stated(stated.collnet)
+        if collnet is None:
+            known = machine.gpu in numbers.search
+            collnet = rules.collnet_graph(numbers, machine) if known else ring
+    return Hardware(
+        version=numbers.version,
+        gpu=facts.gpu,
+        # on one node nothing depends on it
+        cpu=facts.cpu or "intel",
+        nodes=nodes,
+        ranks_per_node=ranks,
+        nics=nics,
+        link=facts.link or "nvlink",
+        nvswitch=not alone and facts.link != "pci",
+        nvls=nvls is not None,
+        collnet=bool(facts.collnet),
+        ring=ring,
+        tree=_stated(stated.tree) or rules.tree_graph(numbers, machine),
+        nvls_graph=nvls,
+        collnet_graph=collnet,
+        channels=stated.total or rules.communicator_channels(numbers, machine, ring),
+        simple_tree=across and (alone or machine.from_hopper),
+        gpudirect=not staged,
+        same_channels=alone or not across,
+    )
+
+
+def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
+    """NICs of a node, and the rate of each in GB/s; none on one node."""
+    if placed.nodes == 1:
+        return 0, 0.0
+    tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
+    sizing = capabilities_of(tier).sizing
+    count = placed.ranks_per_node * tier.ports
+    if sizing is not None:
+        count = min(count, sizing.rails * sizing.nics_per_rail)
+    return facts.nics or count, tier.bandwidth / 1e9
+
+
+def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
+    """Scale a node's NICs and channels to the ranks of it that are in the group.
+
+    NCCL searches anew for the ranks of a communicator, but channels that the user states are for whole
+    nodes.
+    """
+    inner = placed.fabric.tiers[0]
+    whole = inner.endpoints
+    own = placed.ranks_per_node
+    in_nodes = capabilities_of(inner).joins == "accelerators"
+    if placed.nodes == 1 or own == whole or not in_nodes:
+        return facts
+
+    def part(count: int | None) -> int | None:
+        return None if count is None else max(1, count * own // whole)
+
+    channels = facts.channels
+    if channels is not None:
+        fewer: dict[str, Any] = {"total": part(channels.total)}
+        for name in ("ring", "tree", "nvls", "collnet"):
+            graph: LibraryGraph | None = getattr(channels, name)
+            if graph is not None:
+                fewer[name] = graph.model_copy(update={"channels": part(graph.channels)})
+        channels = channels.model_copy(update=fewer)
+    return facts.model_copy(update={"nics": part(facts.nics), "channels": channels})
+
+
+def check_switched(fabric: Fabric) -> None:
+    """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full
+    mesh."""
+    for tier in fabric.tiers:
+        kind = capabilities_of(tier)
+        if kind.joined_by != "switches":
+            what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
+            topology = kind.spoken.replace("_", " ")
+            raise ColltoolError(
+                f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
+                argument="fabric",
+                fix="its model needs tiers that are a star or a Clos",
+            )
+
+
+def _check_nodes(placed: PlacedGroup) -> None:
+    """NCCL's model is known for switched nodes of one size."""
+    if placed.domains:
+        raise ColltoolError(
+            f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
+            " ranks",
+            argument="fabric",
+            fix=f"for nodes of one size it is: {even_domains(placed.fabric)}",
+        )
+    check_switched(placed.fabric)
+
+
+def _refuse_missing(
+    fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes
+) -> None:
+    """Refuse a group of which the model lacks a fact, and say how to state it."""
+    names = []
+    keys = []
+    if facts.gpu is None:
+        names.append("the GPU generation")
+        keys.append("gpu: hopper")
+    if facts.cpu is None and machine.nodes > 1:
+        names.append("the hosts' CPU")
+        keys.append("cpu: intel")
+    why = "" if facts.gpu is None else _not_derived(facts, numbers, nics, machine)
+    absent = _unstated_graphs(facts, machine) if why else []
+    if absent:
+        graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
+        names.append(f"the channels of {why}")
+        keys.append(f"channels: {{{', '.join(f'{name}: {graph}' for name in absent)}}}")
+    if not names:
+        return
+    stated = []
+    for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect"):
+        value = getattr(facts, key)
+        if value is not None:
+            stated.append(f'{key}: "{value}"' if key == "version" else f"{key}: {value}".lower())
+    fix = f"write library: {{{', '.join(stated + keys)}}}"
+    if absent:
+        fix += f" with your numbers; {_PRINTED}"
+    raise ColltoolError(
+        f"NCCL's model needs {' and '.join(names)}, which {fabric.name} does not give",
+        where="library",
+        fix=fix,
+    )
+
+
+def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
+    """The graphs that a machine needs and the fabric does not state."""
+    wanted = ["ring", "tree"]
+    if facts.nvls is not False and machine.from_hopper:
+        wanted.append("nvls")
+    stated = facts.channels or LibraryChannels()
+    return [name for name in wanted if getattr(stated, name) is None]
+
+
+def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
+    """The kind of machine whose channels cannot be derived; empty if they can."""
+    if facts.gpu not in numbers.search or facts.link == "pci":
+        link = "PCIe" if facts.link == "pci" else "NVLink"
+        return f"GPUs of {facts.gpu} joined by {link}"
+    if machine.gpus > _MOST_GPUS:
+        return f"a node of {machine.gpus} GPUs"
+    if machine.nodes > 1 and nics != machine.gpus:
+        return f"a node of {machine.gpus} GPUs with {nics} NICs"
+    if facts.gpu == "blackwell" and machine.nic_GBps > 50:
+        return "NICs of more than 400 Gbps"
+    return ""
+
+
+def _stated(graph: LibraryGraph | None) -> Graph | None:
+    if graph is None:
+        return None
+    across = graph.inside if graph.across is None else graph.across
+    return Graph(graph.channels, graph.inside / 1e9, across / 1e9)

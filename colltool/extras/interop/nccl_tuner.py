@@ -1,0 +1,210 @@
+"""The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
+
+The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255
+characters or more are split; -1 channels, or no matching row, mean one channel. So every row is
+explicit, and every collective has rows for all sizes, ending with rings under LL or Simple, which
+NCCL never switches off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, given, spell
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.path_classes import tier_paths
+from colltool.estimate.placement import AnyGroup
+from colltool.extras.interop.nccl_tuner_curves import (
+    COLLECTIVES,
+    Advice,
+    Cluster,
+    Curves,
+    advised,
+    clusters_of,
+    curves,
+    needs,
+)
+from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import pieces
+
+MOST_CHANNELS = 64
+
+_LOAD = """\
+# For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
+#   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
+#   NCCL_TUNER_CONFIG_FILE=path/to/this file
+# Sizes are inclusive, in bytes as nccl-tests counts them: the total of all ranks for allgather and reducescatter.
+# A row is advice: NCCL takes the first that matches and that it can run; without any, its own choice on 1 channel.
+# So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
+# All-to-all has no rows: NCCL does not ask a tuner about it.
+"""
+_WIDTH = 120
+_COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
+
+
+class _TunerSection(NamedTuple):
+    cluster: Cluster
+    collective: str
+    answer: Curves
+    rows: tuple[Advice, ...]
+
+
+def tuner_config(
+    fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None
+) -> str:
+    """The CSV file of NCCL's example tuner plugin.
+
+    ``fabric`` is of stars and Closes only, with the facts of NCCL's model under ``library``.
+    ``groups``: all of the fabric when empty. ``channels``: for all rows (NVLS rows at most what
+    NCCL has for it), NCCL's own numbers when None. Raises ColltoolError where NCCL does not run on
+    the fabric, facts or protocol names are missing, or ranks or channels are out of range.
+    """
+    if channels is not None and not 1 <= channels <= MOST_CHANNELS:
+        raise ColltoolError(
+            f"{channels} channels are out of range",
+            argument="channels",
+            fix=f"NCCL takes 1 to {MOST_CHANNELS}",
+        )
+    sections = _sections(fabric, groups)
+    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
+    lines = [
+        f"# colltool export nccl-tuner: {fabric.name}\n",
+        *(f"#   {cluster.spoken}\n" for cluster in clusters),
+        _LOAD,
+    ]
+    lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
+    return "".join([*lines, _COLUMNS, *(line for one in sections for line in _body(one, channels))])
+
+
+def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
+    """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among
+    which NCCL chooses."""
+    lines = [
+        (
+            f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows:"
+            " NCCL_ALGO cannot depend on sizes.\n"
+        ),
+        (
+            "# Each list holds ring, which NCCL can always run: it refuses a collective for which"
+            " all that is listed is disabled.\n"
+        ),
+        (
+            "# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it"
+            " describes a host's PCIe and NVLink,\n# which a fabric does not;"
+            " NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.\n"
+        ),
+    ]
+    for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
+        # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree
+        own = list(sections)
+        each = [
+            (one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows))
+            for one in own
+        ]
+        listed = ";".join(f"{collective}:{','.join(names)}" for collective, names in each)
+        under = [(one.collective, dict.fromkeys(row.protocol for row in one.rows)) for one in own]
+        protocols = ";".join(f"{collective}:{','.join(names)}" for collective, names in under)
+        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n', f'NCCL_PROTO="{protocols}"\n']
+    return "".join(lines)
+
+
+def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]:
+    found = []
+    for cluster in clusters_of(fabric, groups):
+        for collective, primitive in COLLECTIVES.items():
+            answer = curves(cluster, primitive)
+            rows = advised(
+                answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own
+            )
+            found.append(_TunerSection(cluster, collective, answer, rows))
+    return found
+
+
+def _notes(
+    sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None
+) -> Iterator[str]:
+    yield from (_machine(one.hardware) for one in clusters)
+    first = clusters[0].hardware
+    most = f"at most {_nvls_channels(first)} for NVLS"
+    each = ", ".join(
+        dict.fromkeys(
+            f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}"
+            for one in clusters
+        )
+    )
+    other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
+    asked = (
+        f"as NCCL takes on such nodes ({each}, {most}); {other}"
+        if channels is None
+        else f"{channels} as asked for, {most}"
+    )
+    yield f"channels: {asked}."
+    for cluster in clusters:
+        for span in cluster.placed.spans:
+            used = tier_paths(span.seat, Readings()).used[-1]
+            share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
+            if share > 1:
+                yield (
+                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
+                    " which NCCL's model ignores."
+                )
+    own = [one.answer.own for one in sections]
+    if not all(own):
+        where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
+        what = (
+            f"rows are what NCCL {first.version} picks by its own model: they change little of what"
+            " it does without this file."
+        )
+        yield f"{where} {what} colltool calibrate fits a fabric to your logs."
+
+
+def _machine(hardware: Hardware) -> str:
+    nvls = f"{'with' if hardware.nvls else 'without'} NVLS"
+    if hardware.nodes == 1:
+        return f"For {hardware.gpu} GPUs on one node, {nvls}."
+    sharp = "SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin)"
+    if hardware.collnet:
+        return f"For {hardware.gpu} GPUs on several nodes, {nvls} and with {sharp}."
+    more = spell(given("overrides", ["library.collnet=true"]), "shell")
+    return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
+
+
+def _nvls_channels(hardware: Hardware) -> int:
+    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
+
+
+def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
+    cluster = section.cluster
+    yield f"# {section.collective}, {cluster.spoken}\n"
+    yield from (_comment(f"  {note}") for note in section.answer.notes)
+    needed: dict[str, None] = {}
+    for depth, rows in groupby(section.rows, key=lambda row: row.depth):
+        if depth:
+            yield _comment(
+                f"  behind them, without {' or '.join(needed)}:"
+                if needed
+                else "  behind them, rings:"
+            )
+        for row in rows:
+            needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
+            used = channels or cluster.hardware.channels
+            used = (
+                min(used, _nvls_channels(cluster.hardware))
+                if row.algorithm.startswith("nvls")
+                else used
+            )
+            sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
+            yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
+
+
+def _comment(text: str) -> str:
+    """Wrapped long before the plugin splits the line, whose rest it would read as a row."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    return "".join(
+        f"# {line}\n"
+        for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    )

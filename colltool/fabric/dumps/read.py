@@ -1,0 +1,62 @@
+"""``colltool fabric import``: which reader takes which kind of dump, and the fabric file that dumps
+make together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from colltool.base.errors import ColltoolError, nearest, shown
+from colltool.base.extras import extra
+from colltool.fabric.dumps.clos import ClosNetwork
+from colltool.fabric.dumps.fabric_file import fabric_file
+from colltool.fabric.dumps.ibnetdiscover import read_ibnetdiscover
+from colltool.fabric.dumps.nccl_topo import read_nccl_topo
+from colltool.fabric.dumps.node import NodeDump
+from colltool.fabric.dumps.nvidia_smi import read_nvidia_smi
+from colltool.fabric.load import load_fabric
+from colltool.fabric.templates import fabric_text, valid_name
+
+KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = {
+    "nccl-topo": lambda path: (read_nccl_topo(path), None),
+    "nvidia-smi-topo": lambda path: (read_nvidia_smi(path), None),
+    "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
+    "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
+}
+_PAIR = "a kind and its file, such as nccl-topo node.xml"
+
+
+def imported(
+    dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
+) -> str:
+    """The text of a fabric file from dumps, each a kind and a path; checked, as ``fabric check``
+    does.
+
+    Raises:
+        ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
+    """
+    node: NodeDump | None = None
+    network: ClosNetwork | None = None
+    for kind, path in _pairs(dumps):
+        told, joined = KINDS[kind](path)
+        if (told and node) or (joined and network):
+            raise ColltoolError(
+                f"{path} tells again what was told",
+                argument="dumps",
+                fix="one node and one network at most",
+            )
+        node, network = told or node, joined or network
+    called = valid_name(name or PurePath(dumps[1]).stem) or "imported"
+    data, comments = fabric_file(node, network, name=called, like=like, nodes=nodes)
+    load_fabric(data)
+    return fabric_text(data, comments, compact=True)
+
+
+def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
+    for kind in dumps[::2]:
+        if kind not in KINDS:
+            fix = f"{nearest(kind, list(KINDS))} write {_PAIR}; kinds: {', '.join(KINDS)}".strip()
+            raise ColltoolError(f"{shown(kind)} is not a kind of dump", argument="dumps", fix=fix)
+    if len(dumps) % 2:
+        raise ColltoolError(f"{dumps[-1]} of which file", argument="dumps", fix=f"write {_PAIR}")
+    return list(zip(dumps[::2], dumps[1::2], strict=True))

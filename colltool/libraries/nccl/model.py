@@ -1,0 +1,221 @@
+"""NCCL's cost model: its estimate for each algorithm and protocol at a size, and which it picks.
+
+An estimate is latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two
+and the latency at one size, so it is piecewise linear (:func:`pieces`) and crossings are exact
+(:func:`switch_points`).
+
+Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an
+all-gather or reduce-scatter. One ungrouped call; a sum, minimum or maximum of a type that NVLS
+reduces (NCCL avoids long rings for fp8, PAT for averages).
+
+Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoGetAlgoTime), src/enqueue.cc.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain, product
+from math import isfinite
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Number, Primitive
+from colltool.libraries.nccl.hardware import ALGORITHMS, FORGET, PROTOCOLS, Hardware
+from colltool.libraries.nccl.rules import rules_of
+
+
+class Piece(NamedTuple):
+    """A call takes ``a_s + b_s_per_byte·M`` seconds, from this size up to the next piece."""
+
+    from_bytes: float
+    a_s: float
+    b_s_per_byte: float
+
+
+class Combination(NamedTuple):
+    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot
+    run it."""
+
+    algorithm: str
+    protocol: str
+    pieces: tuple[Piece, ...]
+    reason: str = ""
+
+
+class NcclEstimate(NamedTuple):
+    """NCCL's estimate of a call, by algorithm and protocol as in its tuner file; arrays for an
+    array of sizes.
+
+    Args:
+        seconds: None if NCCL cannot run it.
+        latency_s: the part independent of size within its piece.
+        bandwidth_Bps: bytes over the rest of the time.
+    """
+
+    algorithm: str
+    protocol: str
+    seconds: Number | None
+    latency_s: Number | None
+    bandwidth_Bps: Number | None
+    reason: str = ""
+
+
+class SwitchPoint(NamedTuple):
+    from_bytes: float
+    algorithm: str
+    protocol: str
+
+
+def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
+    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an
+    array, of 1 byte or more."""
+    _check(size)
+    return [_estimate(way, size) for way in pieces(on, primitive)]
+
+
+def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
+    """NCCL's choice: the least estimate, the first of equals."""
+    return picks(on, primitive, (size,))[0]
+
+
+def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
+    runnable = [way for way in ways if way.seconds is not None]
+    return min(runnable, key=lambda way: float(way.seconds or 0.0))
+
+
+def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
+    """NCCL's choice, as :func:`pick`, at each of many sizes."""
+    ways = [way for way in pieces(on, primitive) if way.pieces]
+    found = []
+    for size in map(float, sizes):
+        _check(size)
+        seconds = [_seconds(_piece(way, size), size) for way in ways]
+        found.append(_estimate(ways[seconds.index(min(seconds))], size))
+    return found
+
+
+@lru_cache(maxsize=256)
+def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
+    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
+    byte on."""
+    if primitive not in on.constants.algorithms:
+        tuned = ", ".join(collective.spoken for collective in on.constants.algorithms)
+        raise ColltoolError(
+            f"NCCL has one way for {primitive.spoken}: there is nothing to choose",
+            argument="primitive",
+            fix=f"it chooses for {tuned}",
+        )
+    return tuple(_combination(on, primitive, *way) for way in product(ALGORITHMS, PROTOCOLS))
+
+
+@lru_cache(maxsize=256)
+def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
+    """NCCL's picks from 1 byte on: the exact sizes where the pick changes."""
+    ways = [way for way in pieces(on, primitive) if way.pieces]
+    every = chain.from_iterable(way.pieces for way in ways)
+    starts = sorted({piece.from_bytes for piece in every})
+    found: list[SwitchPoint] = []
+    for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
+        lines = [_piece(way, start) for way in ways]
+        for at, index in _lowest(lines, start, end):
+            flip = SwitchPoint(at, ways[index].algorithm, ways[index].protocol)
+            # two lines meet where a piece starts: only the second counts
+            if found and found[-1].from_bytes == at:
+                found.pop()
+            if not found or found[-1][1:] != flip[1:]:
+                found.append(flip)
+    return tuple(found)
+
+
+FORGET += [pieces.cache_clear, switch_points.cache_clear]
+
+
+def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
+    """The lower envelope of lines between two sizes, as (from, index); the first of equals."""
+    at = start
+    best = min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
+    while at < end:
+        yield at, best
+        own = lines[best]
+        crossing = end
+        flattest = own.b_s_per_byte
+        for index, line in enumerate(lines):
+            flatter_by = own.b_s_per_byte - line.b_s_per_byte
+            if flatter_by <= 0:
+                continue
+            crossed = (line.a_s - own.a_s) / flatter_by
+            # of lines that cross at one size the flattest is lowest beyond it
+            if (crossed, line.b_s_per_byte) < (crossing, flattest):
+                crossing = crossed
+                flattest = line.b_s_per_byte
+                best = index
+        at = max(at, crossing)
+
+
+def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
+    rules = rules_of(on.constants)
+    what = (on, primitive, algorithm, protocol)
+    reason = rules.why_not(*what)
+    if reason:
+        return Combination(algorithm, protocol, (), reason)
+    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
+    plateau = rules.plateau(*what)
+    slope = 1e-9 / rules.bandwidth_GBps(*what)
+    slopes = {1.0: slope}
+    for start, share in rules.corrections(*what).items():
+        slopes[start] = slope / share
+    found: list[Piece] = []
+    lift = 1.0
+    for start in sorted({*slopes, *plateau}):
+        slope = slopes.get(start, slope)
+        lift = plateau.get(start, lift)
+        lifted_s = a_s * lift
+        if not found or found[-1][1:] != (lifted_s, slope):
+            found.append(Piece(start, lifted_s, slope))
+    return Combination(algorithm, protocol, tuple(found))
+
+
+def _piece(way: Combination, size: float) -> Piece:
+    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+
+
+def _seconds(piece: Piece, size: float) -> float:
+    return piece.a_s + piece.b_s_per_byte * size
+
+
+def _estimate(way: Combination, size: Number) -> NcclEstimate:
+    if not way.pieces:
+        return NcclEstimate(way.algorithm, way.protocol, None, None, None, way.reason)
+    if not hasattr(size, "shape"):
+        piece = _piece(way, float(size))
+        return NcclEstimate(
+            way.algorithm,
+            way.protocol,
+            _seconds(piece, float(size)),
+            piece.a_s,
+            1 / piece.b_s_per_byte,
+        )
+    import numpy as np
+
+    starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
+    index = np.searchsorted(starts, size, side="right") - 1
+    return NcclEstimate(
+        way.algorithm,
+        way.protocol,
+        latencies[index] + slopes[index] * size,
+        latencies[index],
+        1 / slopes[index],
+    )
+
+
+def _check(size: Number) -> None:
+    smallest = most = size
+    if not isinstance(size, float | int):
+        smallest = float(size.min())
+        most = float(size.max())
+    if not (smallest >= 1 and isfinite(most)):
+        raise ColltoolError(
+            f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size"
+        )

@@ -1,0 +1,428 @@
+"""The rules of NCCL's cost model by version: our schedule for each algorithm, what can run,
+bandwidth and latency.
+
+A version's data names the row of :data:`RULES` that computes with its numbers; a version that
+computes a thing differently is another row: ``Rules(latency_terms=...)``. Bandwidth is bytes of the
+call over its time, GB/s; latency in us. P ranks on N nodes, p = P/N on each; hop and net are the
+latencies of a hop inside a node and between nodes.
+
+Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.uneven import STANDS_FOR
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.libraries.nccl import graphs
+from colltool.libraries.nccl.hardware import Constants, GpuNodes, Graph, Hardware
+
+if TYPE_CHECKING:
+    from colltool.estimate.placement import GroupPlacement
+
+SPELLED = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollNetDirect",
+    "collnet_chain": "CollNetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+}
+
+# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on
+# each NIC: a ring there costs the same. CollNetDirect reads all peers at once. NVLS between nodes
+# is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS": it, and not one of the two CollNet
+# algorithms, is what in-network / in-network prices.
+_ROWS = (
+    ("ring", "node", (AR, AG, RS), "ring"),
+    ("ring", "alone", (AR, AG, RS), "ring"),
+    ("ring", "across", (AR, AG, RS), "multi-rail-ring"),
+    ("ring", "node", (BC, REDUCE), "chain"),
+    ("ring", "alone", (BC, REDUCE), "chain"),
+    ("ring", "across", (BC, REDUCE), "multi-rail-chain"),
+    ("tree", "alone", (AR,), "double-binary-tree"),
+    ("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
+    ("nvls", "node", (AR, AG, RS), "in-network"),
+    ("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
+    ("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
+    ("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
+    ("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
+    ("collnet_chain", "alone", (AR,), "in-network"),
+    ("pat", "alone", (AG, RS), "pat"),
+)
+_SPECS: dict[tuple[str, str, Primitive], str] = {}
+for _algorithm, _group, _primitives, _spec in _ROWS:
+    _SPECS |= {(_algorithm, _group, primitive): _spec for primitive in _primitives}
+
+
+def _shape(ranks: int, nodes: int) -> str:
+    """Whether ranks share one node, are alone on their nodes, or lie across nodes of several."""
+    if nodes == 1:
+        return "node"
+    return "alone" if nodes == ranks else "across"
+
+
+def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
+    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is
+    none.
+
+    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and
+    down), and for an all-gather across nodes by NVLS or CollNet.
+    """
+    return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
+
+
+def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
+    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
+    empty if none."""
+    shape = _shape(ranks, nodes)
+    modelled_as = STANDS_FOR.get(spec, spec)
+    for algorithm, name in SPELLED.items():
+        if _SPECS.get((algorithm, shape, primitive)) == modelled_as:
+            return name
+    return ""
+
+
+def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
+    """:func:`name_of` on a group under NCCL or a fork; empty under other libraries."""
+    if not library or not LIBRARIES[library].like_nccl:
+        return ""
+    nodes = len(group.domains) or group.ranks // group.per_domain[0]
+    return name_of(spec, primitive, group.ranks, nodes)
+
+
+def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
+    """NCCL's algorithms that a schedule of ours prices, on groups of any shape."""
+    return frozenset(row[0] for row in _ROWS if row[3] == spec and primitive in row[2])
+
+
+SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+"""NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
+
+SHORT = ("short-", "shorter-", "shortest-", "long-")
+"""Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
+
+SEGMENT = "segment-"
+"""Prefix of calibrated segments whose protocol is not known."""
+
+
+def protocol_of(name: str) -> str:
+    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if
+    unknown."""
+    bare = name.lower()
+    for before in SHORT:
+        bare = bare.removeprefix(before)
+    return bare if bare in SPOKEN else ""
+
+
+def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
+    """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
+    if algorithm not in on.constants.algorithms[primitive]:
+        return f"NCCL has no {algorithm} for {primitive.spoken}"
+    if protocol != "simple" and algorithm not in ("ring", "tree"):
+        return "runs under Simple alone"
+    if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
+        return "LL128 needs NVLink between the GPUs of a node"
+    if protocol == "ll128" and on.nodes > 1 and not on.gpudirect:
+        return "LL128 across nodes needs GPUDirect RDMA"
+    match algorithm:
+        case "nvls":
+            missing = _without_nvls(on)
+            if not missing and on.nodes > 1:
+                missing = _without_sharp(on, primitive)
+            most = on.constants.nvls["most_ranks_gather"]
+            if not missing and primitive is not AR and on.ranks_per_node > most:
+                missing = f"needs at most {most} ranks a node"
+            return missing
+        case "nvls_tree" if on.nodes == 1:
+            return "needs more than one node"
+        case "nvls_tree":
+            return _without_nvls(on)
+        case "collnet_direct" if on.nvswitch:
+            return _without_collnet(on, primitive)
+        case "collnet_direct":
+            return _without_collnet(on, primitive) or "needs NVSwitch"
+        case "collnet_chain":
+            return _without_collnet(on, primitive)
+        case "pat" if on.ranks_per_node > 1:
+            return "needs one rank a node"
+    return ""
+
+
+def _without_nvls(on: Hardware) -> str:
+    if on.ranks_per_node < 2:
+        return "needs two GPUs of a node"
+    if not on.nvls:
+        return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
+    least = on.constants.nvls["least_channels"]
+    if on.nvls_graph is None or on.nvls_graph.channels < least:
+        return f"needs {least} channels or more"
+    return ""
+
+
+def _without_collnet(on: Hardware, primitive: Primitive) -> str:
+    limits = on.constants.collnet
+    if on.nodes < limits["least_nodes"]:
+        return f"needs {limits['least_nodes']} nodes or more"
+    if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
+        return f"needs at most {limits['most_ranks_per_node']} ranks a node"
+    return _without_sharp(on, primitive)
+
+
+def _without_sharp(on: Hardware, primitive: Primitive) -> str:
+    """SHARP between nodes; all-gather and reduce-scatter also need a NIC for each GPU."""
+    if not on.collnet or on.collnet_graph is None:
+        return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
+    if primitive is not AR and on.nics < on.ranks_per_node:
+        return "needs a NIC for each GPU"
+    return ""
+
+
+def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+    """The bandwidth of a call before corrections by size.
+
+    The share of the channels' bandwidth: P/steps for rings and NVLS all-reduce, half for tree and
+    CollNet all-reduce, all of it for an all-gather or reduce-scatter by anything but a ring.
+    """
+    bus = bus_GBps(on, primitive, algorithm, protocol)
+    if algorithm == "ring" or (primitive is AR and algorithm.startswith("nvls")):
+        return bus * on.ranks / _ring_steps(on, primitive)
+    return bus * 0.5 if primitive is AR else bus
+
+
+def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+    """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern
+    cost."""
+    share = on.constants.share
+    match algorithm:
+        case "ring":
+            return _ring_GBps(on, protocol)
+        case "tree":
+            return _tree_GBps(on, protocol)
+        case "nvls" | "nvls_tree":
+            return _nvls_GBps(on, primitive, algorithm)
+        case "pat":
+            return _channels_GBps(on, on.tree, "pat") * share["pat"]
+    graph = on.collnet_graph
+    # why_not refuses CollNet without
+    assert graph is not None
+    if algorithm == "collnet_chain":
+        return graph.channels * graph.inside_GBps
+    assert algorithm == "collnet_direct"
+    if primitive is not AR:
+        across = share["collnet_direct_gather_across"] * graph.across_GBps
+        return on.ranks_per_node * min(graph.inside_GBps, across)
+    ratio = on.ranks_per_node / graph.channels
+    pace = share["collnet_direct_from_hopper"] if on.from_hopper else 1.0
+    return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
+
+
+def _ring_GBps(on: Hardware, protocol: str) -> float:
+    numbers = on.constants
+    bus = _channels_GBps(on, on.ring, "ring")
+    match protocol:
+        case "ll":
+            return min(_ll_most_GBps(on), bus * numbers.share["ring_ll"])
+        case "ll128":
+            most = on.ring.channels * numbers.ring_ll128_channel_GBps[on.gpu][on.column]
+            return min(bus * numbers.share["ring_ll128"], most)
+    return bus
+
+
+def _tree_GBps(on: Hardware, protocol: str) -> float:
+    numbers = on.constants
+    share = numbers.share
+    channels = on.tree.channels
+    bus = min(
+        _channels_GBps(on, on.tree, "tree") * share["tree"],
+        channels * numbers.tree_channel_GBps[on.gpu][on.column],
+    )
+    match protocol:
+        case "ll":
+            bus = min(bus * share["tree_ll"], _ll_most_GBps(on))
+        case "ll128":
+            bus *= share["tree_ll128_one_node" if on.nodes == 1 else "tree_ll128"]
+            bus = min(bus, channels * numbers.tree_ll128_channel_GBps[on.gpu][on.column])
+    return bus * share["tree_simple_pattern"] if on.simple_tree else bus
+
+
+def _ll_most_GBps(on: Hardware) -> float:
+    """The most that LL moves: by GPU inside a node, by host across nodes."""
+    numbers = on.constants
+    if on.nodes == 1:
+        return numbers.ll_most_GBps[on.gpu][on.column]
+    return numbers.ll_most_GBps[numbers.cpu[on.cpu].ll_row][on.column]
+
+
+def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
+    """All channels, at the rate that the version takes: 2.30 that inside a node on up to two
+    nodes."""
+    rule = on.constants.rule["bandwidth_from"][algorithm]
+    rate = graph.across_GBps
+    if on.nodes == 1 or (rule == "inside" and on.nodes == 2):
+        rate = graph.inside_GBps
+    elif rule == "min":
+        rate = min(graph.inside_GBps, rate)
+    return graph.channels * rate
+
+
+def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
+    numbers = on.constants
+    graph = on.nvls_graph
+    # why_not refuses NVLS without
+    assert graph is not None
+    way = 2.0 if primitive is AR else (on.ranks_per_node - 1) / on.ranks_per_node
+    efficiency: float = numbers.nvls["efficiency"][on.gpu]
+    rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
+    across = graph.across_GBps
+    if algorithm == "nvls_tree":
+        rate = min(rate, numbers.nvls_tree_channel_GBps[on.gpu][on.column])
+        if on.nodes <= 2:
+            across *= 2
+    return graph.channels * min(rate, across)
+
+
+def _ring_steps(on: Hardware, primitive: Primitive) -> int:
+    """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or
+    reduce."""
+    if primitive in (BC, REDUCE):
+        return on.ranks
+    return 2 * (on.ranks - 1) if primitive is AR else on.ranks - 1
+
+
+class LatencyTerm(NamedTuple):
+    name: str
+    times: float
+    us: float
+
+
+def latency_terms(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> list[LatencyTerm]:
+    """The terms of a call's latency, before the ring's plateau.
+
+    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce,
+      else P-1; between 2(N-1) or N-1; host: what the CPU adds to a step across nodes. A broadcast
+      or reduce streams: one hop if all rings visit the GPUs in the same order, else every hop
+      (under Simple a tree's).
+    - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a
+      tree of nodes.
+    - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
+    - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
+    - pat: base + log2(N)·net/3.5 + 2.8·P.
+    """
+    numbers = on.constants
+    peers = on.ranks_per_node - 1
+    base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
+    # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
+    lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
+    net_us = numbers.hop_us("net", "tree" if lone else algorithm, protocol)
+    inside = LatencyTerm("hops inside a node", 1, numbers.hop_us(on.link, algorithm, protocol))
+    between = LatencyTerm("hops between nodes", 1, net_us)
+    match algorithm:
+        case "ring" if primitive in (BC, REDUCE):
+            return [base, _stream(on, protocol)]
+        case "ring":
+            crossing = 2 * (on.nodes - 1) if primitive is AR else on.nodes - 1
+            host_us = numbers.cpu[on.cpu].net_overhead_us if on.nodes > 1 else 0.0
+            if protocol == "simple":
+                host_us *= numbers.latency["simple_net_overhead"]
+            steps = _ring_steps(on, primitive) - crossing
+            inside = inside._replace(times=steps, us=max(inside.us, host_us))
+            return [base, inside, between._replace(times=crossing)]
+        case "tree":
+            inside = inside._replace(times=2 * peers)
+            return [base, inside, between._replace(times=2 * on.tree_levels)]
+        case "collnet_direct":
+            peer_us = numbers.latency["collnet_direct_peer_us"]
+            peer = LatencyTerm("GPUs read directly", 2 * peers, peer_us)
+            return [inside._replace(times=2 * min(1, peers)), peer, between]
+        case "collnet_chain":
+            return [inside._replace(times=2 * peers), between]
+        case "nvls":
+            return [inside, between._replace(times=int(on.nodes > 1))]
+        case "nvls_tree":
+            return [base, inside, between._replace(times=2 * on.tree_levels)]
+        case "pat":
+            rank = LatencyTerm("ranks", on.ranks, numbers.latency["pat_rank_us"])
+            hops = on.tree_levels / numbers.latency["pat_hop_share"]
+            return [base, between._replace(times=hops), rank]
+    raise AssertionError(algorithm)
+
+
+def _stream(on: Hardware, protocol: str) -> LatencyTerm:
+    """The hops of a broadcast or reduce, whose messages follow each other through the ring."""
+    wires: str = "net"
+    if on.nodes == 1 or on.constants.rule["rooted_hops"] == "inside":
+        wires = on.link
+    if on.same_channels:
+        return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
+    us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+    return LatencyTerm("hops from rank to rank", on.ranks, us)
+
+
+def corrections(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> dict[float, float]:
+    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86
+    hosts."""
+    table = on.constants.size_correction
+    x86_blackwell = on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
+    corrected = algorithm == "tree" or (algorithm == "nvls_tree" and x86_blackwell)
+    if primitive is not AR or not corrected:
+        return {}
+    steps = table[f"{algorithm}_steps"]
+    first = float(table["first_bytes"])
+    shares = [*table[protocol][:steps], 1.0]
+    return {first * 2**step: share for step, share in enumerate(shares)}
+
+
+def plateau(
+    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> dict[float, float]:
+    """Latency factors by size, for a ring all-reduce under Simple across nodes."""
+    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
+        return {}
+    limit = on.constants.plateau
+    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
+
+
+BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
+"""Factors for an algorithm under a protocol, by the size in bytes from which each holds."""
+
+
+class Rules(NamedTuple):
+    """What a version computes: availability, latency, bandwidth, their changes with size, and
+    channels per pattern; default: 2.30's."""
+
+    why_not: Callable[[Hardware, Primitive, str, str], str] = why_not
+    latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]] = latency_terms
+    bus_GBps: Callable[[Hardware, Primitive, str, str], float] = bus_GBps
+    bandwidth_GBps: Callable[[Hardware, Primitive, str, str], float] = bandwidth_GBps
+    corrections: BySize = corrections
+    plateau: BySize = plateau
+    ring_graph: Callable[[Constants, GpuNodes], Graph] = graphs.ring_graph
+    tree_graph: Callable[[Constants, GpuNodes], Graph] = graphs.tree_graph
+    nvls_graph: Callable[[Constants, GpuNodes], Graph | None] = graphs.nvls_graph
+    collnet_graph: Callable[[Constants, GpuNodes], Graph] = graphs.collnet_graph
+    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = (
+        graphs.communicator_channels
+    )
+
+
+RULES = {"2.30": Rules()}
+
+
+def rules_of(numbers: Constants) -> Rules:
+    if numbers.rules not in RULES:
+        raise ColltoolError(
+            f"the data of NCCL {numbers.version} names rules '{numbers.rules}', which do not exist",
+            where="library.version",
+            fix=f"known rules: {', '.join(RULES)}",
+        )
+    return RULES[numbers.rules]

@@ -1,0 +1,468 @@
+"""Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
+
+With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port
+switches, ports alone ask for d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
+ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
+Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.network.sizing.wiring` then wires whole
+switches evenly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, inf, prod
+
+from colltool.base.errors import ColltoolError, clipped, given, shown
+from colltool.base.formatting import counted, parse_rate
+from colltool.definitions.field_types import MAX_RATIO
+from colltool.network.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
+
+LEVELS = ("leaf", "spine", "core")
+MOST_ENDPOINTS = 10**9
+# Per switch: the largest have 512, and the search for a wiring stays short.
+MOST_PORTS = 1024
+
+Hops = Sequence[float | str] | float | str
+
+_RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
+_PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
+_FIX = (
+    "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up:"
+    " 2,1.5"
+)
+
+
+@dataclass(frozen=True)
+class FatTree:
+    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the
+    endpoints.
+
+    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
+    """
+
+    k: int
+    pods: int
+    endpoints: int
+    edge: int
+    aggregation: int
+    core: int
+    switches: int
+    links: int
+    paths: int
+    planes: int
+
+
+@dataclass(frozen=True)
+class ClosLevel:
+    """One level of switches.
+
+    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone.
+    ``down_ports``, ``up_ports``: of one switch. ``oversubscription``: downlink over uplink
+    bandwidth, 1 at the top. ``cables``: entering from below, on all rails; ``parallel``: of them
+    between one switch and each switch below that it reaches.
+    """
+
+    name: str
+    switches: int
+    per_rail: int
+    least: int
+    down_ports: int
+    up_ports: int
+    oversubscription: float
+    cables: int
+    parallel: int
+
+
+@dataclass(frozen=True)
+class ClosPlan:
+    """A Clos of equal switches; no cable joins two rails.
+
+    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all
+    rails. ``levels``: bottom up, without those that are not needed. ``cables``: between switches,
+    without those to endpoints. ``oversubscription``: of the whole network, the product of the
+    levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of top
+    switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
+    ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
+    a rail's ports), that height if switches had no uplinks.
+    ``split``: number of rails that are planes of one, over which each NIC splits its links.
+    """
+
+    rails: int
+    radix: int
+    ports: int
+    spare_ports: int
+    levels: tuple[ClosLevel, ...]
+    switches: int
+    cables: int
+    oversubscription: float
+    pods: int
+    planes: int
+    paths: int
+    tree_levels: int
+    least_levels: int
+    notes: tuple[str, ...] = ()
+    split: int = 1
+
+    def levels_over(self, ports: int) -> int:
+        """Switch levels up to where this many packed ports of a rail meet."""
+        leaves_in_pod = -(-self.leaves // self.pods)
+        joined = (self.down_ports, self.down_ports * leaves_in_pod)
+        return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
+
+    @property
+    def leaves(self) -> int:
+        """Leaves on one rail."""
+        return self.levels[0].per_rail
+
+    @property
+    def spines(self) -> int:
+        """Spines on one rail."""
+        return self.levels[1].per_rail if len(self.levels) > 1 else 0
+
+    @property
+    def down_ports(self) -> int:
+        return self.levels[0].down_ports
+
+    @property
+    def up_ports(self) -> int:
+        return self.levels[0].up_ports
+
+    @property
+    def cables_per_pair(self) -> int:
+        """Cables between a leaf and each of its spines."""
+        return self.levels[1].parallel if len(self.levels) > 1 else 0
+
+
+def fat_tree(k: int) -> FatTree:
+    """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4
+    endpoints, 5k²/4 switches.
+
+    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source:
+    Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
+    2008, 63-74, §3, doi:10.1145/1402958.1402967.
+    """
+    if k < 2 or k % 2 or k > MOST_PORTS:
+        what = (
+            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        )
+        raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
+    layer = k * k // 2
+    core = (k // 2) ** 2
+    endpoints = k**3 // 4
+    return FatTree(
+        k=k,
+        pods=k,
+        endpoints=endpoints,
+        edge=layer,
+        aggregation=layer,
+        core=core,
+        switches=2 * layer + core,
+        links=3 * endpoints,
+        paths=core,
+        planes=k // 2,
+    )
+
+
+def fat_tree_plan(k: int) -> ClosPlan:
+    """The k-ary fat-tree as a three-level Clos."""
+    return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
+
+
+def fat_tree_for(endpoints: int) -> FatTree:
+    """The smallest k-ary fat-tree that holds the endpoints."""
+    _at_least_one(endpoints=endpoints)
+    k = 2
+    while k**3 < 4 * endpoints:
+        k += 2
+    return fat_tree(k)
+
+
+def tree_levels(endpoints: int, radix: int) -> int:
+    """ceil(log_r N), at least 1: levels of a tree of r-port switches over N endpoints with one
+    uplink each.
+
+    A non-blocking network takes more: half of the ports below the top are uplinks. Source:
+    Collectives Explainer Series part 04 §2.2.
+    """
+    levels = 1
+    while radix**levels < endpoints:
+        levels += 1
+    return levels
+
+
+@cache
+def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
+    """Switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of all; if
+    none fits, :func:`tree_levels`.
+    """
+    try:
+        plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
+    except ColltoolError:
+        return tree_levels(group * nics_per_rail, radix)
+    return plan.levels_over(group * nics_per_rail)
+
+
+def clos_plan(
+    endpoints: int,
+    ports: int,
+    radix: int,
+    *,
+    rails: int = 1,
+    levels: int | None = None,
+    hops: Sequence[Hop] = (),
+    names: Sequence[str] = LEVELS,
+    wanted: Grouping = FREE,
+) -> ClosPlan:
+    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole
+    switches.
+
+    ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
+    the ports. ``levels``: 1 to 3, default those with the fewest switches, then the fewest levels.
+    ``hops``: the most oversubscription of each level below the top, bottom up, or its ports as they
+    are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
+    """
+    check_counts(endpoints, ports, radix, rails)
+    _check_levels(levels, hops)
+    on_rail = ceil(endpoints * ports / rails)
+    of_endpoint = max(1, ports // rails)
+    ratios, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
+    stages = _stages(made, radix, rails, endpoints * ports, names)
+    return ClosPlan(
+        rails=rails,
+        radix=radix,
+        ports=endpoints * ports,
+        spare_ports=stages[0].switches * stages[0].down_ports - endpoints * ports,
+        levels=stages,
+        switches=sum(stage.switches for stage in stages),
+        cables=sum(stage.cables for stage in stages[1:]),
+        oversubscription=prod(stage.oversubscription for stage in stages[:-1]),
+        pods=made.pods,
+        planes=made.planes,
+        paths=stages[-1].per_rail,
+        tree_levels=len(stages),
+        least_levels=tree_levels(on_rail, radix),
+        notes=(
+            *_split_notes(made, stages, radix, ratios),
+            *_spread_notes(made, stages, on_rail, of_endpoint),
+        ),
+    )
+
+
+def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
+    """Refuse levels that no Clos has here, and oversubscriptions that fit no level."""
+    if levels is not None and not 1 <= levels <= len(LEVELS):
+        what = f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}"
+        raise ColltoolError(what, argument="levels", fix="or leave it out")
+    most_hops = (levels or len(LEVELS)) - 1
+    if len(hops) > most_hops:
+        what = (
+            f"{most_hops + 1} levels have {counted(most_hops, 'ratio')} below the top, got"
+            f" {len(hops)}"
+        )
+        raise _refused(what, "give one for each level with uplinks, bottom up")
+    for hop in hops:
+        if not isinstance(hop, Split) and not hop >= 1:
+            raise _refused(f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1")
+
+
+def _fewest(
+    on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
+) -> tuple[Sequence[Hop], Wired]:
+    """The ratios per level and the wiring with the fewest switches, fewer levels first."""
+    # ports that are typed for a level ask for the level above it
+    least = 1
+    for number, hop in enumerate(hops, start=1):
+        if isinstance(hop, Split):
+            least = number + 1
+    found: tuple[Sequence[Hop], Wired] | None = None
+    most = inf
+    # a level more has to save switches
+    for count in [levels] if levels else range(least, len(LEVELS) + 1):
+        ratios = [*hops[: count - 1]]
+        ratios += [1.0] * (count - 1 - len(hops))
+        made = wired(on_rail, radix, ratios, wanted, most)
+        if made:
+            found = ratios, made
+            most = sum(made.switches) - 1
+    if found:
+        return found
+    if ratios and wanted.leaf_down and not isinstance(ratios[0], Split):
+        _check_leaf(wanted.leaf_down, ratios[0], radix)
+    most = most_ports(radix, ratios, wanted)
+    more = ", more levels" if count < len(LEVELS) else ""
+    raise ColltoolError(
+        f"{on_rail} ports on one rail do not fit: {counted(count, 'level')} of {radix}-port"
+        f" switches join at most {most}",
+        argument="levels" if levels else "endpoints",
+        fix=f"use a larger radix, more rails{more}, or more oversubscription",
+    )
+
+
+def _check_leaf(down: int, ratio: float, radix: int) -> None:
+    """Refuse a leaf whose ports down and up are more than the switch has."""
+    up = max(1, ceil(down / ratio - 1e-9))
+    if down + up > radix:
+        what = (
+            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
+            " the switch"
+        )
+        fix = "use a smaller group, a larger radix, or more oversubscription"
+        raise ColltoolError(what, argument="radix", fix=fix)
+
+
+def _stages(
+    made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]
+) -> tuple[ClosLevel, ...]:
+    """The levels that have switches; one below an empty top keeps the uplinks it was bought
+    with."""
+    splits = [*made.splits, Split(radix, 0, 1.0)]
+    # a leaf is reached by single cables of endpoints
+    parallel = [1, *made.parallel]
+    cables = ports
+    stages = []
+    for level, count in enumerate(made.switches):
+        split = splits[level]
+        if count:
+            stages.append(
+                ClosLevel(
+                    name=names[level],
+                    switches=rails * count,
+                    per_rail=count,
+                    least=made.least[level],
+                    down_ports=split.down,
+                    up_ports=split.up,
+                    oversubscription=split.ratio,
+                    cables=cables,
+                    parallel=parallel[level],
+                )
+            )
+        cables = rails * count * split.up
+    return tuple(stages)
+
+
+def _split_notes(
+    made: Wired, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
+) -> Iterator[str]:
+    """Where the ports of a switch differ from the request, or are left over."""
+    for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
+        if isinstance(hop, Split):
+            continue
+        if abs(hop - split.ratio) > 1e-9:
+            yield (
+                f"{stage.name}: {split.down} ports down and {split.up} up, {split.ratio:.4g}:1"
+                f" instead of {hop:g}:1"
+            )
+        unused = radix - split.down - split.up
+        if unused:
+            yield f"{stage.name}: a switch leaves {unused} of its {radix} ports unused"
+
+
+def _spread_notes(
+    made: Wired, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+) -> Iterator[str]:
+    """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
+    leaf, top = stages[0], stages[-1]
+    rail = " on a rail" if leaf.switches > leaf.per_rail else ""
+    if made.splits and on_rail % leaf.down_ports:
+        yield (
+            f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports}"
+            " down-ports"
+        )
+    if leaf.down_ports % of_endpoint and on_rail > leaf.down_ports:
+        yield (
+            f"the {of_endpoint} ports of an endpoint do not divide a leaf's {leaf.down_ports}"
+            " down-ports: some endpoints straddle two leaves"
+        )
+    for stage in stages[1:]:
+        if stage.per_rail > stage.least:
+            yield (
+                f"{stage.name}: {stage.per_rail} switches{rail} to spread uplinks evenly; by ports"
+                f" alone {stage.least} would do"
+            )
+    if len(stages) <= len(made.splits):
+        part = "leaf" if len(stages) == 1 else "pod"
+        yield f"one {part} joins everything{rail}: no switches are needed above it"
+    elif len(stages) > 1:
+        used = stages[-2].per_rail * stages[-2].up_ports // top.per_rail
+        if used < top.down_ports:
+            unused = top.down_ports - used
+            yield f"{top.name}: a switch leaves {unused} of its {top.down_ports} ports unused"
+
+
+def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
+    """Refuse endpoints, ports of each, ports of a switch and rails that are none, too many or do
+    not fit each other."""
+    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    if endpoints * ports > MOST_ENDPOINTS:
+        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
+        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+    if rails > endpoints * ports:
+        what = f"{shown(rails)} rails are more than the {endpoints * ports} endpoint ports"
+        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+    if not 2 <= radix <= MOST_PORTS:
+        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
+        raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
+
+
+def _at_least_one(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            what = f"must be at least 1, got {count}"
+            raise ColltoolError(what, argument=name, fix=f"write {given(name, 1)}")
+
+
+def hops_of(typed: Hops, radix: int) -> list[Hop]:
+    """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is
+    ``[Split(48, 8, 3.0), 2.0]``.
+
+    ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more
+    ports than the switch has.
+    """
+    several: Sequence[object] = [typed]
+    if isinstance(typed, Sequence) and not isinstance(typed, str | bytes):
+        several = typed
+    found = []
+    for hop in several:
+        for part in hop.split(",") if isinstance(hop, str) else [hop]:
+            found.append(_hop(part, radix))
+    return found
+
+
+def _hop(typed: object, radix: int) -> Hop:
+    """The ratio or the ports of one level."""
+    ratio = typed
+    if isinstance(typed, str):
+        text = typed.strip()
+        ports = _PORTS.fullmatch(text)
+        if ports:
+            return _split(ports, clipped(text), radix)
+        found = _RATIO.fullmatch(text)
+        if found is None or (found[2] and not float(found[2])):
+            raise _refused(f"'{clipped(text)}' is not an oversubscription")
+        ratio = float(found[1]) / float(found[2] or 1)
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float):
+        raise _refused(f"expected a ratio, got {shown(ratio)}")
+    if not 1 <= ratio <= MAX_RATIO:
+        got = clipped(shown(ratio))
+        raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {got}")
+    return float(ratio)
+
+
+def _split(ports: re.Match[str], text: str, radix: int) -> Split:
+    """Ports and rates of a switch. s = ports x rates down over up. Source: Collectives Explainer
+    Series part 03 §1."""
+    down, up = int(ports[1]), int(ports[3])
+    down_Bps, up_Bps = parse_rate(ports[2]), parse_rate(ports[4])
+    if not (down and up and down_Bps and up_Bps):
+        raise _refused(f"'{text}' has no ports or no rate")
+    taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
+    if taken > radix:
+        raise _refused(f"'{text}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+    return Split(down, up, down * down_Bps / (up * up_Bps))
+
+
+def _refused(what: str, fix: str = f"write {_FIX}") -> ColltoolError:
+    return ColltoolError(what, argument="oversubscription", fix=fix)
