@@ -4,9 +4,10 @@ rooms, nothing is too long."""
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from small import TOPOLOGIES
@@ -46,10 +47,6 @@ FLOORS = {
     # above all: the core imports none of them, it loads them by name (colltool.base.extras)
     "colltool.extras": 10,
 }
-# (who, what) may look up, from inside a function. A result's to_columns(), summary() and
-# _repr_html_() are what the command line prints: they open the renderers' door when they are
-# called, and nothing is loaded before.
-LOOKS_UP = {}
 # package -> where it may be imported at all
 ROOMS = {
     "typer": ("colltool.commands",),
@@ -165,9 +162,67 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
         if (name == "colltool" or name.startswith("colltool."))
         and floor(name) > floor(module)
         and not (module == "colltool" and inside)  # the front door opens on first use
-        and not (inside and (module, name) in LOOKS_UP)
     }
     assert not above, f"{module} on floor {floor(module)} imports from above: {sorted(above)}"
+
+
+def room_of(module: str) -> str:
+    """The package right below colltool that holds the module; nothing for the front door."""
+    room = ".".join(module.split(".")[:2])
+    return room if room in ROOMS_OF_THE_HOUSE else ""
+
+
+ROOMS_OF_THE_HOUSE = {
+    name for name, path in MODULES.items() if path.name == "__init__.py" and name.count(".") == 1
+}
+
+
+def arrows(imported_by: Mapping[str, Iterable[tuple[str, bool]]]) -> dict[str, set[str]]:
+    """The rooms that each room imports from, at the top of a module or in a body."""
+    found = defaultdict[str, set[str]](set)
+    for module, names in imported_by.items():
+        room = room_of(module)
+        found[room] |= {room_of(name) for name, _ in names} - {room}
+    return {room: others - {""} for room, others in found.items() if room}
+
+
+def circle(found: Mapping[str, Iterable[str]]) -> list[str]:
+    """Rooms of which each imports the one before it, the first of them twice; none is best."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_rooms_import_each_other() -> None:
+    """Neither two of them nor around a circle, imports in bodies counted."""
+    assert not circle(arrows({module: imported(module) for module in MODULES}))
+
+
+def test_circles_are_seen() -> None:
+    found = arrows(
+        {
+            "colltool.base.units": [("json", False)],
+            "colltool.network.links": [("colltool.base.units", False)],
+            "colltool.fabric.load": [("colltool.network.links", True), ("colltool", True)],
+            "colltool.base.errors": [("colltool.fabric", True), ("colltool.base", False)],
+            "colltool": [("colltool.fabric", True)],
+        }
+    )
+    assert found["colltool.fabric"] == {"colltool.network"}
+    around = circle(found)
+    assert set(around) == {"colltool.base", "colltool.fabric", "colltool.network"}
+    assert len(around) == 4
+
+
+def test_every_room_has_its_tests() -> None:
+    """In a folder of its name, so that whoever changes a room knows what to run."""
+    folder = Path(__file__).parent
+    tested = {
+        f"colltool.{path.relative_to(folder).parts[0]}" for path in folder.rglob("*/test_*.py")
+    }
+    assert tested == ROOMS_OF_THE_HOUSE - {"colltool.cli"}  # an old name
 
 
 @every_module

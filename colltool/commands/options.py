@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
+from colltool.base.extras import extra
 from colltool.commands import option_text
 from colltool.commands.arguments import ARGUMENTS, FORMATS, Argument
 from colltool.commands.output import chosen_format, screen_of, write, write_bytes
@@ -243,9 +244,7 @@ def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
     suffix, a folder that is none."""
     if path is not None:
-        from colltool.extras.pictures import plot
-
-        plot.check_plot(path)
+        extra("pictures.plot").check_plot(path)
 
 
 def to_file(path: Path | None) -> Path | None:
