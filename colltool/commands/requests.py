@@ -13,7 +13,6 @@ import colltool.algorithms  # noqa: F401 - fills the registry
 from colltool.base.errors import ColltoolError, clipped, given, nearest, taken_from
 from colltool.base.formatting import told_apart
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options
 from colltool.commands.reading import (
     AnyFabric,
     group_of,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ModelRequest(NamedTuple):
-    """:class:`Options`, read, and who is in the group."""
+    """:class:`colltool.commands.arguments.Options`, read, and who is in the group."""
 
     group: GroupSpec
     library: str | None
@@ -52,7 +51,7 @@ class ModelRequest(NamedTuple):
         return self.library is not None and self.library.lower() != fabric.library_name
 
 
-def model_request(ranks: int | None, options: Options) -> ModelRequest:
+def model_request(ranks: int | None, options: Mapping[str, object]) -> ModelRequest:
     """The options of a public function, read."""
     rest: dict[str, Any] = dict(options)
     group = group_of(
@@ -79,7 +78,7 @@ class Request(NamedTuple):
 
 
 def price_request(
-    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options
+    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Mapping[str, object]
 ) -> Request:
     """The arguments that most public functions share, read."""
     model = model_request(ranks, options)

@@ -442,9 +442,10 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
     found: Result | str = tool.call(**_loaded(tool, asked))
     if top is None or isinstance(found, str):
         return found
+    from colltool.commands.price import fastest
     from colltool.commands.reading import count_of
 
-    return found.top(count_of(top, "top"))  # type: ignore[attr-defined, no-any-return]
+    return fastest(found, count_of(top, "top"))  # type: ignore[arg-type]
 
 
 def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
