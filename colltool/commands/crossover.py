@@ -49,12 +49,14 @@ def crossover(
     kernels, model = parted(fabric, primitive, ranks, options, library_file=library_file)
     if kernels is not None and kernels.library is not None:
         return kernels.crossover(kernels.library)
-    on = price_request(fabric, primitive, ranks, model)
-    found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
-    if on.fabric.library_name == "nccl":
+    request = price_request(fabric, primitive, ranks, model)
+    found = run(
+        request.fabric, request.primitive, request.group, request.readings, names_of(algorithms)
+    )
+    if request.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_picks
 
-        found = with_library_picks(found, on.fabric)
+        found = with_library_picks(found, request.fabric)
     return found
 
 

@@ -107,13 +107,13 @@ def price(
     if size is None:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
-    on = asked.request
+    request = asked.request
     priced = run(
-        on.fabric,
-        on.primitive,
+        request.fabric,
+        request.primitive,
         sizes_of(size),
-        on.group,
-        on.readings,
+        request.group,
+        request.readings,
         asked.names,
         own=asked.costs,
     )
@@ -151,8 +151,16 @@ def price_list(
     with called("python", size="sizes"):
         each = [size_of(size) for size in sizes]
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
-    on = asked.request
-    listed = run(on.fabric, on.primitive, each, on.group, on.readings, asked.names, own=asked.costs)
+    request = asked.request
+    listed = run(
+        request.fabric,
+        request.primitive,
+        each,
+        request.group,
+        request.readings,
+        asked.names,
+        own=asked.costs,
+    )
     prices = tuple(replace(price, failed=asked.failed) for price in listed.prices)
     return replace(listed, prices=_completed(prices, asked, slow_rank))
 
@@ -205,72 +213,78 @@ def _completed(
 ) -> tuple[Price, ...]:
     """Prices with what leads on one port where nobody named algorithms, with the library's own
     pick, and with one slow rank."""
-    on = asked.request
-    if not asked.names and not any(row.status == "own" for row in prices[0].results):
+    request = asked.request
+    fabric = request.fabric
+    has_files = any(row.status == "own" for row in prices[0].results)
+    if not asked.names and not has_files:
         from colltool.estimate.price import with_turn
 
-        prices = with_turn(prices, on.fabric, on.group, on.readings)
-    if on.fabric.library_name == "nccl":
+        prices = with_turn(prices, fabric, request.group, request.readings)
+    if fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_choice
 
         prices = with_library_choice(
-            prices, on.fabric, on.readings, asked=on.other_library, lead=not asked.names
+            prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
         )
-    judged = tuple(judged_price(price, on) for price in prices)
-    return with_slow_rank_cost(judged, on, slow_rank)
+    judged = tuple(judged_price(price, request) for price in prices)
+    return with_slow_rank_cost(judged, request, slow_rank)
 
 
-def judged_price(price: Price, on: Request) -> Price:
-    """With how far off such a price is, each row's interval, and which values that were set do not
-    move it."""
+def judged_price(price: Price, request: Request) -> Price:
+    """A price with how far off it may be, each row's interval, and which values that were set do
+    not move it."""
     from colltool.analysis.judged import judged
 
+    fabric = request.fabric
     size = price.bytes
-    if isinstance(size, float) and price.results and on.fabric.overrides:
+    if isinstance(size, float) and price.results and fabric.overrides:
         from colltool.analysis.inert import PricedWay, inert_keys
 
-        asked = PricedWay(on.primitive, size, on.group, on.readings, price.best)
-        price = replace(price, inert=inert_keys(on.fabric, asked))
-    return judged(price, on.fabric, on.group, on.readings)
+        priced = PricedWay(request.primitive, size, request.group, request.readings, price.best)
+        price = replace(price, inert=inert_keys(fabric, priced))
+    return judged(price, fabric, request.group, request.readings)
 
 
 def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
     """Return the share of its bandwidth that a slow rank keeps, checked."""
     from colltool.commands.reading import number_of
 
-    share = None if slow_rank is None else number_of(slow_rank, "slow_rank")
-    if share is not None and fabric is None:
+    if slow_rank is None:
+        return None
+    share = number_of(slow_rank, "slow_rank")
+    if fabric is None:
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
         raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
-    if share is None or 0 < share <= 1:
-        return share
-    what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
-    raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+    if not 0 < share <= 1:
+        what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
+        raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+    return share
 
 
 def with_slow_rank_cost(
-    prices: tuple[Price, ...], on: Request, slow_rank: float | None
+    prices: tuple[Price, ...], request: Request, slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices whose rows also say what one slow rank costs."""
-    share = share_left(slow_rank, on.fabric)
+    share = share_left(slow_rank, request.fabric)
     if share is None:
         return prices
-    if any(not isinstance(one.bytes, float) for one in prices):
-        what = "works for single sizes"
-        raise ColltoolError(
-            what, argument="slow_rank", fix=f"one {given('size', '16MB')} a call, or price_list"
-        )
     from colltool.verification.slow_rank import with_slow_rank
 
-    return tuple(
-        replace(
-            one,
-            results=with_slow_rank(
-                one.results, share, on.fabric, one.primitive, one.group.spec, on.readings
-            ),
+    slowed = []
+    for price in prices:
+        if not isinstance(price.bytes, float):
+            fix = f"one {given('size', '16MB')} a call, or price_list"
+            raise ColltoolError("works for single sizes", argument="slow_rank", fix=fix)
+        rows = with_slow_rank(
+            price.results,
+            share,
+            request.fabric,
+            price.primitive,
+            price.group.spec,
+            request.readings,
         )
-        for one in prices
-    )
+        slowed.append(replace(price, results=rows))
+    return tuple(slowed)
 
 
 @command(
