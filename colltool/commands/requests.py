@@ -18,6 +18,7 @@ from colltool.commands.reading import (
     group_of,
     is_nothing,
     machine_if,
+    names_of,
     primitive_of,
     text_of,
     vary_of,
@@ -33,7 +34,7 @@ from colltool.fabric.own_machine import OwnMachine, on_machine
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import CompareColumn
-    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.grid import FabricLoader, PriceRequest
     from colltool.analysis.sweep import SweepFabric
 
 
@@ -92,6 +93,15 @@ def price_request(
     )
 
 
+def grid_request(
+    primitive: Primitive | str, algorithms: Sequence[str] | str, model: ModelRequest
+) -> PriceRequest:
+    """What is asked of every cell of a grid."""
+    from colltool.analysis.grid import PriceRequest
+
+    return PriceRequest(primitive_of(primitive), model.readings, tuple(names_of(algorithms)))
+
+
 def fabric_of(
     fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None
 ) -> Fabric:
@@ -111,16 +121,12 @@ def fabric_of(
 
 
 def fabric_with(
-    fabric: AnyFabric,
-    overrides: Overrides,
-    library: str | None = None,
-    machine: OwnMachine | None = None,
+    fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None = None
 ) -> Fabric:
     """A fabric, loaded with values in place of its own where there are such."""
     if is_nothing(overrides):
-        return fabric_of(fabric, library, machine)
-    loaded = load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
-    return under_library(loaded, library)
+        return fabric_of(fabric, machine=machine)
+    return load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
