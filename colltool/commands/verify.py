@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from colltool.commands.options import RESULT, Out, option
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
     from colltool.commands.reading import AnyFabric
+    from colltool.estimate.placement import GroupSpec
+    from colltool.fabric.model import Fabric
     from colltool.schedules.executor import Vectors
     from colltool.verification.verify import Verification
 
@@ -69,53 +71,69 @@ def verify(
         names_of,
         primitive_of,
         size_of,
-        text_of,
     )
     from colltool.commands.requests import fabric_of, several_of
-    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    own = own_of(algorithm_files, primitive)
-    primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
-    primitives = primitives if primitive is None else [primitive_of(primitive)]
-    group = group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
-    size_bytes, names = size_of(size), names_of(algorithms)
-    pieces, steps, vectors = (
-        count_if(segments, "segments"),
-        flag_of(trace, "trace"),
-        _vectors_of(values),
-    )
-    if vectors and not steps:
-        raise ColltoolError(
-            "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
-        )
-    other = None if simulator is None else simulator_of(text_of(simulator, "simulator", "htsim"))
-    if other is not None:
-        find_simulator(other)
+    files = own_of(algorithm_files, primitive)
+    if primitive is not None:
+        primitives = [primitive_of(primitive)]
+    else:
+        primitives = list(dict.fromkeys(file.primitive for file in files)) or list(Primitive)
+    group = group_of(ranks_of(ranks, files, {"shape": shape}), stride, alone, shape)
+    size_bytes = size_of(size)
+    names = names_of(algorithms)
+    pieces = count_if(segments, "segments")
+    traced = flag_of(trace, "trace")
+    vectors = _vectors_of(values)
+    if vectors and not traced:
+        fix = f"add {given('trace', True)}"
+        raise ColltoolError("are shown step by step", argument="values", fix=fix)
+    also = _simulation(simulator, size_bytes, group, pieces)
     found = []
     for fabric in map(fabric_of, several_of(fabrics)):
-        one = run(
+        verification = run(
             fabric,
             primitives,
             size_bytes,
             group,
             pieces,
             names,
-            trace=steps,
+            trace=traced,
             vectors=vectors,
-            own=own,
+            own=files,
         )
-        found.append(
-            one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces)
-        )
-    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+        found.append(also(verification, fabric) if also else verification)
+    overrides: list[tuple[str, Any]] = []
+    results: list[Any] = []
+    skipped: list[Any] = []
+    for verification in found:
+        results += verification.results
+        skipped += verification.skipped
+        overrides += verification.overrides
     return Verification(
-        sum((one.results for one in found), ()),
-        sum((one.skipped for one in found), ()),
-        overrides,
-        simulator or "",
+        tuple(results), tuple(skipped), tuple(dict.fromkeys(overrides)), simulator or ""
     )
+
+
+def _simulation(
+    name: str | None, size: float, group: GroupSpec, segments: int | None
+) -> Callable[[Verification, Fabric], Verification] | None:
+    """What also runs verified schedules in a simulator that is installed; None where none is
+    named."""
+    from colltool.commands.reading import text_of
+    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
+
+    if name is None:
+        return None
+    simulator = simulator_of(text_of(name, "simulator", "htsim"))
+    find_simulator(simulator)
+
+    def simulated(verification: Verification, fabric: Fabric) -> Verification:
+        return with_simulator(simulator, verification, size, fabric, group, segments)
+
+    return simulated
 
 
 def _vectors_of(values: Any) -> Vectors:
@@ -134,37 +152,34 @@ def _vectors_of(values: Any) -> Vectors:
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    fix = (
-        f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
-        " as 1..16"
-    )
+    numbers = given("values", "1,2,3,4")
+    fix = f"write {numbers} for two numbers on each of two ranks, or a range such as 1..16"
     raise wrong(values, "values", "numbers, as many for each rank", fix)
 
 
 _MOST_NUMBERS = 4096
-
-
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 
 
-def _numbers_of(text: str) -> list[Any]:
+def _numbers_of(text: str) -> list[float]:
     """Numbers in a row, ranges written out; ValueError where a part is neither."""
     found: list[float] = []
     for part in text.split(","):
-        if ends := _RANGE.fullmatch(part.strip()):
-            first, last = int(ends[1]), int(ends[2])
-            if abs(last - first) >= _MOST_NUMBERS:
-                raise ValueError(part)
-            step = 1 if last >= first else -1
-            found += range(first, last + step, step)
-        else:
+        ends = _RANGE.fullmatch(part.strip())
+        if ends is None:
             found.append(float(part))
+            continue
+        first = int(ends[1])
+        last = int(ends[2])
+        if abs(last - first) >= _MOST_NUMBERS:
+            raise ValueError(part)
+        step = 1 if last >= first else -1
+        found += range(first, last + step, step)
     return found
 
 
-DEFAULT_RANKS, TRACED_RANKS = 64, 4
-
-
+DEFAULT_RANKS = 64
+TRACED_RANKS = 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
