@@ -221,7 +221,9 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
         if section in JobFile.model_fields:
             continue
         with suppress(ColltoolError):
-            tiers = {tier.name for name in values["fabric"] for tier in load_fabric(name).tiers}
+            tiers: set[str] = set()
+            for name in values["fabric"]:
+                tiers.update(tier.name for tier in load_fabric(name).tiers)
             if section in tiers or section in Fabric.model_fields:
                 what = f"{section} is of the fabric, not of the job"
                 fix = f"write {given('overrides', [text])}"

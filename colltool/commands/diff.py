@@ -59,19 +59,24 @@ def diff_libraries(
     from colltool.nccl.hardware import constants
 
     loaded = fabric_of(fabric)
-    names = [text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
-    if all(is_library(name) for name in names):
-        several = 8 if ranks is None else count_of(ranks, "ranks", 2)
-        return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
-    if any(name.partition("@")[0] != "nccl" for name in names):
-        what = f"{names[0]} and {names[1]} have nothing to compare"
-        raise ColltoolError(
-            what, argument="library", fix="two versions of nccl, or two of colltool library list"
-        )
-    versions = [constants(name.partition("@")[2]).version for name in names]
+    first = text_of(old, "library", "nccl@2.31").lower()
+    second = text_of(new, "library", "nccl@2.31").lower()
+    if is_library(first) and is_library(second):
+        group = USUAL_RANKS if ranks is None else count_of(ranks, "ranks", 2)
+        return diff_kernels(loaded, find_library(first), find_library(second), group)
+    versions = []
+    for name in (first, second):
+        library, _, version = name.partition("@")
+        if library != "nccl":
+            what = f"{first} and {second} have nothing to compare"
+            fix = "two versions of nccl, or two of colltool library list"
+            raise ColltoolError(what, argument="library", fix=fix)
+        versions.append(constants(version).version)
     return diff_versions(loaded, *versions)
 
 
+USUAL_RANKS = 8
+"""A node: where libraries of kernels are told apart."""
 DEFAULT_RTOL = 1e-6
 
 

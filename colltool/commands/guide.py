@@ -21,7 +21,7 @@ def _write_site(folder: Path) -> None:
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
-    for name, text in site([load_fabric(one) for one in shipped_fabrics()]):
+    for name, text in site([load_fabric(name) for name in shipped_fabrics()]):
         write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
     write(f"{folder / 'index.html'}\n", None)
 

@@ -48,7 +48,7 @@ class _PlainReading:
     """Reads the values of an option in place of typer, which makes an adapter of pydantic for each
     option of a command whether it is typed or not: a third of the time of a start."""
 
-    def __init__(self, read: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, read: Callable[[str], Any] | None = None) -> None:
         self.read = read
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -67,7 +67,7 @@ class _ReadsPlainly:
     """A command of typer with readings of its own. Versions of typer that have no such field read
     values as they always do."""
 
-    readers: Mapping[str, Callable[[Any], Any]] = {}
+    readers: Mapping[str, Callable[[str], Any]] = {}
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters of the command, and those that typer adds."""
@@ -90,7 +90,7 @@ class _Lazy(_PlainGroup):
     """A group that imports a command's module when the command is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """In the order of the help text."""
+        """Names in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -132,7 +132,7 @@ def _built(name: str) -> Any:
     return found
 
 
-def _readers(command: Any) -> dict[str, Callable[[Any], Any]]:
+def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
     """What reads the text of each option."""
     from colltool.commands.option_text import reader
 
@@ -198,7 +198,7 @@ def _parameter(option: Any) -> inspect.Parameter:
 
 
 def _printing(prints: Callable[[], None]) -> Callable[[bool], None]:
-    """What typer calls where a flag prints something in place of running the command."""
+    """The callback of a flag that prints something in place of running the command."""
 
     def called(wanted: bool) -> None:
         if wanted:
@@ -256,15 +256,14 @@ def reworded(error: Any) -> ColltoolError:
     if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
-        if name.startswith("--"):
-            add, why = "add -f with", ": a price needs a fabric"
-        else:
-            add, why = "name", ""
-        fix = (
-            f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list"
-            " says what they are"
+        which = (
+            f"a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list says"
+            " what they are"
         )
-        return ColltoolError(f"{name} is missing{why}", fix=fix)
+        if not name.startswith("--"):
+            return ColltoolError(f"{name} is missing", fix=f"name {which}")
+        what = f"{name} is missing: a price needs a fabric"
+        return ColltoolError(what, fix=f"add -f with {which}")
     if kind == "MissingParameter":
         means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
         return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")

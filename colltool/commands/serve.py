@@ -297,7 +297,7 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
 
 
 def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:
-    """Whose kernels dispatch and combine experts' tokens, and whether NCCL does so instead."""
+    """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
     from colltool.kernels.files import NCCL, find_library
 
     if library is None:
