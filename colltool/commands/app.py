@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def _interrupted(number: int, _: object) -> None:
     """Leave from whatever line it is: nothing half written stays, and nobody is shown where it
     was."""
+    # not an import: an interrupt may come before the module is there
     files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
@@ -35,6 +36,7 @@ def _catch_interrupts() -> None:
 def _owns_process() -> bool:
     """Whether this process is the command line: the console script or ``python -m colltool``, not a
     host that calls us."""
+    # python -m colltool, or the script that pip installs, on Windows within colltool.exe
     program = sys.modules.get("__main__")
     if getattr(getattr(program, "__spec__", None), "name", "") == "colltool.__main__":
         return True

@@ -51,6 +51,7 @@ def breakdown(
     bytes_ = size_of(size)
     if name is None:
         name = _picked(request, bytes_)
+    # the price behind it takes several, a breakdown one
     with called("python", algorithms="algorithm"):
         found = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name

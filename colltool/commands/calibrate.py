@@ -98,6 +98,7 @@ def calibrate(
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else _file_name(text_of(name, "name", "measured"))
     loaded = load_fabric(fabric, overrides)
+    # a tier cannot be fitted to one point: alpha and bandwidth are two numbers
     if machine_only is None:
         sizes = max((len(series.points) for series in measured.series), default=_FEWEST_SIZES)
         rows_alone = sizes < _FEWEST_SIZES

@@ -63,6 +63,7 @@ def contention(
     from colltool.congestion.contention import contention as run
     from colltool.congestion.skew import Skew, load_matrix
 
+    # each says alone who sends how much to whom
     skews = [value for value in (matrix, hot, zipf) if value is not None]
     if len(skews) > 1:
         what = "a matrix, a hot spot and a Zipf skew exclude each other"

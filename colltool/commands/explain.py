@@ -52,6 +52,7 @@ def explain(
     _refuse_half_of_numbers(own, size, model.library)
     loaded = None if own is None else as_read(under_library(own, model.library), model.readings)
     bytes_ = None if size is None else size_of(size)
+    # the price behind it takes several, an explanation one
     with called("python", algorithms="algorithm"):
         found = run(name, wanted, loaded, bytes_, model.group, model.readings)
     share = share_left(slow_rank, loaded)

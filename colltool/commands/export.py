@@ -103,6 +103,7 @@ def nccl_tuner(
     from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
+    # a wrong -o is told before the work
     target = to_file(output)
     if env and channels is not None:
         fix = f"leave out {given('env')} or {given('channels')}"

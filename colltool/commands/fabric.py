@@ -254,6 +254,7 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     """
     from colltool.fabric.load import load_fabric
 
+    # a name without a format's suffix would get a table, which nobody draws
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
         fix = (

@@ -125,6 +125,7 @@ def parted(
     experts, with the version of NCCL that a library file describes."""
     from colltool.commands.requests import fabric_of, model_request
 
+    # experts' arguments leave here: a plain price knows nothing of them
     model: dict[str, Any] = dict(options)
     call = ExpertCall(**{name: model.pop(name, None) for name in ExpertCall._fields})
     if library_file is not None:
@@ -136,6 +137,7 @@ def parted(
     if asked is None:
         return None, model
     operation, library = asked
+    # the library of kernels is none of algorithms
     group = model_request(ranks, {**model, "library": None}).group
     return KernelRequest(operation, library, fabric_of(fabric), group, call), model
 

@@ -88,6 +88,7 @@ def server(folder: Path | None = None) -> Server[Any]:
     """The server; ``folder``: whose files may be read, by names within the current one."""
     from mcp.server import Server
 
+    # made within the loop of events, which is not there yet
     limit: list[Any] = []
 
     async def call_tool(

@@ -146,6 +146,7 @@ def search_layouts(
 
     loaded = _job_of(job)
     most = count_if(top, "top", 1)
+    # a search calls it thousands of times: a wrong one is refused here
     if watch is not None and not callable(watch):
         fix = "write watch=print, or leave it out"
         raise wrong(watch, "watch", "a function of two numbers", fix)
@@ -386,6 +387,7 @@ def plan_command(
         out.emit(plan_traces(files, fabric.load(), **model))
         return
     several = fabric.several
+    # what goes together is told before anything is loaded or searched
     _refuse_outside_search(of_search, search=search, links=arguments["links"])
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:

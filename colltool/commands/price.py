@@ -202,6 +202,7 @@ def _algorithms_asked(
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
+    # a file is proved before the fabric is loaded: its own mistakes come first
     files = own_of(algorithm_files, primitive)
     request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
     names = names_of(algorithms)
@@ -216,6 +217,7 @@ def _completed(
     request = asked.request
     fabric = request.fabric
     has_files = any(row.status == "own" for row in prices[0].results)
+    # who named algorithms did not ask which leads, and files are not compared with one port
     if not asked.names and not has_files:
         from colltool.estimate.price import with_turn
 
@@ -329,5 +331,6 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
         if value is not None and "sizes" not in arguments:
             fix = f"add a size: {given('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
+    # without a size it is a short list of winners, which neither cuts nor slows
     listed = price_list(fabric.load(), **arguments)
     out.emit(listed if top is None else fastest(listed, top))

@@ -221,6 +221,7 @@ def report_command(
 
         without_columns(out.columns or "")
         check_page()
+    # a page takes seconds to minutes: what would stop it at the end is looked at first
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")

@@ -83,6 +83,7 @@ def price_request(
 ) -> Request:
     """The arguments that most public functions share, read."""
     model = model_request(ranks, options)
+    # whether a library is another one than the fabric's is asked of the fabric as it was
     own = fabric_of(fabric, machine=model.machine)
     return Request(
         as_read(under_library(own, model.library), model.readings),
@@ -164,6 +165,7 @@ def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
 def _check_version(fabric: Fabric) -> None:
     """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own
     only costs it the pick."""
+    # --set library.version=2.99 is somebody's word, a file's own may be of a newer colltool
     asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
     facts = fabric.library_facts
     if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
@@ -203,6 +205,7 @@ def columns_of(
         place.load(())  # what is wrong with the overrides of all columns is theirs
         for values in product(*(axis.values for axis in axes)):
             pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
+            # values alone tell columns of one fabric apart
             named = [place.name] if len(fabrics) > 1 or not pairs else []
             named += [f"{key}={value}" for key, value in _short_keys(pairs)]
             more = [f"{key}={value}" for key, value in pairs]
@@ -235,7 +238,7 @@ def sweep_fabrics(
     for fabric in fabrics:
         if isinstance(fabric, Fabric) and is_nothing(overrides):
             names.append(fabric.name)
-            pairs = None
+            pairs = None  # it is loaded already
         else:
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)

@@ -151,9 +151,11 @@ def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
     def run(**values: Any) -> None:
         command.run(values)
 
+    # typer reads the options of a command from the signature of its function
     run.__doc__ = command.help
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    # typer makes the command itself, so that its readers go with the class
     kind = type("_Command", (_PlainCommand,), {"readers": _readers(command)})
     declare = parent.command(command.name, cls=kind, epilog=command.examples, short_help=short_help)
     declare(run)

@@ -138,6 +138,7 @@ def compare_sensitivity(
             parameter_ranges(loaded[0], [text])
     entries = []
     for contestant, fabric in zip(contestants, loaded, strict=True):
+        # a fabric without such a number takes no part in that range
         own = [text for text in ranges if names_a_number(fabric, text)]
         if own or not ranges:
             numbers, assumed = ranges_of(fabric, own, request.primitive)
@@ -189,6 +190,7 @@ def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> Non
       colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
     """
     several = fabric.several
+    # several fabrics are another question: which is faster, not what leads on one
     if len(several) == 1:
         out.emit(sensitivity(fabric.load(), **arguments))
         return

@@ -132,6 +132,7 @@ def serve(
         raise ColltoolError("is of a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
+    # alpha=2x is a range where a number may be off, alpha=1us,2us are values side by side
     ranges = [text for text in varied if _RANGE.search(text)]
     if ranges:
         only = fabric_with(_only(fabric), overrides, machine=machine)

@@ -322,6 +322,7 @@ def output_schema(name: str) -> Schema | None:
             return None
         names = [name]
     schemas = [document_schema(document) for document in names]
+    # a tool with several answers promises what all of them have
     required = [set(schema["required"]) for schema in schemas]
     shared = set.intersection(*required)
     properties: Schema = {}
@@ -342,6 +343,7 @@ def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
     own = inspect.signature(tool.call).parameters
     found = {}
     for name, parameter in own.items():
+        # single readings are keys of the object readings
         if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
             continue
         found[name] = (str(parameter.annotation), parameter.default)
@@ -367,6 +369,7 @@ _READINGS: Schema = {
 def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
     """The schemas of an annotation's alternatives, within the bounds of the argument's row, each
     once."""
+    # a path and a name are both text
     found: list[Schema] = []
     for alternative in _alternatives(annotation):
         for schema in _schemas_of_one(alternative, row):
@@ -451,6 +454,7 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
     for argument, (_, default) in known.items():
         if default is inspect.Parameter.empty and argument not in asked:
             raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
+    # price_list has no such argument: the command cuts its answer as well
     top = asked.pop("top", None) if tool.top else None
     found: Result | str = tool.call(**_loaded(tool, asked))
     if top is None or isinstance(found, str):

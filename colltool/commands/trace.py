@@ -117,6 +117,7 @@ def trace_command(
     """
     result = trace(fabric.load(), **arguments)
     if calls is not None:
+        # a profile without sizes has nothing that another fabric could be priced for
         if not result.calls:
             what = "no call of the trace has a size, so there is no job to write"
             fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"

@@ -87,6 +87,7 @@ def verify(
     pieces = count_if(segments, "segments")
     traced = flag_of(trace, "trace")
     vectors = _vectors_of(values)
+    # numbers are shown in the steps of a trace, and nowhere else
     if vectors and not traced:
         fix = f"add {given('trace', True)}"
         raise ColltoolError("are shown step by step", argument="values", fix=fix)
@@ -145,6 +146,7 @@ def _vectors_of(values: Any) -> Vectors:
         return "example"
     try:
         rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
+        # all numbers in one row are cut into one for each rank later
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
@@ -238,6 +240,7 @@ def verify_command(
     from colltool.fabric.load import load_fabric
 
     names_its_group = fabric or "shape" in arguments or "algorithm_files" in arguments
+    # all of a shipped fabric of 512 would take minutes, and its trace is too long to read
     if ranks is None and not names_its_group:
         ranks = TRACED_RANKS if arguments["trace"] else DEFAULT_RANKS
     fabrics = [load_fabric(name, overrides or ()) for name in fabric or DEFAULT_FABRICS]
