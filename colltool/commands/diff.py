@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.kernels.library_diff import LibraryDiff
 
+USUAL_RANKS = 8
+"""A node: where libraries of kernels are told apart."""
+DEFAULT_RTOL = 1e-6
+LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """What moved between two JSON documents of the same command, past a relative tolerance.
@@ -73,14 +78,6 @@ def diff_libraries(
             raise ColltoolError(what, argument="library", fix=fix)
         versions.append(constants(version).version)
     return diff_versions(loaded, *versions)
-
-
-USUAL_RANKS = 8
-"""A node: where libraries of kernels are told apart."""
-DEFAULT_RTOL = 1e-6
-
-
-LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
 
 
 @command(

@@ -28,9 +28,19 @@ if TYPE_CHECKING:
 
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
-
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
+TRACE_SUFFIXES = (".et", ".et.gz")
+SHOWN_LAYOUTS = 10
+"""Layouts of a search that are shown where nobody says how many."""
+ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
+"""What is asked of one step on one fabric."""
+OF_MODEL = ("library", "readings")
+"""How anything is priced, jobs and traces alike."""
+_NUMBERS_OF_A_STEP = (
+    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
+    " own ranges; repeatable."
+)
 
 
 def _job_of(job: AnyJob) -> Job:
@@ -237,9 +247,6 @@ def plan_sensitivity(
     )
 
 
-TRACE_SUFFIXES = (".et", ".et.gz")
-
-
 def trace_files(paths: Sequence[AnyPath]) -> list[str]:
     """Chakra traces by their names, those of a folder in order of rank; empty where something else
     is given."""
@@ -288,20 +295,6 @@ def plan_traces(
     model = checked(readings, **parts)
     place = _read_fabric(fabric, library, machine, model)
     return run(place, trace_files(paths) or paths, model)
-
-
-SHOWN_LAYOUTS = 10
-"""Layouts of a search that are shown where nobody says how many."""
-ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
-"""What is asked of one step on one fabric."""
-OF_MODEL = ("library", "readings")
-"""How anything is priced, jobs and traces alike."""
-
-
-_NUMBERS_OF_A_STEP = (
-    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
-    " own ranges; repeatable."
-)
 
 
 @command(

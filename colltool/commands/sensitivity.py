@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
     pass
 
+_NUMBERS = (
+    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+    "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
+)
+
 
 @with_options
 def sensitivity(
@@ -153,12 +158,6 @@ def compare_sensitivity(
         samples=count_of(samples, "samples"),
         seed=count_of(seed, "seed"),
     )
-
-
-_NUMBERS = (
-    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
-    "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
-)
 
 
 @command(

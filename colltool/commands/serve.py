@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from colltool.kernels.served import Served, ServeList, ServeQuestion
     from colltool.training.model import TransformerModel
 
-
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
-
-
 _DRAWS = 200
+_VARY = (
+    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
+    " repeatable."
+)
 
 
 def serve(
@@ -325,12 +326,6 @@ def _kv_library(library: Any) -> AskedLibrary:
         what = f"{found.library.called} moves no KV caches"
         raise ColltoolError(what, argument="kv_library", fix="mooncake does")
     return found
-
-
-_VARY = (
-    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
-    " repeatable."
-)
 
 
 @command(

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from colltool.schedules.executor import Vectors
     from colltool.verification.verify import Verification
 
+_MOST_NUMBERS = 4096
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+DEFAULT_RANKS = 64
+TRACED_RANKS = 4
+DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
+
 
 def verify(
     fabrics: AnyFabric | Sequence[AnyFabric],
@@ -159,10 +165,6 @@ def _vectors_of(values: Any) -> Vectors:
     raise wrong(values, "values", "numbers, as many for each rank", fix)
 
 
-_MOST_NUMBERS = 4096
-_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
-
-
 def _numbers_of(text: str) -> list[float]:
     """Numbers in a row, ranges written out; ValueError where a part is neither."""
     found: list[float] = []
@@ -178,11 +180,6 @@ def _numbers_of(text: str) -> list[float]:
         step = 1 if last >= first else -1
         found += range(first, last + step, step)
     return found
-
-
-DEFAULT_RANKS = 64
-TRACED_RANKS = 4
-DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
 @command(
