@@ -36,6 +36,7 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
         return []
     from colltool.schedules.own_file import load_algorithm, own_schedule
 
+    # executed here: a schedule that computes something wrong is refused with its step
     schedules = []
     for file in _listed(files):
         schedules.append(own_schedule(file) if isinstance(file, Mapping) else load_algorithm(file))

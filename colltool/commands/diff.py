@@ -132,6 +132,7 @@ def diff_command(
     if fabric.names or ranks is not None:
         fix = f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
+    # an error names the file, not the argument
     with called("shell", old=str(old), new=str(new)):
         moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
     finish(moved, out)
@@ -140,5 +141,6 @@ def diff_command(
 def finish(result: Diff | LibraryDiff, out: Out) -> None:
     """Write what moved, and end with exit code 1 where anything did."""
     out.emit(result)
+    # as the diff of a shell: 1 where anything moved
     if result.moved:
         failed()

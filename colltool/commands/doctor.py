@@ -84,6 +84,7 @@ def doctor(
             # what a log does not name is the one that is asked for
             return measurements_of(files, ranks, only, nodes, in_place)
 
+    # what somebody read already is judged as it is
     if isinstance(logs, Measurements):
         evidence = Evidence(logs)
     else:

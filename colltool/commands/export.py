@@ -43,6 +43,7 @@ def _folder(output: Path, what: str, fix: str) -> Path:
 
 
 def _write_lines(*lines: str) -> None:
+    # files went to the folder, so these are for the reader
     write("".join(f"{line}\n" for line in lines), None)
 
 
@@ -57,6 +58,7 @@ def _schedule(
     segments: int | None = None,
 ) -> OwnSchedule:
     """The messages of a shipped algorithm on a group."""
+    # both registries: formulas say what fits the group, makers write its messages
     import colltool.algorithms
     import colltool.schedules  # noqa: F401 - fills the makers
     from colltool.commands.reading import count_if, primitive_of

@@ -56,6 +56,7 @@ def guide_command(
         return
     text = contents() if topic is None else read_guide(topic)
     file = to_file(output)
+    # Markdown for programs, set text for people
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
     else:

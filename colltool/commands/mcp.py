@@ -119,6 +119,7 @@ async def _tools(
 ) -> ListToolsResult:
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
+    # an assistant may call them without asking its user
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [
         Tool(

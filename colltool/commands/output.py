@@ -130,6 +130,7 @@ def escaped(text: str) -> str:
 
 def put(text: str) -> None:
     """Write text to stdout; a reader that went away is no error."""
+    # pythonw, or a host that closed it
     if sys.stdout is None:
         raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     text = escaped(text)
@@ -174,6 +175,7 @@ class Outputs:
         """Write all of it, files before stdout; nothing where one of them cannot be written."""
         from colltool.base.files import making, same_place, write_files
 
+        # also what was read by a name within a list or another file is kept
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             again = any(same_place(path, other) for other in list(self.files)[:index])
             refuse(path, argument, read=self.inputs.hold(path), again=again)

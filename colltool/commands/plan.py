@@ -385,6 +385,7 @@ def plan_command(
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:
         _refuse_of_one_step(arguments)
+    # one job; of traces several files were told apart above
     arguments["job"] = load_job(_only(job), job_overrides or (), argument="job_overrides")
     if search:
         out.emit(_searched(fabric, of_search, arguments))
@@ -400,6 +401,7 @@ def plan_command(
 def _searched(
     fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
+    # thousands of layouts: a terminal shows how many are done
     with Counting("pricing layouts") as watch:
         return search_layouts(
             fabric=fabric.load(),
@@ -421,6 +423,7 @@ def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
 
 
 def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+    # the option must say something: usual stands for no ranges of one's own
     ranges = [text for text in vary if text != "usual"]
     return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_of_any_plan(arguments))
 

@@ -54,6 +54,7 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
                 fix = f"add {given('mtbf', '50000h')}"
                 raise ColltoolError("goes with failures", argument=name, fix=fix)
         return None
+    # without checkpoints every failure would lose the whole run
     if storage is None:
         what = "needs the rate at which checkpoints are written"
         raise ColltoolError(what, argument="mtbf", fix=f"add {given('storage', '200GB/s')}")

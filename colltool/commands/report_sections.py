@@ -138,6 +138,7 @@ class Page(NamedTuple):
         sets: list[str],
         options: dict[str, Any],
     ) -> str:
+        # these apply to every command of the page
         model = {"library": self.library, "machine": typed_of(self.machine) or None}
         return command_line(
             command,
@@ -172,6 +173,7 @@ def page_columns(
     columns = []
     for at, column in enumerate(asked):
         file = plain[at].load(())
+        # one file under two values is two columns, under the same values one too many
         if (file, column.set) in seen:
             what = f"{file.name} stands twice"
             raise ColltoolError(what, argument="against", fix="another fabric")

@@ -52,6 +52,7 @@ def reshard(
     loaded = fabric_of(fabric, machine=machine)
     needed_by = count_of(receivers, "receivers", 1, 2**24)
     ranks_a_replica = count_of(replica, "replica", 1, 2**24)
+    # exactly one source
     if (senders is None) == (storage is None):
         raise ColltoolError(
             "the weights come from ranks or from a store",

@@ -190,6 +190,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     }
     if option.prints:
         details |= {"is_eager": True, "callback": _printing(option.prints)}
+    # what has no flag stands by its place
     if row.flags:
         declared = typer.Option(option.default, *row.flags.split(), **details)
     else:
