@@ -79,7 +79,7 @@ class Density:
     prepositions: int = 0  # docstrings that begin with one
     untyped: int = 0
     skips: int = 0
-    names: Counter[str] = field(default_factory=Counter)  # that a loop binds
+    looped: Counter[str] = field(default_factory=Counter)  # uses of a name in loops that bind it
     uses: Counter[str] = field(default_factory=Counter)  # of every name
 
     def __add__(self, other: Density) -> Density:
@@ -97,7 +97,7 @@ class Density:
             "tangled comprehensions": self.tangled,
             "ternaries a thousand lines": round(self.ternaries / thousands, 1),
             "comments a thousand lines": round(self.comments / thousands, 1),
-            "commonest loop name": max((self.uses[name] for name in self.names), default=0),
+            "commonest loop name": max(self.looped.values(), default=0),
             "uses of 'one'": self.uses["one"],
             "prepositions": self.prepositions,
             "untyped columns": self.untyped,
@@ -147,12 +147,25 @@ def code_lines(tree: ast.AST, lines: list[str]) -> int:
     return count
 
 
-def loop_names(node: ast.AST) -> Iterator[str]:
-    """Names that a loop or a part of a comprehension binds."""
-    if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        for part in ast.walk(node.target):
-            if isinstance(part, ast.Name):
-                yield part.id
+def loop_names(tree: ast.AST) -> Counter[str]:
+    """Uses of names in the loops and comprehensions that bind them."""
+    counted: set[int] = set()
+    found: Counter[str] = Counter()
+    for loop in ast.walk(tree):
+        if isinstance(loop, ast.For | ast.AsyncFor):
+            targets = [loop.target]
+        elif isinstance(loop, COMPREHENSIONS):
+            targets = [part.target for part in loop.generators]
+        else:
+            continue
+        bound = set()
+        for target in targets:
+            bound.update(node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Name) and node.id in bound and id(node) not in counted:
+                counted.add(id(node))
+                found[node.id] += 1
+    return found
 
 
 def is_tangled(node: ast.AST) -> bool:
@@ -173,12 +186,12 @@ def density(text: str) -> Density:
         comments=sum(line.strip().startswith("#") for line in lines),
         untyped=text.count("Callable[[Any], Any]"),
         skips=text.count("# fmt: skip"),
+        looped=loop_names(tree),
     )
     for node in ast.walk(tree):
         found.comprehensions += isinstance(node, COMPREHENSIONS)
         found.tangled += is_tangled(node)
         found.ternaries += isinstance(node, ast.IfExp)
-        found.names.update(loop_names(node))
         if isinstance(node, ast.Name):
             found.uses[node.id] += 1
         if isinstance(node, DOCUMENTED):

@@ -47,7 +47,7 @@ def test_density_counts_what_is_read() -> None:
     found = density(text)
     assert (found.nodes, found.code_lines, found.lines, found.comments) == (13, 2, 10, 1)
     assert (found.comprehensions, found.tangled, found.ternaries) == (1, 0, 1)
-    assert (found.prepositions, found.uses["one"], found.names["one"]) == (1, 2, 1)
+    assert (found.prepositions, found.uses["one"], found.looped["one"]) == (1, 2, 2)
     assert found.figures()["nodes a code line"] == 6.5
     columns = density("cell: Callable[[Any], Any]\n")
     assert (columns.untyped, columns.nodes) == (1, 3)  # Module, AnnAssign and its name

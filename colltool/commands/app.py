@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def _interrupted(number: int, _: object) -> None:
     """Leave from whatever line it is: nothing half written stays, and nobody is shown where it
     was."""
+    # not an import: an interrupt may come before the module is there
     files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
@@ -35,6 +36,7 @@ def _catch_interrupts() -> None:
 def _owns_process() -> bool:
     """Whether this process is the command line: the console script or ``python -m colltool``, not a
     host that calls us."""
+    # python -m colltool, or the script that pip installs, on Windows within colltool.exe
     program = sys.modules.get("__main__")
     if getattr(getattr(program, "__spec__", None), "name", "") == "colltool.__main__":
         return True
@@ -137,40 +139,42 @@ def run(args: Sequence[str] | None = None) -> int:
     except ColltoolError as error:
         return _refused(error)
     except Exception as error:
-        from colltool.commands.command import CheckFailed
+        return _failed(error)
 
-        if isinstance(error, CheckFailed):
-            return EXIT_CHECK_FAILED
-        if hasattr(error, "show"):  # a usage error of typer's own click
-            if (
-                type(error).__name__ == "NoArgsIsHelpError"
-                and "_COLLTOOL_COMPLETE" not in os.environ
-            ):
-                error.show()  # a command without a word after it gets its help
-                return EXIT_UNUSABLE
-            from colltool.commands.root import reworded
 
-            return _refused(reworded(error))
-        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
-            from colltool.commands.output import unwritable
+def _failed(error: Exception) -> int:
+    """The exit code of an error that is not one of unusable input by its class alone."""
+    from colltool.commands.command import CheckFailed
 
-            return _refused(unwritable(error))
-        return _bug(error)
+    if isinstance(error, CheckFailed):
+        return EXIT_CHECK_FAILED
+    show = getattr(error, "show", None)  # a usage error of typer's own click
+    if show is not None:
+        completes = "_COLLTOOL_COMPLETE" in os.environ
+        if type(error).__name__ == "NoArgsIsHelpError" and not completes:
+            show()  # a command without a word after it gets its help
+            return EXIT_UNUSABLE
+        from colltool.commands.root import reworded
+
+        return _refused(reworded(error))
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
+        from colltool.commands.output import unwritable
+
+        return _refused(unwritable(error))
+    return _bug(error)
 
 
 def _with_example(words: list[str]) -> list[str]:
     """The words with ``--values`` for the example's numbers written out: typer has no option whose
     value may be left out."""
+    if words[:1] != ["verify"]:
+        return words
     found: list[str] = []
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else "-"
-        alone = (
-            word == "--values"
-            and words[0] == "verify"
-            and following.startswith("-")
-            and not following[1:2].isdigit()
-        )
-        found.append("--values=example" if alone else word)
+        # -1,2 are numbers, -v is the next option
+        has_value = not following.startswith("-") or following[1:2].isdigit()
+        found.append("--values=example" if word == "--values" and not has_value else word)
     return found
 
 

@@ -696,28 +696,43 @@ class Options(TypedDict, total=False):
     order: Literal["auto", "outer-first", "inner-first"]
 
 
+class ExpertOptions(TypedDict, total=False):
+    """What a call of dispatch or combine is made of."""
+
+    tokens: int | None
+    top_k: int | None
+    hidden: int | None
+    experts: int | None
+    dtype: str | None
+    groups: int | None
+    skew: float | None
+
+
+class PriceOptions(ExpertOptions, Options, total=False):
+    """What a price takes besides the question: a call of experts, and what all take."""
+
+
+NOT_NONE = {"stride": 1, "alone": False, **Readings._field_defaults}
+"""Defaults of options; of all others None."""
+
+
 def with_options(function: Function) -> Function:
-    """Show the keys of :class:`Options` as arguments of their own to whoever asks for the
-    function's signature."""
+    """Show the keys of :class:`Options`, or of :class:`PriceOptions`, as arguments of their own to
+    whoever asks for the function's signature."""
     from inspect import Parameter, signature
 
-    usual = {
-        "stride": 1,
-        "alone": False,
-        "shape": None,
-        "library": None,
-        "machine": None,
-        "readings": None,
-    }
-    usual |= Readings._field_defaults
-    *named, _ = (own := signature(function)).parameters.values()
-    spread = [
-        Parameter(
-            name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kind.__forward_arg__
+    own = signature(function)
+    *named, collected = own.parameters.values()
+    keys: Any = PriceOptions if "PriceOptions" in str(collected.annotation) else Options
+    for name, kind in keys.__annotations__.items():
+        shown = Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=NOT_NONE.get(name),
+            annotation=kind.__forward_arg__,
         )
-        for name, kind in Options.__annotations__.items()
-    ]
-    function.__signature__ = own.replace(parameters=[*named, *spread])  # type: ignore[attr-defined]
+        named.append(shown)
+    function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
     return function
 
 
@@ -743,18 +758,18 @@ def command_line(
     >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
     "colltool price ar -f 'my cluster.yaml' -n 64"
     """
-    usual = Readings._field_defaults
-    unusual = {
-        name: value
-        for name, value in (readings or Readings())._asdict().items()
-        if value != usual[name]
-    }
+    unusual = (readings or Readings()).unlike(Readings())
+    if readings is not None and readings.ideal:
+        unusual["ideal"] = True
     every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
-    files = (f"./{one}" if one.startswith("-") else one for one in arguments)
-    given = [
-        word
-        for argument, value in every.items()
-        for one in (value if isinstance(value, list | tuple) else () if value is None else (value,))
-        for word in (options_of(argument)[-1], *(() if one is True else (str(one),)))
-    ]
-    return shlex.join(["colltool", *command.split(), *files, *given])
+    words = ["colltool", *command.split()]
+    words += [f"./{file}" if file.startswith("-") else file for file in arguments]
+    for argument, value in every.items():
+        flag = options_of(argument)[-1]
+        if value is None:
+            continue
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words.append(flag)
+            if item is not True:
+                words.append(str(item))
+    return shlex.join(words)

@@ -21,6 +21,7 @@ from colltool.commands.options import (
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
+    from colltool.commands.requests import Request
     from colltool.estimate.results import Breakdown
 
 
@@ -46,19 +47,29 @@ def breakdown(
     from colltool.estimate.price import breakdown as run
 
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
-    on = price_request(fabric, primitive, ranks, options)
+    request = price_request(fabric, primitive, ranks, options)
     bytes_ = size_of(size)
-    if name is None and on.fabric.library_name == "nccl":
-        from colltool.estimate.library_pick import picked_at
-
-        picked = picked_at(on.fabric, on.group, on.primitive, [bytes_])
-        name = picked[0].spec or None if picked else None
+    if name is None:
+        name = _picked(request, bytes_)
+    # the price behind it takes several, a breakdown one
     with called("python", algorithms="algorithm"):
-        found = run(on.fabric, on.primitive, bytes_, on.group, on.readings, name)
-    found = replace(found, price=judged_price(found.price, on))
-    beside = judged_price(replace(found.price, results=found.baselines), on)
-    first, beside = with_slow_rank_cost((found.price, beside), on, slow_rank)
-    return replace(found, price=first, baselines=beside.results)
+        found = run(
+            request.fabric, request.primitive, bytes_, request.group, request.readings, name
+        )
+    price = judged_price(found.price, request)
+    baselines = judged_price(replace(price, results=found.baselines), request)
+    price, baselines = with_slow_rank_cost((price, baselines), request, slow_rank)
+    return replace(found, price=price, baselines=baselines.results)
+
+
+def _picked(request: Request, size: float) -> str | None:
+    """The schedule that NCCL picks at a size, where it is the library and its pick is known."""
+    if request.fabric.library_name != "nccl":
+        return None
+    from colltool.estimate.library_pick import picked_at
+
+    picked = picked_at(request.fabric, request.group, request.primitive, [size])
+    return picked[0].spec or None if picked else None
 
 
 @command(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.files import MACHINE_SUFFIX, remembering
-from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
+from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
     FABRIC_SUFFIXES,
     PLOT,
@@ -79,44 +79,40 @@ def calibrate(
         ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an
             algorithm that cannot run.
     """
+    from colltool.base.formatting import parse_rate
     from colltool.calibration.calibrate import Wanted, machine_alone, with_own
     from colltool.calibration.calibrate import calibrate as run
-    from colltool.commands.logs import measurements_of
     from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
-        raise wrong(
-            fabric,
-            "fabric",
-            "a fabric by path, by name or as a mapping",
-            f"write {given('fabric', 'dgx-h100')}",
-        )
-    only, names = (
-        None if tier is None else text_of(tier, "tier", "ib"),
-        tuple(names_of(algorithms)),
-    )
-    rate = (
-        line_rate
-        if line_rate is None or isinstance(line_rate, str)
-        else number_of(line_rate, "line_rate")
-    )
+        fix = f"write {given('fabric', 'dgx-h100')}"
+        raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", fix)
+    only = None if tier is None else text_of(tier, "tier", "ib")
+    names = tuple(names_of(algorithms))
+    if line_rate is not None and not isinstance(line_rate, str):
+        line_rate = number_of(line_rate, "line_rate")
     with naming("line_rate"):
-        wanted = Wanted(only, names, None if rate is None else parse_rate(rate))
+        wanted = Wanted(only, names, None if line_rate is None else parse_rate(line_rate))
     data = fabric_data(fabric, overrides)
-    read = measurements_of(logs, ranks, primitive, nodes, in_place)
-    called = (
-        ""
-        if name is None
-        else re.sub(r"[^A-Za-z0-9_-]+", "-", text_of(name, "name", "measured")).strip("-_")
-    )
+    measured = measurements_of(logs, ranks, primitive, nodes, in_place)
+    called = "" if name is None else _file_name(text_of(name, "name", "measured"))
     loaded = load_fabric(fabric, overrides)
-    sizes = max((len(series.points) for series in read.series), default=_FEWEST_SIZES)
-    alone = sizes < _FEWEST_SIZES if machine_only is None else flag_of(machine_only, "machine_only")
-    if alone:
-        return machine_alone(loaded, read, wanted, called or loaded.name)
-    fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")
-    return with_own(fitted, loaded, read, wanted, called or loaded.name)
+    # a tier cannot be fitted to one point: alpha and bandwidth are two numbers
+    if machine_only is None:
+        sizes = max((len(series.points) for series in measured.series), default=_FEWEST_SIZES)
+        rows_alone = sizes < _FEWEST_SIZES
+    else:
+        rows_alone = flag_of(machine_only, "machine_only")
+    if rows_alone:
+        return machine_alone(loaded, measured, wanted, called or loaded.name)
+    fitted = run(data, measured, wanted, called or f"{data['name']}-calibrated")
+    return with_own(fitted, loaded, measured, wanted, called or loaded.name)
+
+
+def _file_name(text: str) -> str:
+    """A name without what a file's name cannot have."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
 
 
 @command(

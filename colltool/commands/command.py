@@ -71,15 +71,18 @@ class Command(NamedTuple):
     def run(self, values: dict[str, Any]) -> None:
         """Run it with a value for each option, and write what it printed once it is done."""
         with called("shell", **self.names), speaking("shell"), kept() as outputs:
+            # before the work: a price of an hour must not end in a refused file
             _keep_apart(self.options, values, outputs)
             arguments = self._arguments(values)
             try:
                 with Counting(self.name) as watch, watched(watch):
                     self.function(**arguments)
             except CheckFailed:
+                # what was found is what somebody looks at now
                 outputs.leave()
                 raise
             except ColltoolError as error:
+                # an unknown key of --set is told where it belongs
                 raise (_misplaced(values) or error) from None
             outputs.leave()
             _note_bare_sizes(values)
@@ -94,6 +97,7 @@ class Command(NamedTuple):
                 given_to = {option.name: values[option.name] for option in part.options}
                 found[part.name] = part.make(**given_to)
             elif not part.prints:
+                # --schema has printed and stopped, and no function takes it
                 value = read_items(values[part.name], part.name, part.row)
                 if value is not None or part.name in own:
                     found[part.name] = value
@@ -149,6 +153,7 @@ def _with_default(
     """The option with the default of the parameter that it gives; required where that has none."""
     if option.default is not BY_FUNCTION:
         return option
+    # a command's own default wins: it may differ from the public function's
     known = [parameters[option.name] for parameters in (own, public) if option.name in parameters]
     assert known, f"no function takes {option.name}"
     for parameter in known:
@@ -198,6 +203,7 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
         if not dot or section not in JobFile.model_fields:
             continue
         kind = JobFile.model_fields[section].annotation
+        # a section may be one of several models, or None
         keys = set()
         for part in (kind, *get_args(kind)):
             for name, field in getattr(part, "model_fields", {}).items():
@@ -221,7 +227,9 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
         if section in JobFile.model_fields:
             continue
         with suppress(ColltoolError):
-            tiers = {tier.name for name in values["fabric"] for tier in load_fabric(name).tiers}
+            tiers: set[str] = set()
+            for name in values["fabric"]:
+                tiers.update(tier.name for tier in load_fabric(name).tiers)
             if section in tiers or section in Fabric.model_fields:
                 what = f"{section} is of the fabric, not of the job"
                 fix = f"write {given('overrides', [text])}"
@@ -236,6 +244,7 @@ def _note_bare_sizes(values: dict[str, Any]) -> None:
     bare = []
     for text in typed.split(","):
         size = text.strip()
+        # nine digits tell a size from a small one, whatever its length
         if size.isascii() and size.isdecimal() and int(size[:9]) < _BARE_BELOW:
             bare.append(size)
     if bare:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
 
-    pass
-
 
 @remembering()
 @with_options
@@ -50,24 +48,23 @@ def compare(
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
     from colltool.analysis.compare import compare as compare_columns
-    from colltool.analysis.grid import PriceRequest
-    from colltool.commands.reading import groups_of, names_of, primitive_of
-    from colltool.commands.requests import columns_of, model_request, several_of
+    from colltool.commands.reading import groups_of
+    from colltool.commands.requests import columns_of, grid_request, model_request, several_of
 
-    several = (
-        list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
-    )
-    on, names = model_request(None, options), tuple(names_of(algorithms))
-    asked = [PriceRequest(primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
-    columns = columns_of(several_of(fabrics), vary, overrides, on.library, on.machine)
+    model = model_request(None, options)
+    # an empty list goes on, to be refused as no name of a primitive
+    listed = isinstance(primitives, list | tuple) and primitives
+    several: Sequence[Any] = primitives if listed else [primitives]
+    requests = [grid_request(primitive, algorithms, model) for primitive in several]
+    columns = columns_of(several_of(fabrics), vary, overrides, model.library, model.machine)
     if len(columns) < 2:
-        fix = (
-            f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
-        )
+        values = given("vary", ["ib.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
-            "one column has nothing to be compared with", argument="fabrics", fix=fix
+            "one column has nothing to be compared with",
+            argument="fabrics",
+            fix=f"another {given('fabrics', ...)}, or {values}",
         )
-    return compare_columns(asked, columns, groups_of(ranks, on.group), listed_sizes(sizes))
+    return compare_columns(requests, columns, groups_of(ranks, model.group), listed_sizes(sizes))
 
 
 def listed_sizes(sizes: Sequence[str | float]) -> list[float]:

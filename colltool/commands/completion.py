@@ -115,6 +115,7 @@ def complete_ranks(ctx: Any, incomplete: str) -> list[str]:
         from colltool.estimate.placement import whole_groups
 
         sizes = whole_groups(fabric, _typed_count(ctx, "stride", 1))
+    # without a word of ours a shell would offer names of files
     return words(map(str, sizes))(incomplete) or [incomplete or "N"]
 
 

@@ -58,36 +58,40 @@ def contention(
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what
             to do instead.
     """
-    from colltool.commands.reading import count_of, flag_of, primitive_of, size_of, text_of
+    from colltool.commands.reading import count_of, flag_of, primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of
     from colltool.contention.contention import contention as run
     from colltool.contention.skew import Skew, load_matrix
 
-    if sum(value is not None for value in (matrix, hot, zipf)) > 1:
+    # each says alone who sends how much to whom
+    skews = [value for value in (matrix, hot, zipf) if value is not None]
+    if len(skews) > 1:
         what = "a matrix, a hot spot and a Zipf skew exclude each other"
         raise ColltoolError(what, argument="matrix", fix="give one of them")
     if matrix is not None and size is not None:
         fix = f"leave {given('size')} out, or scale the matrix"
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
+    if algorithm is not None:
+        text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
     asked: dict[str, Any] = {
-        "algorithm": (
-            None
-            if algorithm is None
-            else text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
-        ),
+        "algorithm": algorithm,
         "size": None if size is None else size_of(size),
-        "primitive": None if primitive is None else primitive_of(primitive),
+        "primitive": primitive_if(primitive),
         "per_link": flag_of(per_link, "per_link"),
     }
     loaded = fabric_of(fabric)
     groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
-    sent = load_matrix(os.fspath(matrix)) if isinstance(matrix, str | os.PathLike) else matrix
+    if not isinstance(matrix, str | os.PathLike):
+        return run(loaded, groups, skew=Skew(matrix, hot, hot_members, zipf), **asked)
+    file = os.fspath(matrix)
+    skew = Skew(load_matrix(file), hot, hot_members, zipf)
     try:
-        return run(loaded, groups, skew=Skew(sent, hot, hot_members, zipf), **asked)
+        return run(loaded, groups, skew=skew, **asked)
     except ColltoolError as error:
-        if error.argument != "matrix" or not isinstance(matrix, str | os.PathLike):
+        if error.argument != "matrix":
             raise
-        raise ColltoolError(error.what, where=f"{os.fspath(matrix)}:1:1", fix=error.fix) from error
+        # what is wrong with it is in the file, not in the argument
+        raise ColltoolError(error.what, where=f"{file}:1:1", fix=error.fix) from error
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
@@ -98,22 +102,17 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
 
     if isinstance(layout, Layout):
         return layout
-    if isinstance(layout, str | os.PathLike) or (
-        isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()
-    ):
+    if isinstance(layout, str | os.PathLike):
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
-        raise wrong(
-            layout,
-            "layout",
-            "a layout",
-            'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
-        )
-    # refused where it is laid out
+        fix = 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}'
+        raise wrong(layout, "layout", "a layout", fix)
+    if "groups" in layout or "pattern" in layout:  # what a file would hold
+        return load_layout(layout, fabric)
+    # other kinds are refused where it is laid out
     kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")
-    return pattern_layout(
-        Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed)
-    )
+    pattern = Pattern(**_fields(layout, Pattern._fields))
+    return pattern_layout(pattern, fabric, MapPattern(kind, seed=seed))
 
 
 def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -126,18 +125,16 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
             raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
         if name == "kind":
             text_of(value, "kind", "cyclic")
-        elif name == "shape" and value is not None:
-            if not isinstance(value, list | tuple):
-                raise wrong(
-                    value,
-                    "shape",
-                    "a tuple of whole numbers",
-                    f"write {given('shape', (4, 2), text='4x2')}",
-                )
+        elif value is None:
+            continue
+        elif name != "shape":
+            count_of(value, name)
+        elif not isinstance(value, list | tuple):
+            fix = f"write {given('shape', (4, 2), text='4x2')}"
+            raise wrong(value, "shape", "a tuple of whole numbers", fix)
+        else:
             for side in value:
                 count_of(side, "shape")
-        elif value is not None:
-            count_of(value, name)
     return dict(layout)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.primitives import AR, Primitive
 from colltool.commands.arguments import Options, with_options
@@ -20,6 +20,7 @@ from colltool.commands.options import (
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.engines.results import KernelCrossover
     from colltool.estimate.results import Crossover
 
 
@@ -32,7 +33,7 @@ def crossover(
     algorithms: Sequence[str] | str = (),
     library_file: AnyPath | None = None,
     **options: Unpack[Options],
-) -> Crossover:
+) -> Crossover | KernelCrossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which
     size.
 
@@ -40,21 +41,22 @@ def crossover(
     else as :func:`price`. With an engine's library: where its kernels cross, beside its own
     thresholds (:class:`colltool.engines.results.KernelCrossover`).
     """
-    from colltool.commands.kernel_prices import NO_TOKENS, asked_of, crossover_by, own_version
+    from colltool.commands.kernel_prices import parted
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
     from colltool.estimate.crossover import crossover as run
 
-    library_file, options = own_version(library_file, options)
-    kernels = asked_of(primitive, options.get("library"), library_file, NO_TOKENS)
-    if kernels is not None and kernels[1] is not None:
-        return cast("Crossover", crossover_by(fabric, kernels[0], kernels[1], ranks, options))
-    on = price_request(fabric, primitive, ranks, options)
-    found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
-    if on.fabric.library_name == "nccl":
+    kernels, model = parted(fabric, primitive, ranks, options, library_file=library_file)
+    if kernels is not None and kernels.library is not None:
+        return kernels.crossover(kernels.library)
+    request = price_request(fabric, primitive, ranks, model)
+    found = run(
+        request.fabric, request.primitive, request.group, request.readings, names_of(algorithms)
+    )
+    if request.fabric.library_name == "nccl":
         from colltool.estimate.library_pick import with_library_picks
 
-        found = with_library_picks(found, on.fabric)
+        found = with_library_picks(found, request.fabric)
     return found
 
 

@@ -12,7 +12,7 @@ from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, on_request, parse_choice
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.commands import reading as v
+from colltool.commands.reading import is_nothing, primitive_if, wrong
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -32,54 +32,62 @@ AnyAlgorithms = Any
 def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnSchedule]:
     """The schedules of files, executed and proved, under names of their own; all of them of the
     primitive, if one is given."""
-    if v.is_nothing(files):
+    if is_nothing(files):
         return []
     from colltool.custom.file import load_algorithm, own_schedule
 
-    found = [
-        own_schedule(one) if isinstance(one, Mapping) else load_algorithm(one)
-        for one in _listed(files)
-    ]
-    asked = None if primitive is None else v.primitive_of(primitive)
-    for one in found:
-        if asked not in (None, one.primitive):
-            assert asked is not None
-            what = (
-                f"{one.name} is {'an' if str(one.primitive)[0] == 'a' else 'a'}"
-                f" {one.primitive.spoken}"
-            )
-            fix = f"ask for {one.primitive}, or give a file of {asked.spoken}"
-            raise ColltoolError(f"{what}, not {asked.spoken}", where=one.file, fix=fix)
-    return _renamed(found)
+    # executed here: a schedule that computes something wrong is refused with its step
+    schedules = []
+    for file in _listed(files):
+        schedules.append(own_schedule(file) if isinstance(file, Mapping) else load_algorithm(file))
+    asked = primitive_if(primitive)
+    for schedule in schedules:
+        if asked is not None and asked is not schedule.primitive:
+            raise _of_another(schedule, asked)
+    return _renamed(schedules)
 
 
-def _renamed(found: Sequence[OwnSchedule]) -> list[OwnSchedule]:
+def _of_another(schedule: OwnSchedule, asked: Primitive) -> ColltoolError:
+    """The error for a schedule of another collective."""
+    kind = schedule.primitive
+    article = "an" if str(kind).startswith("a") else "a"
+    what = f"{schedule.name} is {article} {kind.spoken}, not {asked.spoken}"
+    fix = f"ask for {kind}, or give a file of {asked.spoken}"
+    return ColltoolError(what, where=schedule.file, fix=fix)
+
+
+def _renamed(schedules: Sequence[OwnSchedule]) -> list[OwnSchedule]:
+    """Schedules under names that no shipped algorithm has."""
     from colltool.verification.own_cost import with_own_names
 
-    return with_own_names(found, _taken())
+    return with_own_names(schedules, _taken())
 
 
 def _taken() -> set[str]:
-    return {
-        row.name
-        for one in Primitive
-        for rows in (algorithms(one), compositions(one))
-        for row in rows
-    }
+    """Names of shipped algorithms."""
+    names: set[str] = set()
+    for primitive in Primitive:
+        names.update(row.name for row in algorithms(primitive))
+        names.update(row.name for row in compositions(primitive))
+    return names
 
 
-def of_plugins(on: Request) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
+def of_plugins(request: Request) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
     """What installed packages offer for a question, and which of them failed; nothing is loaded
     where there are none."""
-    if not (entries := _plugins()):
+    entries = _plugins()
+    if not entries:
         return [], ()
     from colltool.custom.plugins import offered
     from colltool.estimate.groups import place
     from colltool.estimate.results import Infeasible
 
-    placed = place(on.fabric, on.group)
-    found, failed = offered(entries, on.primitive, placed.ranks, placed.placement.per_domain)
-    return found, tuple(Infeasible(name, f"plugin failed: {reason}") for name, reason in failed)
+    placed = place(request.fabric, request.group)
+    schedules, failed = offered(
+        entries, request.primitive, placed.ranks, placed.placement.per_domain
+    )
+    reasons = [Infeasible(name, f"plugin failed: {reason}") for name, reason in failed]
+    return schedules, tuple(reasons)
 
 
 @lru_cache(maxsize=1)
@@ -90,71 +98,72 @@ def _plugins() -> tuple[EntryPoint, ...]:
 
 
 def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
-    several = [files] if isinstance(files, str | os.PathLike | Mapping) else files
-    if not isinstance(several, list | tuple) or not all(
-        isinstance(one, str | os.PathLike | Mapping) for one in several
-    ):
-        raise v.wrong(
-            files,
-            "algorithm_files",
-            "paths of algorithm files",
-            f"write {given('algorithm_files', ['my.xml'])}",
-        )
-    return several
+    several = [files] if _is_file(files) else files
+    if isinstance(several, list | tuple) and all(map(_is_file, several)):
+        return several
+    fix = f"write {given('algorithm_files', ['my.xml'])}"
+    raise wrong(files, "algorithm_files", "paths of algorithm files", fix)
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike | Mapping)
 
 
 def ranks_of(
-    ranks: int | None, own: Sequence[OwnSchedule], options: Mapping[str, Any]
+    ranks: int | None, own: Sequence[OwnSchedule], options: Mapping[str, object]
 ) -> int | None:
-    """So many ranks as were asked for, else as the files are for."""
+    """The number of ranks that was asked for, else the one that the files are for."""
     if ranks is not None or not own or options.get("shape") is not None:
         return ranks
-    counts = sorted({one.ranks for one in own})
+    counts = sorted({schedule.ranks for schedule in own})
     if len(counts) > 1:
         what = f"the files are for {' and '.join(map(str, counts))} ranks"
         raise ColltoolError(what, argument="algorithm_files", fix="one number of ranks a call")
     return counts[0]
 
 
-def costs_of(own: Sequence[OwnSchedule], on: Request) -> list[CostModel]:
+def costs_of(own: Sequence[OwnSchedule], request: Request) -> list[CostModel]:
     """The schedules' costs on the group that is asked for."""
     if not own:
         return []
     from colltool.verification.own_cost import own_costs
 
-    return own_costs(own, on.fabric, on.group, on.readings)
+    return own_costs(own, request.fabric, request.group, request.readings)
 
 
 def all_costs(
-    own: Sequence[OwnSchedule], on: Request, only: Sequence[str]
+    own: Sequence[OwnSchedule], request: Request, only: Sequence[str]
 ) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
     """The costs of files and of what plugins offer, if algorithms are named of those; and the
     plugins that failed."""
-    named = {
-        one
-        for one in only
-        if parse_choice(one).base not in _taken() | {row.name for row in on_request()}
-    }
-    if (only and not named) or on.readings.placement != "packed" or on.readings.ports != "all":
-        return costs_of(own, on), ()
-    offered, failed = of_plugins(on)
-    if told := next((one for one in failed if one.algorithm in named), None):
-        raise ColltoolError(
-            f"{told.algorithm}: {told.reason}",
-            argument="algorithms",
-            fix="see to the package that offers it",
-        )
-    every = _renamed([*own, *offered]) if offered else own
-    theirs = [one for one in every[len(own) :] if not only or one.name in named]
-    return costs_of([*every[: len(own)], *theirs], on), () if only else failed
+    shipped = _taken() | {row.name for row in on_request()}
+    named = {name for name in only if parse_choice(name).base not in shipped}
+    readings = request.readings
+    if (only and not named) or readings.placement != "packed" or readings.ports != "all":
+        return costs_of(own, request), ()
+    offered, failed = of_plugins(request)
+    for plugin in failed:
+        if plugin.algorithm in named:
+            raise ColltoolError(
+                f"{plugin.algorithm}: {plugin.reason}",
+                argument="algorithms",
+                fix="see to the package that offers it",
+            )
+    if not offered:
+        return costs_of(own, request), () if only else failed
+    # a plugin's name gives way to one of a file
+    every = _renamed([*own, *offered])
+    files = every[: len(own)]
+    theirs = [plugin for plugin in every[len(own) :] if not only or plugin.name in named]
+    return costs_of([*files, *theirs], request), () if only else failed
 
 
 def no_files(files: AnyAlgorithms) -> None:
     """Refuse files where an engine's kernels are asked for."""
-    if not v.is_nothing(files):
-        what = (
-            "a schedule is priced beside those of NCCL and its like, not beside an engine's kernels"
-        )
+    if not is_nothing(files):
         raise ColltoolError(
-            what, argument="algorithm_files", fix=f"leave {given('library')} out, or the file"
+            "a schedule is priced beside those of NCCL and its like, not beside an engine's"
+            " kernels",
+            argument="algorithm_files",
+            fix=f"leave {given('library')} out, or the file",
         )

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.engines.library_diff import LibraryDiff
 
+USUAL_RANKS = 8
+"""A node: where libraries of kernels are told apart."""
+DEFAULT_RTOL = 1e-6
+LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """What moved between two JSON documents of the same command, past a relative tolerance.
@@ -59,23 +64,20 @@ def diff_libraries(
     from colltool.libraries.nccl.hardware import constants
 
     loaded = fabric_of(fabric)
-    names = [text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
-    if all(is_library(name) for name in names):
-        several = 8 if ranks is None else count_of(ranks, "ranks", 2)
-        return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
-    if any(name.partition("@")[0] != "nccl" for name in names):
-        what = f"{names[0]} and {names[1]} have nothing to compare"
-        raise ColltoolError(
-            what, argument="library", fix="two versions of nccl, or two of colltool library list"
-        )
-    versions = [constants(name.partition("@")[2]).version for name in names]
+    first = text_of(old, "library", "nccl@2.31").lower()
+    second = text_of(new, "library", "nccl@2.31").lower()
+    if is_library(first) and is_library(second):
+        group = USUAL_RANKS if ranks is None else count_of(ranks, "ranks", 2)
+        return diff_kernels(loaded, find_library(first), find_library(second), group)
+    versions = []
+    for name in (first, second):
+        library, _, version = name.partition("@")
+        if library != "nccl":
+            what = f"{first} and {second} have nothing to compare"
+            fix = "two versions of nccl, or two of colltool library list"
+            raise ColltoolError(what, argument="library", fix=fix)
+        versions.append(constants(version).version)
     return diff_versions(loaded, *versions)
-
-
-DEFAULT_RTOL = 1e-6
-
-
-LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
 
 
 @command(
@@ -130,6 +132,7 @@ def diff_command(
     if fabric.names or ranks is not None:
         fix = f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
+    # an error names the file, not the argument
     with called("shell", old=str(old), new=str(new)):
         moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
     finish(moved, out)
@@ -138,5 +141,6 @@ def diff_command(
 def finish(result: Diff | LibraryDiff, out: Out) -> None:
     """Write what moved, and end with exit code 1 where anything did."""
     out.emit(result)
+    # as the diff of a shell: 1 where anything moved
     if result.moved:
         failed()

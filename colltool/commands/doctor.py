@@ -8,6 +8,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
+from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
     DRAWN_RESULT,
     READINGS,
@@ -63,38 +64,36 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is
             not known and no fabric.
     """
-    from colltool.commands.logs import measurements_of
-    from colltool.commands.reading import fraction_if, is_nothing, paths_of, primitive_of
-    from colltool.commands.requests import fabric_of
+    from colltool.commands.reading import fraction_if, paths_of, primitive_if
+    from colltool.commands.requests import fabric_with
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
     from colltool.diagnosis.read_evidence import evidence_of
-    from colltool.fabric.load import load_fabric
     from colltool.logs.series import Measurements
 
-    bar, reading = fraction_if(expect, "expect"), checked(readings, **parts)
-    only = None if primitive is None else primitive_of(primitive)
+    healthy = fraction_if(expect, "expect")
+    model = checked(readings, **parts)
+    only = primitive_if(primitive)
 
-    def logs_of(some: Any) -> Measurements:
+    def read(files: Any) -> Measurements:
         try:
-            return measurements_of(some, ranks, None, nodes, in_place)
+            return measurements_of(files, ranks, None, nodes, in_place)
         except ColltoolError:
             if only is None:
                 raise
             # what a log does not name is the one that is asked for
-            return measurements_of(some, ranks, only, nodes, in_place)
+            return measurements_of(files, ranks, only, nodes, in_place)
 
+    # what somebody read already is judged as it is
     if isinstance(logs, Measurements):
-        seen = Evidence(logs)
+        evidence = Evidence(logs)
     else:
-        seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
-    if fabric is None:
-        held = None
-    elif is_nothing(overrides):
-        held = fabric_of(fabric)
-    else:
-        held = load_fabric(fabric, overrides)  # type: ignore[arg-type]
-    return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
+        paths = paths_of(logs, "logs", "logs or traces", "all_reduce.log")
+        evidence = evidence_of(paths, read)
+    loaded = None if fabric is None else fabric_with(fabric, overrides)
+    return diagnose(
+        evidence.only(only), loaded, overrides=overrides, expect=healthy, readings=model
+    )
 
 
 @command(

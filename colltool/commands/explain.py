@@ -18,10 +18,13 @@ from colltool.commands.options import (
     Out,
     option,
 )
+from colltool.commands.price import share_left
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
+    from colltool.estimate.assumptions import Readings
     from colltool.estimate.explain import Explanation
+    from colltool.fabric.model import Fabric
 
 
 @with_options
@@ -37,73 +40,65 @@ def explain(
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers, as :func:`price`, on NCCL
     with its own parts."""
-    from colltool.commands.price import share_left
-    from colltool.commands.reading import primitive_of, size_of, text_of
+    from colltool.commands.reading import primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of, model_request, under_library
     from colltool.estimate.explain import explain as run
     from colltool.estimate.groups import as_read
 
     name = text_of(algorithm, "algorithm", "ring")
-    asked = model_request(ranks, options)
-    wanted = None if primitive is None else primitive_of(primitive)
-    own = None if fabric is None else fabric_of(fabric, machine=asked.machine)
-    numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
-    if own is None and asked.library is not None:
-        raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
-    if (own is None) != (size is None):
-        fix = f"add {numbers}, or leave both out"
-        raise ColltoolError(
-            "numbers need a fabric and a size",
-            argument="size" if size is None else "fabric",
-            fix=fix,
-        )
-    loaded = None if own is None else as_read(under_library(own, asked.library), asked.readings)
+    model = model_request(ranks, options)
+    wanted = primitive_if(primitive)
+    own = None if fabric is None else fabric_of(fabric, machine=model.machine)
+    _refuse_half_of_numbers(own, size, model.library)
+    loaded = None if own is None else as_read(under_library(own, model.library), model.readings)
+    bytes_ = None if size is None else size_of(size)
+    # the price behind it takes several, an explanation one
     with called("python", algorithms="algorithm"):
-        found = run(
-            name,
-            wanted,
-            loaded,
-            None if size is None else size_of(size),
-            asked.group,
-            asked.readings,
-        )
+        found = run(name, wanted, loaded, bytes_, model.group, model.readings)
     share = share_left(slow_rank, loaded)
     if own is None or loaded is None:
         return found
-    if share is not None:
-        from colltool.verification.slow_rank import with_slow_rank
-
-        who = found.group.spec if found.group else None
-        slow = [
-            one.row
-            and with_slow_rank([one.row], share, loaded, one.primitive, who, asked.readings)[0]
-            for one in found.entries
-        ]
-        found = replace(
-            found,
-            entries=tuple(
-                one._replace(row=row) for one, row in zip(found.entries, slow, strict=True)
-            ),
-        )
-    if found.group is not None:
-        from colltool.estimate.user_price import judged_row
-
-        who = found.group.spec
-        rows = (
-            one.row and judged_row(one.row, one.primitive, loaded, who, asked.readings)
-            for one in found.entries
-        )
-        found = replace(
-            found,
-            entries=tuple(
-                one._replace(row=row) for one, row in zip(found.entries, rows, strict=True)
-            ),
-        )
+    found = _with_numbers(found, loaded, share, model.readings)
     if loaded.library_name == "nccl":
         from colltool.estimate.library_pick import with_estimates
 
-        found = with_estimates(found, loaded, asked=asked.is_other(own))
+        found = with_estimates(found, loaded, asked=model.is_other(own))
     return found
+
+
+def _refuse_half_of_numbers(
+    fabric: Fabric | None, size: str | float | None, library: str | None
+) -> None:
+    """Refuse a fabric without a size, a size without a fabric, and a library without both."""
+    numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
+    if fabric is None and library is not None:
+        raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
+    if (fabric is None) != (size is None):
+        raise ColltoolError(
+            "numbers need a fabric and a size",
+            argument="size" if size is None else "fabric",
+            fix=f"add {numbers}, or leave both out",
+        )
+
+
+def _with_numbers(
+    found: Explanation, fabric: Fabric, share: float | None, readings: Readings
+) -> Explanation:
+    """An explanation whose rows have their intervals, and what a slow rank costs them."""
+    from colltool.estimate.user_price import judged_row
+
+    group = found.group.spec if found.group else None
+    entries = []
+    for entry in found.entries:
+        row = entry.row
+        if row is not None and share is not None:
+            from colltool.verification.slow_rank import with_slow_rank
+
+            [row] = with_slow_rank([row], share, fabric, entry.primitive, group, readings)
+        if row is not None and group is not None:
+            row = judged_row(row, entry.primitive, fabric, group, readings)
+        entries.append(entry._replace(row=row))
+    return replace(found, entries=tuple(entries))
 
 
 @command(

@@ -44,6 +44,7 @@ def _folder(output: Path, what: str, fix: str) -> Path:
 
 
 def _write_lines(*lines: str) -> None:
+    # files went to the folder, so these are for the reader
     write("".join(f"{line}\n" for line in lines), None)
 
 
@@ -58,6 +59,7 @@ def _schedule(
     segments: int | None = None,
 ) -> OwnSchedule:
     """The messages of a shipped algorithm on a group."""
+    # both registries: formulas say what fits the group, makers write its messages
     from colltool.commands.reading import count_if, primitive_of
     from colltool.estimate.placement import GroupSpec
     from colltool.verification.shipped_schedule import shipped_schedule
@@ -101,6 +103,7 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
 
+    # a wrong -o is told before the work
     target = to_file(output)
     if env and channels is not None:
         fix = f"leave out {given('env')} or {given('channels')}"
@@ -109,9 +112,10 @@ def nccl_tuner(
     groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]
     tuner = extra("interop.nccl_tuner")
     if env:
-        write(tuner.tuner_env(loaded, groups), target)
+        text = tuner.tuner_env(loaded, groups)
     else:
-        write(tuner.tuner_config(loaded, groups, channels), target)
+        text = tuner.tuner_config(loaded, groups, channels)
+    write(text, target)
 
 
 @command(

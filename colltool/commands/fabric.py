@@ -104,45 +104,48 @@ def size_fabric(
     from colltool.fabric.results import FabricSized
     from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
-    known = (
-        load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
-    )
+    known = None
+    if prices is not None or not is_nothing(overrides):
+        known = load_prices(prices, overrides)
     if fat_tree is not None:
-        beside = {
-            "endpoints": endpoints,
-            "radix": radix,
-            "levels": levels,
-            "oversubscription": oversubscription or None,
-            "topology": None if topology == "clos" else topology,
-            "rails": None if rails == 1 else rails,
-            "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint,
-        }
-        for name, value in beside.items():
-            if value is not None:
-                what = "does not apply to a fat-tree, which k fully defines"
-                raise ColltoolError(what, argument=name, fix="leave it out")
+        _refuse_beside_fat_tree(
+            endpoints=endpoints,
+            radix=radix,
+            levels=levels,
+            oversubscription=oversubscription or None,
+            topology=None if topology == "clos" else topology,
+            rails=None if rails == 1 else rails,
+            ports_per_endpoint=None if ports_per_endpoint == 1 else ports_per_endpoint,
+        )
         tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
     if endpoints is None or radix is None:
-        fix = (
-            f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
-        )
+        both = f"{given('endpoints', 2048)} and {given('radix', 64)}"
+        fix = f"write {both}, or {given('fat_tree', 64)}"
         raise ColltoolError("nothing says what to size", fix=fix)
-    ports_of_switch = count_of(radix, "radix")
+    ports = count_of(radix, "radix")
     counts = (
         count_of(endpoints, "endpoints"),
         count_of(ports_per_endpoint, "ports_per_endpoint"),
-        ports_of_switch,
+        ports,
     )
-    on_rails, hops = count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
+    separate = count_of(rails, "rails")
+    hops = hops_of(oversubscription, ports)
     if text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
-            raise ColltoolError(
-                f"does not apply to a {topology}", argument="levels", fix="leave it out"
-            )
-        return _sized_direct(topology, counts, on_rails, hops, known)
-    plan = clos_plan(*counts, rails=on_rails, levels=count_if(levels, "levels"), hops=hops)
+            what = f"does not apply to a {topology}"
+            raise ColltoolError(what, argument="levels", fix="leave it out")
+        return _sized_direct(topology, counts, separate, hops, known)
+    plan = clos_plan(*counts, rails=separate, levels=count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+
+
+def _refuse_beside_fat_tree(**arguments: Any) -> None:
+    """Refuse arguments that say what k already does; None is one that nobody gave."""
+    for name, value in arguments.items():
+        if value is not None:
+            what = "does not apply to a fat-tree, which k fully defines"
+            raise ColltoolError(what, argument=name, fix="leave it out")
 
 
 def _sized_direct(
@@ -158,27 +161,27 @@ def _sized_direct(
     from colltool.network.sizing.size_clos import LEVELS, clos_plan
     from colltool.network.sizing.size_direct import DIRECT, direct_plan
 
-    kind = next((one for one in DIRECT if one == topology), None)
+    kind = next((name for name in DIRECT if name == topology), None)
     if kind is None:
         what = f"'{clipped(topology)}' is no topology that is sized"
-        raise ColltoolError(
-            what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}"
-        )
-    ratios = [one for one in hops if isinstance(one, float)]
+        fix = f"write one of: clos, {', '.join(DIRECT)}"
+        raise ColltoolError(what, argument="topology", fix=fix)
+    ratios = [hop for hop in hops if isinstance(hop, float)]
     if len(ratios) != len(hops) or len(hops) > 1:
         fix = f"write {given('oversubscription', '2')}"
         raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
     plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
+    endpoints, ports_per_endpoint, _ = counts
+    bill = bill_of_plan(plan, prices)
     try:
         clos = clos_plan(*counts, rails=rails, hops=hops)
-    except ColltoolError:
-        clos = None
+    except ColltoolError:  # so many endpoints fit no Clos of such switches
+        return DirectSized(endpoints, ports_per_endpoint, plan, bill, None, None)
     alike = prices
     # cables to endpoints are copper in both
     if prices and plan.levels[0].name in (prices.copper or ()):
         alike = prices.model_copy(update={"copper": LEVELS[:1]})
-    other = bill_of_plan(clos, alike) if clos else None
-    return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
+    return DirectSized(endpoints, ports_per_endpoint, plan, bill, clos, bill_of_plan(clos, alike))
 
 
 fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size your own.")
@@ -251,6 +254,7 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     """
     from colltool.fabric.load import load_fabric
 
+    # a name without a format's suffix would get a table, which nobody draws
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
         fix = (

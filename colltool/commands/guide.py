@@ -21,7 +21,7 @@ def _write_site(folder: Path) -> None:
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
-    for name, text in site([load_fabric(one) for one in shipped_fabrics()]):
+    for name, text in site([load_fabric(name) for name in shipped_fabrics()]):
         write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
     write(f"{folder / 'index.html'}\n", None)
 
@@ -56,6 +56,7 @@ def guide_command(
         return
     text = contents() if topic is None else read_guide(topic)
     file = to_file(output)
+    # Markdown for programs, set text for people
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
     else:

@@ -99,6 +99,7 @@ def init_command(
     from colltool.fabric.load import load_fabric
     from colltool.training.job_text import job_start
 
+    # a layout is searched on a fabric; without one the file leaves it open
     if ranks is not None and fabric is None:
         raise ColltoolError("of which fabric", argument="ranks", fix="add --fabric dgx-h100")
     path = new_file(output, "a job file")

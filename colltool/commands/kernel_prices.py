@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
-from colltool.commands.arguments import LIBRARIES, Options
+from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.engines.files import AskedLibrary
     from colltool.engines.formulas import Tokens
     from colltool.engines.results import KernelCrossover, KernelPriceList
+    from colltool.estimate.placement import GroupSpec
+    from colltool.fabric.model import Fabric
 
-
-EXPERTS = ("dispatch", "combine")
-
-
-DTYPES = {"dispatch": "fp8", "combine": "bf16"}  # as DeepEP sends them
+DTYPES = {"dispatch": "fp8", "combine": "bf16"}
+"""The operations of experts, and what each sends where nobody says: as DeepEP does."""
+COUNTED = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
+"""What a call of experts must say, with the numbers of an example."""
 
 
 class ExpertCall(NamedTuple):
@@ -38,150 +39,156 @@ class ExpertCall(NamedTuple):
         from colltool.commands.reading import count_of, number_of, text_of
         from colltool.engines.formulas import Tokens
 
-        missing = [
-            name for name in ("tokens", "top_k", "hidden", "experts") if getattr(self, name) is None
-        ]
+        missing = [name for name in COUNTED if getattr(self, name) is None]
         if missing:
-            example = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
-            fix = f"add {' '.join(given(name, example[name]) for name in missing)}"
-            raise ColltoolError(
-                f"{operation} needs {', '.join(missing)}", argument=missing[0], fix=fix
-            )
-        counts = {
-            name: count_of(getattr(self, name), name, 1, 2**24)
-            for name in ("tokens", "top_k", "hidden", "experts")
-        }
-        dtype = (
-            DTYPES[operation] if self.dtype is None else text_of(self.dtype, "dtype", "fp8").lower()
-        )
+            fix = f"add {' '.join(given(name, COUNTED[name]) for name in missing)}"
+            what = f"{operation} needs {', '.join(missing)}"
+            raise ColltoolError(what, argument=missing[0], fix=fix)
+        counts = {name: count_of(getattr(self, name), name) for name in COUNTED}
+        dtype = DTYPES[operation]
+        if self.dtype is not None:
+            dtype = text_of(self.dtype, "dtype", "fp8").lower()
         skew = 1.0 if self.skew is None else number_of(self.skew, "skew")
         if skew < 1:
-            raise ColltoolError(
-                f"the hottest rank has at least the mean, got {skew:g}",
-                argument="skew",
-                fix="1 or more",
-            )
-        groups = 0 if self.groups is None else count_of(self.groups, "groups", 1, 2**20)
+            what = f"the hottest rank has at least the mean, got {skew:g}"
+            raise ColltoolError(what, argument="skew", fix="1 or more")
+        groups = 0 if self.groups is None else count_of(self.groups, "groups")
         return Tokens(**counts, dtype=dtype, groups=groups, skew=skew)
 
 
-NO_TOKENS = ExpertCall()
+class KernelRequest(NamedTuple):
+    """A question that kernels answer.
+
+    Args:
+        operation: a primitive, ``dispatch`` or ``combine``.
+        library: whose kernels; None is each that was measured on the fabric.
+        call: the tokens of experts.
+    """
+
+    operation: str
+    library: AskedLibrary | None
+    fabric: Fabric
+    group: GroupSpec
+    call: ExpertCall
+
+    def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
+        """A call by kernels at each size; of experts one, made of its tokens."""
+        from colltool.commands.reading import size_of
+        from colltool.engines.price import price_experts, price_kernels
+        from colltool.engines.results import KernelPriceList
+        from colltool.engines.tables import price_by_table
+
+        if self.library is None or self.operation in DTYPES:
+            if sizes:
+                tokens = given("tokens", 128)
+                fix = f"leave {given('size')} out: bytes follow from {tokens} and the like"
+                what = f"{self.operation} is asked in tokens"
+                raise ColltoolError(what, argument="size", fix=fix)
+            tokens_sent = self.call.read(self.operation)
+            price = price_experts(
+                self.library, self.fabric, self.operation, tokens_sent, self.group
+            )
+            return KernelPriceList((price,))
+        if not sizes:
+            raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
+        # a library that runs another one's schedules has a table of which at which size
+        run = price_by_table if self.library.library.runs else price_kernels
+        prices = []
+        for size in [size_of(size) for size in sizes]:
+            prices.append(run(self.library, self.fabric, self.operation, size, self.group))
+        return KernelPriceList(tuple(prices))
+
+    def crossover(self, library: AskedLibrary) -> KernelCrossover:
+        """Where a library's kernels cross on a machine, beside its own thresholds."""
+        from colltool.engines.crossover import kernel_crossover
+
+        if library.library.runs:
+            instead = given("library", library.library.runs)
+            raise ColltoolError(
+                f"{library.library.called} has a table of algorithms, no kernels",
+                argument="library",
+                fix=f"colltool crossover with {instead}, or price at several sizes",
+            )
+        return kernel_crossover(library, self.fabric, self.operation, self.group)
 
 
-def asked_of(
+def parted(
+    fabric: AnyFabric,
     primitive: Any,
-    library: Any,
+    ranks: int | None,
+    options: Mapping[str, object],
+    *,
     library_file: AnyPath | None,
-    call: ExpertCall,
     slow_rank: float | None = None,
-) -> tuple[str, AskedLibrary | None] | None:
-    """The operation, and the library if one is named, of a question for kernels; None of one for
-    algorithms."""
-    from colltool.commands.reading import primitive_of
+) -> tuple[KernelRequest | None, dict[str, Any]]:
+    """A question for kernels, or None for algorithms; and the options of the model without those of
+    experts, with the version of NCCL that a library file describes."""
+    from colltool.commands.requests import fabric_of, model_request
 
-    word = primitive.lower() if isinstance(primitive, str) else ""
-    own = library is None or (isinstance(library, str) and library in LIBRARIES)
-    if own and word not in EXPERTS and library_file is None and all(part is None for part in call):
-        return None  # what is asked most, without reading any kernel
-    from colltool.engines.files import find_library, library_of
-
-    name = library if isinstance(library, str) else None
-    asked = library_of(name, library_file)
-    if slow_rank is not None and (asked is not None or word in EXPERTS):
-        raise ColltoolError(
-            "kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out"
-        )
-    if word in EXPERTS:
-        if name is not None and asked is None:
-            asked = find_library(name)  # says which there are
-        return word, asked
-    if given_ := [part for part, value in call._asdict().items() if value is not None]:
-        fix = f"colltool price dispatch, or leave {given(given_[0])} out"
-        raise ColltoolError("is for dispatch and combine", argument=given_[0], fix=fix)
-    return None if asked is None else (primitive_of(primitive).value, asked)
+    # experts' arguments leave here: a plain price knows nothing of them
+    model: dict[str, Any] = dict(options)
+    call = ExpertCall(**{name: model.pop(name, None) for name in ExpertCall._fields})
+    if library_file is not None:
+        version = _own_version(library_file)
+        if version is not None:
+            model["library"] = f"nccl@{version}"
+            library_file = None
+    asked = _asked_of_kernels(primitive, model.get("library"), library_file, call, slow_rank)
+    if asked is None:
+        return None, model
+    operation, library = asked
+    # the library of kernels is none of algorithms
+    group = model_request(ranks, {**model, "library": None}).group
+    return KernelRequest(operation, library, fabric_of(fabric), group, call), model
 
 
-def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath | None, Options]:
-    """The options with a version of NCCL that a library file describes; any other file stays one of
-    kernels.
+def _own_version(library_file: AnyPath) -> str | None:
+    """The version of NCCL's model that a library file describes, which it makes known; None of a
+    file of kernels.
 
     Raises:
         ColltoolError: no TOML, or not what a version of NCCL's model may say.
     """
-    from colltool.commands.reading import wrong
-
-    if library_file is None:
-        return None, options
-    if not isinstance(library_file, str | os.PathLike):
-        raise wrong(
-            library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}"
-        )
     from colltool.base.files import read_text
+    from colltool.commands.reading import path_of
     from colltool.definitions.toml_source import scan_toml
     from colltool.libraries.nccl.hardware import take_version
 
-    name = os.fspath(library_file)
+    name = os.fspath(path_of(library_file, "library_file", "a path", "mine.toml"))
     source, _ = scan_toml(read_text(name, "definition"), name)
     if source.data.get("name") != "nccl":
-        return library_file, options
-    return None, {**options, "library": f"nccl@{take_version(source.data, source.at)}"}
+        return None
+    return take_version(source.data, source.at)
 
 
-def price_by(
-    fabric: AnyFabric,
-    kernels: tuple[str, AskedLibrary | None],
-    sizes: Sequence[Any],
-    ranks: int | None,
+def _asked_of_kernels(
+    primitive: Any,
+    library: Any,
+    library_file: AnyPath | None,
     call: ExpertCall,
-    options: Options,
-) -> KernelPriceList:
-    """A call by kernels at each size; of experts one, made of its tokens."""
-    from colltool.commands.reading import size_of
-    from colltool.commands.requests import fabric_of, model_request
-    from colltool.engines.price import price_experts, price_kernels
-    from colltool.engines.results import KernelPriceList
+    slow_rank: float | None,
+) -> tuple[str, AskedLibrary | None] | None:
+    """The operation, and the library if one is named, of a question for kernels."""
+    from colltool.commands.reading import primitive_of
 
-    own: Options = {**options, "library": None}
-    operation, asked = kernels
-    on, loaded = model_request(ranks, own), fabric_of(fabric)
-    if operation in EXPERTS:
-        if sizes:
-            fix = (
-                f"leave {given('size')} out: bytes follow from {given('tokens', 128)} and the like"
-            )
-            raise ColltoolError(f"{operation} is asked in tokens", argument="size", fix=fix)
-        return KernelPriceList(
-            (price_experts(asked, loaded, operation, call.read(operation), on.group),)
-        )
-    assert asked is not None
-    if not sizes:
-        raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
-    from colltool.engines.tables import price_by_table
+    word = primitive.lower() if isinstance(primitive, str) else ""
+    of_experts = word in DTYPES
+    of_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
+    said = [name for name, value in call._asdict().items() if value is not None]
+    if of_algorithms and not of_experts and library_file is None and not said:
+        return None  # what is asked most, without reading any kernel
+    from colltool.engines.files import find_library, library_of
 
-    each, run = (
-        [size_of(size) for size in sizes],
-        price_by_table if asked.library.runs else price_kernels,
-    )
-    return KernelPriceList(tuple(run(asked, loaded, operation, size, on.group) for size in each))
-
-
-def crossover_by(
-    fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options
-) -> KernelCrossover:
-    """Where a library's kernels cross on a machine, beside its own thresholds."""
-    from colltool.commands.requests import fabric_of, model_request
-    from colltool.engines.crossover import kernel_crossover
-
-    if asked.library.runs:
-        fix = (
-            f"colltool crossover with {given('library', asked.library.runs)}, or price at several"
-            " sizes"
-        )
-        raise ColltoolError(
-            f"{asked.library.called} has a table of algorithms, no kernels",
-            argument="library",
-            fix=fix,
-        )
-
-    own: Options = {**options, "library": None}
-    return kernel_crossover(asked, fabric_of(fabric), operation, model_request(ranks, own).group)
+    name = library if isinstance(library, str) else None
+    found = library_of(name, library_file)
+    if slow_rank is not None and (found is not None or of_experts):
+        what = "kernels were measured with all ranks alike"
+        raise ColltoolError(what, argument="slow_rank", fix="leave it out")
+    if of_experts:
+        if name is not None and found is None:
+            found = find_library(name)  # says which there are
+        return word, found
+    if said:
+        fix = f"colltool price dispatch, or leave {given(said[0])} out"
+        raise ColltoolError("is for dispatch and combine", argument=said[0], fix=fix)
+    return None if found is None else (primitive_of(primitive).value, found)

@@ -80,6 +80,7 @@ def ladder_command(
     from colltool.analysis.diff import read_document
     from colltool.render.dispatch import document
 
+    # a tolerance alone compares nothing
     if check is None and rtol is not None:
         fix = f"add {given('check', 'OLD.json')}"
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)

@@ -146,6 +146,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
     """
     from colltool.engines.files import SUFFIX, find_library, shipped_path, template
 
+    # a file that somebody filled in is not overwritten
     path = new_file(output, "a library file", (SUFFIX,))
     if library is None:
         write(template(), path)

@@ -88,6 +88,7 @@ def server(folder: Path | None = None) -> Server[Any]:
     """The server; ``folder``: whose files may be read, by names within the current one."""
     from mcp.server import Server
 
+    # made within the loop of events, which is not there yet
     limit: list[Any] = []
 
     async def call_tool(
@@ -118,6 +119,7 @@ async def _tools(
 ) -> ListToolsResult:
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
+    # an assistant may call them without asking its user
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [
         Tool(
@@ -140,39 +142,41 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
     from colltool.base.reach import confined
     from colltool.fabric.load import shipped_folder
 
-    shipped = [Path(__file__).parent.parent, shipped_folder()]
-    fix = (
-        "start the server with --folder DIR to have files read"
-        if folder is None
-        else "name a file within the server's folder"
-    )
+    readable = [Path(__file__).parent.parent, shipped_folder()]
+    if folder is None:
+        fix = "start the server with --folder DIR to have files read"
+    else:
+        fix = "name a file within the server's folder"
+        readable.append(folder)
+    document = None
+    is_error = True
     try:
-        with confined([*shipped, *([] if folder is None else [folder])], fix):
-            texts, document = _said(name, arguments)
+        with confined(readable, fix):
+            texts, document = _texts_of(name, arguments)
+        is_error = False
     except ColltoolError as error:
         texts = [f"error: {problem.spelled('python')}" for problem in problems_of(error)]
-        return CallToolResult(content=[TextContent(text=text) for text in texts], is_error=True)
-    except Exception as error:
-        text = (
-            f"bug in colltool: {type(error).__name__}: {str(error).partition(chr(10))[0]} (please"
-            " report it)"
-        )
-        return CallToolResult(content=[TextContent(text=text)], is_error=True)
-    return CallToolResult(
-        content=[TextContent(text=text) for text in texts], structured_content=document
-    )
+    except Exception as error:  # a bug of ours ends one answer, not the server
+        first_line = str(error).partition("\n")[0]
+        texts = [f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"]
+    content = [TextContent(text=text) for text in texts]
+    return CallToolResult(content=content, structured_content=document, is_error=is_error)
 
 
-def _said(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
+def _texts_of(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
+    """What a tool says in words, last its document as text; and the document."""
     from colltool.render.dispatch import document, json_text, summary
 
     found = answered(name, arguments)
     if isinstance(found, str):
         return [found], None
-    values = document(found)
-    file = getattr(found, "text", None) if name == "calibrate" else None
-    text = json_text(json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-    return [summary(found), *([file] if file else []), text], json.loads(text)
+    plain = json.dumps(document(found), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json_text(plain)
+    texts = [summary(found)]
+    # the file that a calibration makes, which an assistant may write for its user
+    if name == "calibrate" and getattr(found, "text", None):
+        texts.append(found.text)  # type: ignore[attr-defined]
+    return [*texts, text], json.loads(text)
 
 
 def _shipped() -> Iterator[tuple[str, str, str]]:
@@ -222,10 +226,10 @@ async def _resource(
     from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
     kinds = {address: kind for address, kind, _ in _shipped()}
-    if (address := str(params.uri)) not in kinds:
-        raise MCPError(
-            INVALID_PARAMS, f"no resource '{address[:100]}': resources/list names them all"
-        )
+    address = str(params.uri)
+    if address not in kinds:
+        what = f"no resource '{address[:100]}': resources/list names them all"
+        raise MCPError(INVALID_PARAMS, what)
     text = _text_of(*address.removeprefix("colltool://").split("/"))
     return ReadResourceResult(
         contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)]

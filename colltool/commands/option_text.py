@@ -179,6 +179,7 @@ def _counts_of_range(text: str) -> list[int]:
         raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument="ranks", fix=fix)
     if in_steps:
         return list(range(low, high + 1, step))
+    # nccl-tests also ends such a range with its last number
     multiples = (low * step**power for power in range(high.bit_length()))
     return [*takewhile(lambda number: number < high, multiples), high]
 

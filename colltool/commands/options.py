@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
-from colltool.base.extras import extra
 from colltool.commands import option_text
 from colltool.commands.arguments import ARGUMENTS, FORMATS, Argument
 from colltool.commands.output import chosen_format, screen_of, write, write_bytes
@@ -19,6 +18,7 @@ from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
+# what typer takes for a value that must be typed
 REQUIRED = ...
 BY_FUNCTION = Parameter.empty
 """The default is the one that the function has."""
@@ -136,6 +136,7 @@ def _fabric_choice(
 def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGroup:
     """``--fabric``, ``--set`` and ``--machine``, which a command may leave out that asks for no
     price."""
+    # None, not an empty list: typer shows the default of a list, even of an empty one
     options = [option("fabric", default=default), option("overrides", default=None)]
     if machine:
         options.append(option("machine", default=None))
@@ -168,6 +169,7 @@ class Out(NamedTuple):
         """Draw a result where a picture is asked for, render it and write it."""
         from colltool.render.dispatch import rendered
 
+        # matplotlib is loaded only where something is drawn
         if self.plot is not None:
             from colltool.base.pictures import plot
 
@@ -180,6 +182,7 @@ class Out(NamedTuple):
 
 
 def _out(format: str | None, output: Path | None, plot: Path | None = None, **rest: Any) -> Out:
+    # refused before the work, not after it
     check_plot(plot)
     return Out(format, to_file(output), plot=plot, **rest)
 
@@ -244,7 +247,9 @@ def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
     suffix, a folder that is none."""
     if path is not None:
-        extra("pictures.plot").check_plot(path)
+        from colltool.base.pictures import plot
+
+        plot().check_plot(path)
 
 
 def to_file(path: Path | None) -> Path | None:

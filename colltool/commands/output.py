@@ -21,7 +21,9 @@ from typing import Any
 from colltool.base.errors import ColltoolError
 from colltool.base.files import Inputs, remembering
 
-SOON_S, OFTEN_S = 1.0, 0.2
+SOON_S = 1.0
+"""How long work takes before it says how much is done, and after that how often."""
+OFTEN_S = 0.2
 BY_SUFFIX = {
     ".json": "json",
     ".csv": "csv",
@@ -58,13 +60,16 @@ class Counting:
     none."""
 
     def __init__(self, what: str) -> None:
-        self.what, self._next, self._width = what, monotonic() + SOON_S, 0
+        self.what = what
+        self._next = monotonic() + SOON_S
+        self._width = 0  # of what stands on the line, to be written over
         self._speaks = sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, of: int) -> None:
         """Say it, a few times a second."""
         collect()
-        if self._speaks and (now := monotonic()) >= self._next:
+        now = monotonic()
+        if self._speaks and now >= self._next:
             self._next = now + OFTEN_S
             self._write(f"{self.what}: {100 * done // of}% ...")
 
@@ -76,9 +81,9 @@ class Counting:
             self._write("")
 
     def _write(self, text: str) -> None:
-        print(
-            f"\r{text:<{self._width}}" + ("" if text else "\r"), end="", file=sys.stderr, flush=True
-        )
+        # what is shorter than the line before is filled with blanks; an empty text clears the line
+        back = "" if text else "\r"
+        print(f"\r{text:<{self._width}}{back}", end="", file=sys.stderr, flush=True)
         self._width = max(self._width, len(text))
 
 
@@ -125,6 +130,7 @@ def escaped(text: str) -> str:
 
 def put(text: str) -> None:
     """Write text to stdout; a reader that went away is no error."""
+    # pythonw, or a host that closed it
     if sys.stdout is None:
         raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     text = escaped(text)
@@ -143,7 +149,7 @@ def put(text: str) -> None:
 
 
 def unwritable(error: OSError) -> ColltoolError:
-    """The error of a stdout that takes no more."""
+    """The error for a stdout that takes no more."""
     fix = "free some space, or write elsewhere with -o"
     return ColltoolError(f"cannot write: {error.strerror or error}", where="stdout", fix=fix)
 
@@ -169,6 +175,7 @@ class Outputs:
         """Write all of it, files before stdout; nothing where one of them cannot be written."""
         from colltool.base.files import making, same_place, write_files
 
+        # also what was read by a name within a list or another file is kept
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             again = any(same_place(path, other) for other in list(self.files)[:index])
             refuse(path, argument, read=self.inputs.hold(path), again=again)
@@ -185,7 +192,8 @@ _OUTPUTS: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
 def kept() -> Iterator[Outputs]:
     """Within it nothing is written until :meth:`Outputs.leave`."""
     with remembering() as inputs:
-        token = _OUTPUTS.set(outputs := Outputs(inputs))
+        outputs = Outputs(inputs)
+        token = _OUTPUTS.set(outputs)
         try:
             yield outputs
         finally:
@@ -197,15 +205,17 @@ def write(text: str, output: Path | None) -> None:
     is part of."""
     if output is not None and str(output) != "-":
         write_bytes(output, escaped(text).encode(), "output")
-    elif outputs := _OUTPUTS.get():
-        outputs.texts.append(text)
-    else:
+        return
+    outputs = _OUTPUTS.get()
+    if outputs is None:  # --version, before any command
         put(text)
+    else:
+        outputs.texts.append(text)
 
 
 def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | None = None) -> None:
-    """As :func:`write`, any content, within a command; ``argument`` names the file, ``folder`` is
-    made where there is none."""
+    """Write any content to a file at the end of the command that this is part of; ``argument``
+    names the file in errors, ``folder`` is made where there is none."""
     outputs = _OUTPUTS.get()
     assert outputs is not None
     refuse(path, argument, again=path in outputs.files)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.diagnosis.plan_traces import TracePlan
+    from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
     from colltool.training.layout_search import LayoutSearch, Watch
@@ -27,9 +28,19 @@ if TYPE_CHECKING:
 
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
-
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
+TRACE_SUFFIXES = (".et", ".et.gz")
+SHOWN_LAYOUTS = 10
+"""Layouts of a search that are shown where nobody says how many."""
+ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
+"""What is asked of one step on one fabric."""
+OF_MODEL = ("library", "readings")
+"""How anything is priced, jobs and traces alike."""
+_NUMBERS_OF_A_STEP = (
+    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
+    " own ranges; repeatable."
+)
 
 
 def _job_of(job: AnyJob) -> Job:
@@ -85,18 +96,27 @@ def plan(
     from colltool.analysis.jobs import planned
     from colltool.commands.plan_requests import asked_of, measured_by
     from colltool.commands.reading import count_if
+
+    loaded = _job_of(job)
+    count = count_if(ranks, "ranks", 1)
+    model = checked(readings, **parts)
+    return planned(
+        measured_by(loaded, compute),
+        _read_fabric(fabric, library, machine, model),
+        count,
+        model,
+        asked_of(links, target, mtbf, storage, checkpoint, restart),
+    )
+
+
+def _read_fabric(
+    fabric: AnyFabric, library: str | None, machine: OwnMachine | None, model: Readings
+) -> Fabric:
+    """A fabric with what the model is told to read of it."""
     from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
 
-    loaded, count, read = _job_of(job), count_if(ranks, "ranks", 1), checked(readings, **parts)
-    on = as_read(fabric_of(fabric, library, machine), read)
-    return planned(
-        measured_by(loaded, compute),
-        on,
-        count,
-        read,
-        asked_of(links, target, mtbf, storage, checkpoint, restart),
-    )
+    return as_read(fabric_of(fabric, library, machine), model)
 
 
 def search_layouts(
@@ -132,21 +152,21 @@ def search_layouts(
             what ruled them out.
     """
     from colltool.commands.reading import count_if, fraction_if, wrong
-    from colltool.commands.requests import fabric_of
-    from colltool.estimate.groups import as_read
     from colltool.training.layout_search import search as run
 
-    loaded, top = _job_of(job), count_if(top, "top", 1)
+    loaded = _job_of(job)
+    most = count_if(top, "top", 1)
+    # a search calls it thousands of times: a wrong one is refused here
     if watch is not None and not callable(watch):
-        raise wrong(
-            watch, "watch", "a function of two numbers", "write watch=print, or leave it out"
-        )
-    read, count = checked(readings, **parts), count_if(ranks, "ranks", 1)
-    on = as_read(fabric_of(fabric, library, machine), read)
+        fix = "write watch=print, or leave it out"
+        raise wrong(watch, "watch", "a function of two numbers", fix)
+    model = checked(readings, **parts)
+    count = count_if(ranks, "ranks", 1)
+    place = _read_fabric(fabric, library, machine, model)
     free = fraction_if(headroom, "headroom")
     if free is not None and free >= 1:
         raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
-    return run(loaded, on, count, keep, top=top, readings=read, watch=watch, headroom=free)
+    return run(loaded, place, count, keep, top=most, readings=model, watch=watch, headroom=free)
 
 
 @remembering()
@@ -177,13 +197,12 @@ def compare_plans(
     from colltool.estimate.groups import as_read
 
     loaded = _job_of(job)
-    read = checked(readings, **parts)
-    on = [
-        as_read(where.load(()), read)
-        for where in sweep_fabrics(several_of(fabrics), overrides, library, machine)
-    ]
-    typed = [typed_of(one) for one in several_of(fabrics)]
-    return run(loaded, on, count_if(ranks, "ranks", 1), read, typed)
+    model = checked(readings, **parts)
+    several = several_of(fabrics)
+    named = sweep_fabrics(several, overrides, library, machine)
+    places = [as_read(fabric.load(()), model) for fabric in named]
+    typed = [typed_of(fabric) for fabric in several]
+    return run(loaded, places, count_if(ranks, "ranks", 1), model, typed)
 
 
 def plan_sensitivity(
@@ -208,31 +227,37 @@ def plan_sensitivity(
     """
     from colltool.analysis.jobs import plan_spread as run
     from colltool.commands.reading import count_if, count_of, vary_of
-    from colltool.commands.requests import fabric_of
-    from colltool.estimate.groups import as_read
     from colltool.fabric.variants import ranges_of
 
-    loaded, read = _job_of(job), checked(readings, **parts)
-    on = as_read(fabric_of(fabric, library, machine), read)
-    numbers, assumed = ranges_of(on, vary_of(vary))
-    drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
-    return run(loaded, on, count_if(ranks, "ranks", 1), read, numbers, assumed=assumed, **drawn)
+    loaded = _job_of(job)
+    model = checked(readings, **parts)
+    place = _read_fabric(fabric, library, machine, model)
+    numbers, assumed = ranges_of(place, vary_of(vary))
+    drawn = count_of(samples, "samples", 2, MOST_DRAWS)
+    first = count_of(seed, "seed")
+    return run(
+        loaded,
+        place,
+        count_if(ranks, "ranks", 1),
+        model,
+        numbers,
+        assumed=assumed,
+        samples=drawn,
+        seed=first,
+    )
 
 
-_ENDS = (".et", ".et.gz")
-
-
-def trace_files(given: Sequence[AnyPath]) -> list[str]:
+def trace_files(paths: Sequence[AnyPath]) -> list[str]:
     """Chakra traces by their names, those of a folder in order of rank; empty where something else
     is given."""
     found: list[str] = []
-    for path in (os.fspath(one) for one in given):
+    for given_path in paths:
+        path = os.fspath(given_path)
         if within_reach(path) and os.path.isdir(path):
-            inside = [one for one in os.listdir(path) if one.endswith(_ENDS)]
-            found += [
-                os.path.join(path, one) for one in sorted(inside, key=lambda one: (len(one), one))
-            ]
-        elif path.endswith(_ENDS):
+            names = [name for name in os.listdir(path) if name.endswith(TRACE_SUFFIXES)]
+            names.sort(key=lambda name: (len(name), name))  # rank 10 after rank 9
+            found += [os.path.join(path, name) for name in names]
+        elif path.endswith(TRACE_SUFFIXES):
             found.append(path)
     return found
 
@@ -264,29 +289,12 @@ def plan_traces(
         ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
     """
     from colltool.commands.reading import paths_of
-    from colltool.commands.requests import fabric_of
     from colltool.diagnosis.plan_traces import plan_traces as run
-    from colltool.estimate.groups import as_read
 
     paths = paths_of(files, "files", "traces", "workload.0.et")
-    reading = checked(readings, **parts)
-    return run(
-        as_read(fabric_of(fabric, library, machine), reading),
-        trace_files(paths) or paths,
-        reading,
-    )
-
-
-SHOWN_LAYOUTS = 10
-"""Layouts of a search that are shown where nobody says how many."""
-ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
-"""What is asked of one step on one fabric."""
-
-
-_NUMBERS_OF_A_STEP = (
-    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
-    " own ranges; repeatable."
-)
+    model = checked(readings, **parts)
+    place = _read_fabric(fabric, library, machine, model)
+    return run(place, trace_files(paths) or paths, model)
 
 
 @command(
@@ -359,27 +367,25 @@ def plan_command(
     of_search = {"keep": keep, "top": top, "headroom": headroom}
     files = trace_files(job)
     if files:
+        model = {name: arguments.pop(name) for name in OF_MODEL if name in arguments}
         of_job = {
-            "job_ranks": arguments.pop("ranks", None),
+            **arguments,
             "job_overrides": job_overrides,
-            "links": arguments.pop("links"),
             "search": search,
-            "keep": keep,
-            "layouts": top,
-            "headroom": headroom,
-            "compute": arguments.pop("compute", None),
+            **of_search,
             "vary": vary,
             "plot": out.plot,
-            **{name: arguments.pop(name, None) for name in ONE_STEP},
         }
         _refuse_beside_traces(job, files, of_job)
-        out.emit(plan_traces(files, fabric.load(), **arguments))
+        out.emit(plan_traces(files, fabric.load(), **model))
         return
     several = fabric.several
+    # what goes together is told before anything is loaded or searched
     _refuse_outside_search(of_search, search=search, links=arguments["links"])
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:
         _refuse_of_one_step(arguments)
+    # one job; of traces several files were told apart above
     arguments["job"] = load_job(_only(job), job_overrides or (), argument="job_overrides")
     if search:
         out.emit(_searched(fabric, of_search, arguments))
@@ -395,6 +401,7 @@ def plan_command(
 def _searched(
     fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
+    # thousands of layouts: a terminal shows how many are done
     with Counting("pricing layouts") as watch:
         return search_layouts(
             fabric=fabric.load(),
@@ -416,6 +423,7 @@ def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
 
 
 def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+    # the option must say something: usual stands for no ranges of one's own
     ranges = [text for text in vary if text != "usual"]
     return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_of_any_plan(arguments))
 
@@ -425,7 +433,7 @@ def _of_any_plan(arguments: dict[str, Any]) -> dict[str, Any]:
     from colltool.commands.plan_requests import measured_by
 
     taken: dict[str, Any] = {
-        name: arguments[name] for name in ("ranks", "library", "readings") if name in arguments
+        name: arguments[name] for name in ("ranks", *OF_MODEL) if name in arguments
     }
     return {**taken, "job": measured_by(arguments["job"], arguments.get("compute"))}
 

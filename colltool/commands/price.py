@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options, with_options
+from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
     EXPERTS,
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
     from colltool.commands.reading import AnyFabric, AnyPath, Sizes
     from colltool.commands.requests import Request
-    from colltool.estimate.results import Price, PriceList
+    from colltool.engines.results import KernelPrice, KernelPriceList
+    from colltool.estimate.cost_model import CostModel
+    from colltool.estimate.results import Infeasible, Price, PriceList
     from colltool.fabric.model import Fabric
 
 
@@ -40,15 +42,8 @@ def price(
     algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
-    tokens: int | None = None,
-    top_k: int | None = None,
-    hidden: int | None = None,
-    experts: int | None = None,
-    dtype: str | None = None,
-    groups: int | None = None,
-    skew: float | None = None,
-    **options: Unpack[Options],
-) -> Price:
+    **options: Unpack[PriceOptions],
+) -> Price | KernelPrice:
     """Price every algorithm that can run, fastest first; with an engine's library its kernels.
 
     Args:
@@ -98,36 +93,31 @@ def price(
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to
             do instead.
     """
-    from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
-    from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
-    from colltool.commands.reading import names_of, sizes_of
-    from colltool.commands.requests import price_request
+    from colltool.commands.custom_algorithms import no_files
+    from colltool.commands.kernel_prices import parted
+    from colltool.commands.reading import sizes_of
     from colltool.estimate.price import price as run
 
-    library_file, options = own_version(library_file, options)
-    call = ExpertCall(
-        tokens=tokens,
-        top_k=top_k,
-        hidden=hidden,
-        experts=experts,
-        dtype=dtype,
-        groups=groups,
-        skew=skew,
+    kernels, model = parted(
+        fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
     )
-    if (
-        kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)
-    ) is not None:
-        sizes = [] if size is None else [size]
+    if kernels is not None:
         no_files(algorithm_files)
-        return cast("Price", price_by(fabric, kernels, sizes, ranks, call, options).prices[0])
+        return kernels.prices([] if size is None else [size]).prices[0]
     if size is None:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
-    own = own_of(algorithm_files, primitive)
-    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
-    only = names_of(algorithms)
-    costs, failed = all_costs(own, on, only)
-    priced = run(on.fabric, on.primitive, sizes_of(size), on.group, on.readings, only, own=costs)
-    return _completed((replace(priced, failed=failed),), on, only, slow_rank)[0]
+    asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
+    request = asked.request
+    priced = run(
+        request.fabric,
+        request.primitive,
+        sizes_of(size),
+        request.group,
+        request.readings,
+        asked.names,
+        own=asked.costs,
+    )
+    return _completed((replace(priced, failed=asked.failed),), asked, slow_rank)[0]
 
 
 @with_options
@@ -141,122 +131,162 @@ def price_list(
     algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
-    tokens: int | None = None,
-    top_k: int | None = None,
-    hidden: int | None = None,
-    experts: int | None = None,
-    dtype: str | None = None,
-    groups: int | None = None,
-    skew: float | None = None,
-    **options: Unpack[Options],
-) -> PriceList:
+    **options: Unpack[PriceOptions],
+) -> PriceList | KernelPriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
     :func:`price`."""
-    from colltool.commands.custom_algorithms import all_costs, no_files, own_of, ranks_of
-    from colltool.commands.kernel_prices import ExpertCall, asked_of, own_version, price_by
-    from colltool.commands.reading import names_of, size_of, wrong
-    from colltool.commands.requests import price_request
+    from colltool.commands.custom_algorithms import no_files
+    from colltool.commands.kernel_prices import parted
+    from colltool.commands.reading import size_of, wrong
     from colltool.estimate.price import price_list as run
 
-    library_file, options = own_version(library_file, options)
-    call = ExpertCall(
-        tokens=tokens,
-        top_k=top_k,
-        hidden=hidden,
-        experts=experts,
-        dtype=dtype,
-        groups=groups,
-        skew=skew,
+    kernels, model = parted(
+        fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
     )
-    if (
-        kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)
-    ) is not None:
+    if kernels is not None:
         no_files(algorithm_files)
-        return cast("PriceList", price_by(fabric, kernels, sizes, ranks, call, options))
+        return kernels.prices(sizes)
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
     with called("python", size="sizes"):
         each = [size_of(size) for size in sizes]
-    own = own_of(algorithm_files, primitive)
-    on = price_request(fabric, primitive, ranks_of(ranks, own, options), options)
-    only = names_of(algorithms)
-    costs, failed = all_costs(own, on, only)
-    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs)
-    prices = (
-        tuple(replace(one, failed=failed) for one in listed.prices) if failed else listed.prices
+    asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
+    request = asked.request
+    listed = run(
+        request.fabric,
+        request.primitive,
+        each,
+        request.group,
+        request.readings,
+        asked.names,
+        own=asked.costs,
     )
-    return replace(listed, prices=_completed(prices, on, only, slow_rank))
+    prices = tuple(replace(price, failed=asked.failed) for price in listed.prices)
+    return replace(listed, prices=_completed(prices, asked, slow_rank))
+
+
+def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
+    """Only the ``top`` fastest algorithms at each size."""
+    from colltool.estimate.results import PriceList
+
+    if not isinstance(listed, PriceList):
+        what = "kernels are listed as a library takes them, not by time alone"
+        raise ColltoolError(what, argument="top", fix="leave it out")
+    return listed.top(top)
+
+
+class AlgorithmsAsked(NamedTuple):
+    """A question for algorithms.
+
+    Args:
+        names: only these; all where it is empty.
+        costs: those of files and of plugins on the group.
+        failed: plugins that offered nothing.
+    """
+
+    request: Request
+    names: list[str]
+    costs: list[CostModel]
+    failed: tuple[Infeasible, ...]
+
+
+def _algorithms_asked(
+    fabric: AnyFabric,
+    primitive: Primitive | str,
+    ranks: int | None,
+    algorithms: Sequence[str] | str,
+    algorithm_files: AnyAlgorithms,
+    model: dict[str, Any],
+) -> AlgorithmsAsked:
+    from colltool.commands.custom_algorithms import all_costs, own_of, ranks_of
+    from colltool.commands.reading import names_of
+    from colltool.commands.requests import price_request
+
+    # a file is proved before the fabric is loaded: its own mistakes come first
+    files = own_of(algorithm_files, primitive)
+    request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
+    names = names_of(algorithms)
+    return AlgorithmsAsked(request, names, *all_costs(files, request, names))
 
 
 def _completed(
-    prices: tuple[Price, ...], on: Request, only: Sequence[str], slow_rank: float | None
+    prices: tuple[Price, ...], asked: AlgorithmsAsked, slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices with what leads on one port where nobody named algorithms, with the library's own
     pick, and with one slow rank."""
-    if not only and not any(row.status == "own" for row in prices[0].results):
+    request = asked.request
+    fabric = request.fabric
+    has_files = any(row.status == "own" for row in prices[0].results)
+    # who named algorithms did not ask which leads, and files are not compared with one port
+    if not asked.names and not has_files:
         from colltool.estimate.price import with_turn
 
-        prices = with_turn(prices, on.fabric, on.group, on.readings)
-    if on.fabric.library_name == "nccl":
+        prices = with_turn(prices, fabric, request.group, request.readings)
+    if fabric.library_name == "nccl":
         from colltool.estimate.library_pick import with_library_choice
 
         prices = with_library_choice(
-            prices, on.fabric, on.readings, asked=on.other_library, lead=not only
+            prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
         )
-    return with_slow_rank_cost(tuple(judged_price(one, on) for one in prices), on, slow_rank)
+    judged = tuple(judged_price(price, request) for price in prices)
+    return with_slow_rank_cost(judged, request, slow_rank)
 
 
-def judged_price(price: Price, on: Request) -> Price:
-    """With how far off such a price is, each row's interval, and which values that were set do not
-    move it."""
+def judged_price(price: Price, request: Request) -> Price:
+    """A price with how far off it may be, each row's interval, and which values that were set do
+    not move it."""
     from colltool.estimate.user_price import judged
 
+    fabric = request.fabric
     size = price.bytes
-    if isinstance(size, float) and price.results and on.fabric.overrides:
+    if isinstance(size, float) and price.results and fabric.overrides:
         from colltool.analysis.inert import PricedWay, inert_keys
 
-        asked = PricedWay(on.primitive, size, on.group, on.readings, price.best)
-        price = replace(price, inert=inert_keys(on.fabric, asked))
-    return judged(price, on.fabric, on.group, on.readings)
+        priced = PricedWay(request.primitive, size, request.group, request.readings, price.best)
+        price = replace(price, inert=inert_keys(fabric, priced))
+    return judged(price, fabric, request.group, request.readings)
 
 
 def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
     """Return the share of its bandwidth that a slow rank keeps, checked."""
     from colltool.commands.reading import number_of
 
-    share = None if slow_rank is None else number_of(slow_rank, "slow_rank")
-    if share is not None and fabric is None:
+    if slow_rank is None:
+        return None
+    share = number_of(slow_rank, "slow_rank")
+    if fabric is None:
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
         raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
-    if share is None or 0 < share <= 1:
-        return share
-    what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
-    raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+    if not 0 < share <= 1:
+        what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
+        raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+    return share
 
 
 def with_slow_rank_cost(
-    prices: tuple[Price, ...], on: Request, slow_rank: float | None
+    prices: tuple[Price, ...], request: Request, slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices whose rows also say what one slow rank costs."""
-    share = share_left(slow_rank, on.fabric)
+    share = share_left(slow_rank, request.fabric)
     if share is None:
         return prices
-    if any(not isinstance(one.bytes, float) for one in prices):
-        what = "works for single sizes"
-        raise ColltoolError(
-            what, argument="slow_rank", fix=f"one {given('size', '16MB')} a call, or price_list"
-        )
     from colltool.verification.slow_rank import with_slow_rank
 
-    return tuple(
-        replace(
-            one,
-            results=with_slow_rank(
-                one.results, share, on.fabric, one.primitive, one.group.spec, on.readings
-            ),
+    slowed = []
+    for price in prices:
+        if not isinstance(price.bytes, float):
+            fix = f"one {given('size', '16MB')} a call, or price_list"
+            raise ColltoolError("works for single sizes", argument="slow_rank", fix=fix)
+        rows = with_slow_rank(
+            price.results,
+            share,
+            request.fabric,
+            price.primitive,
+            price.group.spec,
+            request.readings,
         )
-        for one in prices
-    )
+        slowed.append(replace(price, results=rows))
+    return tuple(slowed)
 
 
 @command(
@@ -301,5 +331,6 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
         if value is not None and "sizes" not in arguments:
             fix = f"add a size: {given('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
+    # without a size it is a short list of winners, which neither cuts nor slows
     listed = price_list(fabric.load(), **arguments)
-    out.emit(listed if top is None else listed.top(top))
+    out.emit(listed if top is None else fastest(listed, top))

@@ -134,9 +134,11 @@ def _is_text(value: Any) -> bool:
 
 def size_of(size: str | float) -> float:
     """Bytes of one size."""
+    # what a sweep asks a million times
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
     with naming("size"):
+        # such a number is a mistake, and too long to repeat
         if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
             raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")
         if not (isinstance(size, str) or _is_real(size)):
@@ -176,6 +178,7 @@ def count_of(
     row = ARGUMENTS.get(argument, _UNBOUNDED)
     low = row.least if least is None else least
     high = row.most if most is None else most
+    # an index of numpy or the like goes the longer way
     if type(value) is int and low <= value <= high:
         return value
     if isinstance(value, str):
@@ -271,6 +274,7 @@ def machine_if(machine: Any) -> OwnMachine | None:
 
 def _is_real(value: Any) -> bool:
     """Whether it is a number of Python or a scalar of numpy, never a boolean or a complex one."""
+    # a scalar of numpy, without loading numpy to ask
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     return isinstance(value, int | float) and not isinstance(value, bool)

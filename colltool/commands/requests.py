@@ -13,12 +13,12 @@ import colltool.algorithms  # noqa: F401 - fills the registry
 from colltool.base.errors import ColltoolError, clipped, given, nearest, taken_from
 from colltool.base.formatting import told_apart
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options
 from colltool.commands.reading import (
     AnyFabric,
     group_of,
     is_nothing,
     machine_if,
+    names_of,
     primitive_of,
     text_of,
     vary_of,
@@ -34,12 +34,12 @@ from colltool.fabric.own_machine import OwnMachine, on_machine
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import CompareColumn
-    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.grid import FabricLoader, PriceRequest
     from colltool.analysis.sweep import SweepFabric
 
 
 class ModelRequest(NamedTuple):
-    """:class:`Options`, read, and who is in the group."""
+    """:class:`colltool.commands.arguments.Options`, read, and who is in the group."""
 
     group: GroupSpec
     library: str | None
@@ -52,7 +52,7 @@ class ModelRequest(NamedTuple):
         return self.library is not None and self.library.lower() != fabric.library_name
 
 
-def model_request(ranks: int | None, options: Options) -> ModelRequest:
+def model_request(ranks: int | None, options: Mapping[str, object]) -> ModelRequest:
     """The options of a public function, read."""
     rest: dict[str, Any] = dict(options)
     group = group_of(
@@ -79,10 +79,11 @@ class Request(NamedTuple):
 
 
 def price_request(
-    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options
+    fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Mapping[str, object]
 ) -> Request:
     """The arguments that most public functions share, read."""
     model = model_request(ranks, options)
+    # whether a library is another one than the fabric's is asked of the fabric as it was
     own = fabric_of(fabric, machine=model.machine)
     return Request(
         as_read(under_library(own, model.library), model.readings),
@@ -91,6 +92,15 @@ def price_request(
         model.readings,
         model.is_other(own),
     )
+
+
+def grid_request(
+    primitive: Primitive | str, algorithms: Sequence[str] | str, model: ModelRequest
+) -> PriceRequest:
+    """What is asked of every cell of a grid."""
+    from colltool.analysis.grid import PriceRequest
+
+    return PriceRequest(primitive_of(primitive), model.readings, tuple(names_of(algorithms)))
 
 
 def fabric_of(
@@ -112,16 +122,12 @@ def fabric_of(
 
 
 def fabric_with(
-    fabric: AnyFabric,
-    overrides: Overrides,
-    library: str | None = None,
-    machine: OwnMachine | None = None,
+    fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None = None
 ) -> Fabric:
     """A fabric, loaded with values in place of its own where there are such."""
     if is_nothing(overrides):
-        return fabric_of(fabric, library, machine)
-    loaded = load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
-    return under_library(loaded, library)
+        return fabric_of(fabric, machine=machine)
+    return load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
@@ -159,6 +165,7 @@ def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
 def _check_version(fabric: Fabric) -> None:
     """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own
     only costs it the pick."""
+    # --set library.version=2.99 is somebody's word, a file's own may be of a newer colltool
     asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
     facts = fabric.library_facts
     if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
@@ -198,6 +205,7 @@ def columns_of(
         place.load(())  # what is wrong with the overrides of all columns is theirs
         for values in product(*(axis.values for axis in axes)):
             pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
+            # values alone tell columns of one fabric apart
             named = [place.name] if len(fabrics) > 1 or not pairs else []
             named += [f"{key}={value}" for key, value in _short_keys(pairs)]
             more = [f"{key}={value}" for key, value in pairs]
@@ -230,7 +238,7 @@ def sweep_fabrics(
     for fabric in fabrics:
         if isinstance(fabric, Fabric) and is_nothing(overrides):
             names.append(fabric.name)
-            pairs = None
+            pairs = None  # it is loaded already
         else:
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.formatting import parse_rate
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+from colltool.commands.serve import dtype_of, model_of
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -43,36 +43,40 @@ def reshard(
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
-    from colltool.commands.reading import count_of, number_of
+    from colltool.commands.reading import count_of
     from colltool.commands.requests import fabric_of
-    from colltool.commands.serve import dtype_of, model_of
     from colltool.engines.formulas import WIDTHS
     from colltool.serving.reshard import reshard as run
 
-    model, loaded = model_of(job), fabric_of(fabric, machine=machine)
-    wanted, each = (
-        count_of(receivers, "receivers", 1, 2**24),
-        count_of(replica, "replica", 1, 2**24),
-    )
+    model = model_of(job)
+    loaded = fabric_of(fabric, machine=machine)
+    needed_by = count_of(receivers, "receivers", 1, 2**24)
+    ranks_a_replica = count_of(replica, "replica", 1, 2**24)
+    # exactly one source
     if (senders is None) == (storage is None):
-        fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
         raise ColltoolError(
-            "the weights come from ranks or from a store", argument="senders", fix=fix
+            "the weights come from ranks or from a store",
+            argument="senders",
+            fix=f"add {given('senders', 64)}, or {given('storage', '200GB/s')}",
         )
-    rate = (
-        None
-        if storage is None
-        else parse_rate(storage)
-        if isinstance(storage, str)
-        else number_of(storage, "storage")
+    rate = None if storage is None else _rate(storage)
+    weights_bytes = model.parameters * WIDTHS[dtype_of(weights, "weights")]
+    held_by = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    return run(
+        model.name, weights_bytes, loaded, held_by, needed_by, ranks_a_replica, storage_Bps=rate
     )
-    if rate is not None and not 0 < rate < 1e18:
-        raise ColltoolError(
-            "a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}"
-        )
-    width = WIDTHS[dtype_of(weights, "weights")]
-    held = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
-    return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
+
+
+def _rate(storage: str | float) -> float:
+    """Bytes/s of a store."""
+    from colltool.base.formatting import parse_rate
+    from colltool.commands.reading import number_of
+
+    rate = parse_rate(storage) if isinstance(storage, str) else number_of(storage, "storage")
+    if not 0 < rate < 1e18:
+        fix = f"write {given('storage', '200GB/s')}"
+        raise ColltoolError("a rate above 0", argument="storage", fix=fix)
+    return rate
 
 
 @command(

@@ -26,6 +26,7 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
     from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
 
     if document is not None:
+        # also as JSON has it, colltool.price/1, and as a command is typed: plan compare
         name = document.removeprefix("colltool.").removesuffix("/1").replace(" ", "-")
         write(to_json(schema_of(name)), output)
         return

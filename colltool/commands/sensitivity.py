@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
     pass
 
+_NUMBERS = (
+    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+    "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
+)
+
 
 @with_options
 def sensitivity(
@@ -59,17 +64,22 @@ def sensitivity(
             :func:`colltool.price`.
     """
     from colltool.analysis.grid import PriceRequest
-    from colltool.analysis.sensitivity import sensitivity as sensitivity_of
+    from colltool.analysis.sensitivity import sensitivity as run
     from colltool.commands.reading import count_of, names_of, size_of, vary_of
     from colltool.commands.requests import price_request
     from colltool.fabric.variants import ranges_of
 
-    on = price_request(fabric, primitive, ranks, options)
-    asked = PriceRequest(on.primitive, on.readings, tuple(names_of(algorithms)))
-    numbers, assumed = ranges_of(on.fabric, vary_of(vary), on.primitive)
-    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
-    return sensitivity_of(
-        on.fabric, asked, on.group, size_of(size), numbers, assumed=assumed, **draws
+    request = price_request(fabric, primitive, ranks, options)
+    numbers, assumed = ranges_of(request.fabric, vary_of(vary), request.primitive)
+    return run(
+        request.fabric,
+        PriceRequest(request.primitive, request.readings, tuple(names_of(algorithms))),
+        request.group,
+        size_of(size),
+        numbers,
+        assumed=assumed,
+        samples=count_of(samples, "samples"),
+        seed=count_of(seed, "seed"),
     )
 
 
@@ -110,36 +120,44 @@ def compare_sensitivity(
             :func:`sensitivity`.
     """
     from colltool.analysis.contest import ContestEntry, contest
-    from colltool.analysis.grid import PriceRequest
-    from colltool.commands.reading import count_of, names_of, primitive_of, size_of, vary_of
-    from colltool.commands.requests import model_request, several_of, sweep_fabrics
+    from colltool.commands.reading import count_of, size_of, vary_of
+    from colltool.commands.requests import (
+        grid_request,
+        model_request,
+        several_of,
+        sweep_fabrics,
+    )
     from colltool.fabric.variants import names_a_number, parameter_ranges, ranges_of
 
-    on = model_request(ranks, options)
-    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
-    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
-    if len(where) < 2:
+    model = model_request(ranks, options)
+    request = grid_request(primitive, algorithms, model)
+    contestants = sweep_fabrics(several_of(fabrics), overrides, model.library, model.machine)
+    if len(contestants) < 2:
         what = "one fabric has nothing to be compared with"
         raise ColltoolError(what, argument="fabrics", fix=f"another {given('fabrics', ...)}")
-    typed, loaded = vary_of(vary), [one.load(()) for one in where]
-    for text in typed:
+    ranges = vary_of(vary)
+    loaded = [contestant.load(()) for contestant in contestants]
+    for text in ranges:
         if not any(names_a_number(fabric, text) for fabric in loaded):
+            # says what is wrong with it
             parameter_ranges(loaded[0], [text])
     entries = []
-    for one, fabric in zip(where, loaded, strict=True):
-        mine = [text for text in typed if names_a_number(fabric, text)]
-        numbers, assumed = (
-            ranges_of(fabric, mine, asked.primitive) if mine or not typed else ((), False)
-        )
-        entries.append(ContestEntry(one.name, fabric, numbers, assumed))
-    draws = {"samples": count_of(samples, "samples"), "seed": count_of(seed, "seed")}
-    return contest(entries, asked, on.group, size_of(size), **draws)
-
-
-_NUMBERS = (
-    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
-    "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
-)
+    for contestant, fabric in zip(contestants, loaded, strict=True):
+        # a fabric without such a number takes no part in that range
+        own = [text for text in ranges if names_a_number(fabric, text)]
+        if own or not ranges:
+            numbers, assumed = ranges_of(fabric, own, request.primitive)
+        else:
+            numbers, assumed = (), False
+        entries.append(ContestEntry(contestant.name, fabric, numbers, assumed))
+    return contest(
+        entries,
+        request,
+        model.group,
+        size_of(size),
+        samples=count_of(samples, "samples"),
+        seed=count_of(seed, "seed"),
+    )
 
 
 @command(
@@ -171,6 +189,7 @@ def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> Non
       colltool sensitivity a2a -f my-cluster.yaml -M 64MB --vary bandwidth=10% --seed 7 --format json
     """
     several = fabric.several
+    # several fabrics are another question: which is faster, not what leads on one
     if len(several) == 1:
         out.emit(sensitivity(fabric.load(), **arguments))
         return

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.formatting import parse_time
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
 
@@ -25,11 +23,12 @@ if TYPE_CHECKING:
     from colltool.serving.spread import ServeSpread
     from colltool.training.model import TransformerModel
 
-
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
-
-
 _DRAWS = 200
+_VARY = (
+    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
+    " repeatable."
+)
 
 
 def serve(
@@ -95,25 +94,26 @@ def serve(
             machine.
     """
     from colltool.commands.reading import count_if, count_of, flag_of, vary_of
-    from colltool.commands.requests import several_of
+    from colltool.commands.requests import fabric_with, several_of
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
 
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
-    own = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
+    checked = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
     replicas = count_if(dp, "dp", 1)
-    least = own["pp"] * (replicas or max(1, own["ep"] // own["tp"]))
+    # a sequence for each replica and stage
+    fewest = checked["pp"] * (replicas or max(1, checked["ep"] // checked["tp"]))
     deployment = Deployment(
-        tp=own["tp"],
-        ep=own["ep"],
-        pp=own["pp"],
+        tp=checked["tp"],
+        ep=checked["ep"],
+        pp=checked["pp"],
         dp=replicas or 1,
-        batch=count_if(batch, "batch", 1) or least,
-        input=own["isl"],
-        output=own["osl"],
+        batch=count_if(batch, "batch", 1) or fewest,
+        input=checked["isl"],
+        output=checked["osl"],
         dtype=dtype_of(weights, "weights"),
         kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
-        chunk=own["chunk"],
+        chunk=checked["chunk"],
     )
     question = ServeQuestion(
         deployment,
@@ -122,81 +122,89 @@ def serve(
         count_if(prefill_tp, "prefill_tp", 1),
         _kv_library(kv_library),
     )
-    asked = _ServeAsked(
+    request = ServeRequest(
         model_of(job), question, _engine(engine, library_file), *_experts(experts_library)
     )
     if flag_of(search, "search"):
-        return asked.searched(
-            _loaded(_one(fabric), overrides, machine), count_if(ranks, "ranks", 1), batch
-        )
+        only = fabric_with(_only(fabric), overrides, machine=machine)
+        return request.searched(only, count_if(ranks, "ranks", 1), batch)
     if ranks is not None:
-        raise ColltoolError(
-            "is of a search",
-            argument="ranks",
-            fix=f"add {given('search', True)}, or give tp, pp and ep",
-        )
+        fix = f"add {given('search', True)}, or give tp, pp and ep"
+        raise ColltoolError("is of a search", argument="ranks", fix=fix)
     several = several_of(fabric)
-    if ranges := [one for one in vary_of(vary) if _RANGE.search(one)]:
-        return asked.spread(_loaded(_one(fabric), overrides, machine), vary_of(vary), ranges)
-    if len(several) == 1 and not vary_of(vary):
-        return asked.on(_loaded(several[0], overrides, machine))
-    return asked.beside(several, vary, overrides, machine)
+    varied = vary_of(vary)
+    # alpha=2x is a range where a number may be off, alpha=1us,2us are values side by side
+    ranges = [text for text in varied if _RANGE.search(text)]
+    if ranges:
+        only = fabric_with(_only(fabric), overrides, machine=machine)
+        return request.spread(only, varied, ranges)
+    if len(several) == 1 and not varied:
+        return request.with_changes(fabric_with(several[0], overrides, machine=machine))
+    return request.side_by_side(several, vary, overrides, machine)
 
 
-class _ServeAsked:
-    """A question that is put to several fabrics or deployments."""
+class ServeRequest(NamedTuple):
+    """A model that is served, put to one fabric or deployment after the other.
 
-    def __init__(
-        self,
-        model: TransformerModel,
-        question: ServeQuestion,
-        engine: AskedLibrary | None,
-        experts: AskedLibrary | None,
-        by_nccl: bool,
-    ) -> None:
-        self.model, self.question, self.engine, self.experts, self.by_nccl = (
-            model,
-            question,
-            engine,
-            experts,
-            by_nccl,
-        )
+    Args:
+        engine: whose all-reduce runs; None is the fabric's own library.
+        experts: whose dispatch and combine run; None the fastest measured.
+        by_nccl: whether NCCL's all-to-all runs in their place.
+    """
+
+    model: TransformerModel
+    question: ServeQuestion
+    engine: AskedLibrary | None
+    experts: AskedLibrary | None
+    by_nccl: bool
 
     def run(
-        self, fabric: Fabric, deployment: Deployment, dp: int | None, engine: AskedLibrary | None
+        self,
+        fabric: Fabric,
+        deployment: Deployment | None = None,
+        dp: int | None = None,
+        engine: AskedLibrary | None = None,
     ) -> Served:
+        """The model on a fabric, as it was asked or in another deployment."""
         from colltool.serving.serve import serve as run
 
-        asked = self.question._replace(deployment=deployment, dp=dp)
-        return run(self.model, asked, fabric, engine, self.experts, by_nccl=self.by_nccl)
+        question = self.question
+        if deployment is not None:
+            question = question._replace(deployment=deployment, dp=dp)
+        engine = engine or self.engine
+        return run(self.model, question, fabric, engine, self.experts, by_nccl=self.by_nccl)
 
-    def on(self, fabric: Fabric, *, changed: bool = True) -> Served:
+    def with_changes(self, fabric: Fabric) -> Served:
+        """The model on a fabric, and what changing either would gain."""
         from colltool.engines.files import find_library
         from colltool.serving.changes import changes
 
-        served = self.run(fabric, self.question.deployment, self.question.dp, self.engine)
-        if not changed:
-            return served
+        served = self.run(fabric)
 
         def again(deployment: Deployment, engine: str | None, other: Fabric | None) -> Served:
-            taken = find_library(engine) if engine else self.engine
-            return self.run(other or fabric, deployment, deployment.dp, taken)
+            library = find_library(engine) if engine else None
+            return self.run(other or fabric, deployment, deployment.dp, library)
 
         return replace(served, changes=changes(served, fabric, again))
 
     def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
+        """Every deployment of a number of ranks, the best first."""
         from colltool.serving.changes import search
 
+        # 0: the search sets it
         base = self.question.deployment._replace(ep=0, batch=batch or 0)
+        has_experts = self.model.shape is not None and self.model.shape.moe is not None
+        if not has_experts:
+            base = base._replace(ep=1)
 
         def run(deployment: Deployment) -> Served:
-            fits = deployment._replace(batch=deployment.batch or deployment.dp * deployment.pp)
-            return self.run(fabric, fits, deployment.dp, self.engine)
+            batch = deployment.batch or deployment.dp * deployment.pp
+            return self.run(fabric, deployment._replace(batch=batch), deployment.dp)
 
-        has_experts = self.model.shape is not None and self.model.shape.moe is not None
-        return search(ranks or fabric.ranks, base if has_experts else base._replace(ep=1), run)
+        return search(ranks or fabric.ranks, base, run)
 
     def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
+        """How far off the time of a token may be where numbers of the fabric are."""
         from colltool.fabric.variants import ranges_of
         from colltool.serving.spread import serve_spread
 
@@ -204,38 +212,27 @@ class _ServeAsked:
             what = "values side by side and ranges of uncertain numbers are two questions"
             raise ColltoolError(what, argument="vary", fix="one of them a call")
         numbers, _ = ranges_of(fabric, list(vary))
+        served = self.run(fabric)
+        return serve_spread(served, fabric, numbers, self.run, samples=_DRAWS, seed=1)
 
-        def run(other: Fabric) -> Served:
-            return self.run(other, self.question.deployment, self.question.dp, self.engine)
-
-        return serve_spread(run(fabric), fabric, numbers, run, samples=_DRAWS, seed=1)
-
-    def beside(
+    def side_by_side(
         self,
         fabrics: Sequence[AnyFabric],
         vary: Sequence[str] | str,
         overrides: Overrides,
         machine: OwnMachine | None,
     ) -> ServeList:
+        """The model on several fabrics, or on values of one."""
         from colltool.commands.requests import columns_of
         from colltool.serving.results import ServeList
 
         columns = columns_of(fabrics, vary, overrides, None, machine)
-        served = tuple(self.on(one.load(()), changed=False) for one in columns)
-        return ServeList("side by side", served, tuple(one.name for one in columns), len(columns))
+        served = tuple(self.run(column.load(())) for column in columns)
+        names = tuple(column.name for column in columns)
+        return ServeList("side by side", served, names, len(columns))
 
 
-def _loaded(fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None) -> Fabric:
-    from colltool.commands.reading import is_nothing, machine_if
-    from colltool.commands.requests import fabric_of
-    from colltool.fabric.load import load_fabric
-
-    if is_nothing(overrides):
-        return fabric_of(fabric, machine=machine)
-    return load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
-
-
-def _one(fabric: Any) -> Any:
+def _only(fabric: Any) -> Any:
     from colltool.commands.requests import several_of
 
     several = several_of(fabric)
@@ -250,11 +247,8 @@ def model_of(job: AnyJob) -> TransformerModel:
 
     loaded = job if isinstance(job, Job) else load_job(job, ())
     if loaded.draft.model is None:
-        raise ColltoolError(
-            f"{loaded.name} names no model",
-            argument="job",
-            fix="a job with a model, or a config.json",
-        )
+        fix = "a job with a model, or a config.json"
+        raise ColltoolError(f"{loaded.name} names no model", argument="job", fix=fix)
     return loaded.draft.model
 
 
@@ -265,13 +259,13 @@ def dtype_of(value: Any, argument: str) -> str:
 
     name = text_of(value, argument, "bf16").lower()
     if name not in WIDTHS:
-        raise ColltoolError(
-            f"'{name}' is not known", argument=argument, fix=f"one of {', '.join(WIDTHS)}"
-        )
+        fix = f"one of {', '.join(WIDTHS)}"
+        raise ColltoolError(f"'{name}' is not known", argument=argument, fix=fix)
     return name
 
 
 def _time(tpot: Any) -> float | None:
+    from colltool.base.formatting import parse_time
     from colltool.commands.reading import number_of
 
     if tpot is None:
@@ -284,26 +278,20 @@ def _time(tpot: Any) -> float | None:
 
 def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
-    from colltool.commands.reading import text_of, wrong
+    from colltool.commands.reading import path_of
     from colltool.engines.files import NCCL, find_library, library_of
 
+    if library_file is not None:
+        path_of(library_file, "library_file", "a path", "mine.toml")
     if engine is None or library_file is not None:
-        if library_file is not None and not isinstance(library_file, str | os.PathLike):
-            raise wrong(
-                library_file,
-                "library_file",
-                "a path",
-                f"write {given('library_file', 'mine.toml')}",
-            )
         return library_of(None if engine is None else str(engine), library_file)
-    name = text_of(engine, "engine", "vllm@0.24.0").strip().lower().replace(" ", "@")
+    name = _library_name(engine, "engine", "vllm@0.24.0")
     if name.partition("@")[0] == NCCL:
         return None
     found = find_library(name)
     if "all_reduce" not in found.library.operations or found.library.runs:
-        what = f"{found.library.called} is no inference engine: it has no all-reduce of its own"
         raise ColltoolError(
-            what,
+            f"{found.library.called} is no inference engine: it has no all-reduce of its own",
             argument="engine",
             fix="vllm, sglang or trtllm; without it the fabric's own library runs",
         )
@@ -311,13 +299,21 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
 
 
 def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:
-    from colltool.commands.reading import text_of
+    """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
     from colltool.engines.files import NCCL, find_library
 
     if library is None:
         return None, False
-    name = text_of(library, "experts_library", "deepep@1").strip().lower().replace(" ", "@")
-    return (None, True) if name == NCCL else (find_library(name), False)
+    name = _library_name(library, "experts_library", "deepep@1")
+    if name == NCCL:
+        return None, True
+    return find_library(name), False
+
+
+def _library_name(value: Any, argument: str, example: str) -> str:
+    from colltool.commands.reading import text_of
+
+    return text_of(value, argument, example).strip().lower().replace(" ", "@")
 
 
 def _kv_library(library: Any) -> AskedLibrary:
@@ -327,16 +323,9 @@ def _kv_library(library: Any) -> AskedLibrary:
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
     if "kv_transfer" not in found.library.operations:
-        raise ColltoolError(
-            f"{found.library.called} moves no KV caches", argument="kv_library", fix="mooncake does"
-        )
+        what = f"{found.library.called} moves no KV caches"
+        raise ColltoolError(what, argument="kv_library", fix="mooncake does")
     return found
-
-
-_VARY = (
-    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
-    " repeatable."
-)
 
 
 @command(

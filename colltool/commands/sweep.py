@@ -9,6 +9,7 @@ from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
+from colltool.commands.compare import listed_sizes
 from colltool.commands.options import (
     FABRIC,
     PLOT,
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from colltool.analysis.sweep import Sweep
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
-
-    pass
 
 
 @remembering()
@@ -65,19 +64,24 @@ def sweep(
             :func:`colltool.price`.
     """
     from colltool.analysis.axes import axes_of
-    from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as sweep_grid
-    from colltool.commands.compare import listed_sizes
-    from colltool.commands.reading import count_if, groups_of, names_of, primitive_of, vary_of
-    from colltool.commands.requests import model_request, several_of, sweep_fabrics
+    from colltool.commands.reading import count_if, groups_of, vary_of
+    from colltool.commands.requests import (
+        grid_request,
+        model_request,
+        several_of,
+        sweep_fabrics,
+    )
 
-    on = model_request(None, options)
-    asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))
-    groups, axes = groups_of(ranks, on.group), axes_of(vary_of(vary))
-    where = sweep_fabrics(several_of(fabrics), overrides, on.library, on.machine)
+    model = model_request(None, options)
     return sweep_grid(
-        asked, where, groups, listed_sizes(sizes), axes, count_if(limit, "limit") or MOST_CELLS
+        grid_request(primitive, algorithms, model),
+        sweep_fabrics(several_of(fabrics), overrides, model.library, model.machine),
+        groups_of(ranks, model.group),
+        listed_sizes(sizes),
+        axes_of(vary_of(vary)),
+        count_if(limit, "limit") or MOST_CELLS,
     )
 
 
@@ -128,6 +132,7 @@ def sweep_command(
       colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
     """
     swept = sweep(fabric.several, overrides=fabric.overrides, machine=fabric.machine, **arguments)
+    # axes alone are also a wish for tables
     if pivot is not None or rows or cols:
         swept = swept.pivoted(pivot or "busbw", rows, cols)
     out.emit(swept)

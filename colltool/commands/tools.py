@@ -51,8 +51,12 @@ class Tool(NamedTuple):
     @property
     def call(self) -> Callable[..., Any]:
         """The function itself."""
-        found: Callable[..., Any] = resolve_name(self.function)
-        return found
+        function: Callable[..., Any] = resolve_name(self.function)
+        return function
+
+    def row(self, argument: str) -> Argument | None:
+        """The row that describes an argument, if there is one."""
+        return ARGUMENTS.get(self.rows.get(argument, argument))
 
     @property
     def description(self) -> str:
@@ -71,20 +75,17 @@ class Tool(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    """Without the marks of a docstring, on one line."""
-    bare = re.sub(
-        r":\w+:`~?([^`]+)`|``([^`]+)``",
-        lambda found: (found[1] or found[2]).removeprefix("colltool."),
-        text,
-    )
-    return " ".join(bare.split())
+    """The text without the marks of a docstring, on one line."""
+
+    def name(mark: re.Match[str]) -> str:
+        return str(mark[1] or mark[2]).removeprefix("colltool.")
+
+    return " ".join(re.sub(r":\w+:`~?([^`]+)`|``([^`]+)``", name, text).split())
 
 
-_COUNTS, _LOGS, _JOB = (
-    {"ranks": "rank_counts"},
-    {"ranks": "log_ranks", "primitive": "collective"},
-    {"ranks": "job_ranks"},
-)
+_COUNTS = {"ranks": "rank_counts"}
+_LOGS = {"ranks": "log_ranks", "primitive": "collective"}
+_JOB = {"ranks": "job_ranks"}
 TOOLS = {
     "price": Tool(
         "colltool:price_list",
@@ -157,7 +158,8 @@ def show_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Result:
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    return FabricShown(loaded := load_fabric(fabric, overrides), fabric_facts(loaded))
+    loaded = load_fabric(fabric, overrides)
+    return FabricShown(loaded, fabric_facts(loaded))
 
 
 def list_jobs() -> Result:
@@ -193,15 +195,13 @@ def nccl_tuner(
     from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
 
-    counts = [count_of(one, "ranks", 2) for one in each_of(ranks)]
-    groups = [
-        GroupSpec(one, count_of(stride, "stride", 1), flag_of(alone, "alone"))
-        for one in counts or (None,)
-    ]
+    counts = [count_of(count, "ranks", 2) for count in each_of(ranks)]
+    step = count_of(stride, "stride", 1)
+    idle = flag_of(alone, "alone")
+    groups = [GroupSpec(count, step, idle) for count in counts or (None,)]
     tuner = extra("interop.nccl_tuner")
-    if flag_of(env, "env"):
-        return str(tuner.tuner_env(fabric_of(fabric), groups))
-    return str(tuner.tuner_config(fabric_of(fabric), groups))
+    written = tuner.tuner_env if flag_of(env, "env") else tuner.tuner_config
+    return str(written(fabric_of(fabric), groups))
 
 
 def astra_sim(
@@ -221,16 +221,17 @@ def astra_sim(
     from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
 
-    who = GroupSpec(
+    group = GroupSpec(
         count_if(ranks, "ranks", 2),
         count_of(stride, "stride", 1),
         flag_of(alone, "alone"),
         shape_of(shape),
     )
-    asked = fabric_of(fabric), who, flag_of(ideal, "ideal"), None if size is None else size_of(size)
+    bytes_ = None if size is None else size_of(size)
+    asked = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
     interop = extra("interop.astra_sim")
-    texts = [f"# {name}\n{text}" for name, text in interop.astra_sim(*asked).items()]
-    return "\n".join([*texts, *interop.to_know(*asked)])
+    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*asked).items()]
+    return "\n".join([*files, *interop.to_know(*asked)])
 
 
 def guide(topic: str | None = None) -> str:
@@ -277,22 +278,12 @@ _ONLY_PYTHON = ("watch", "values", "simulator")  # the last starts another progr
 
 def input_schema(name: str) -> Schema:
     """The JSON Schema of a tool's arguments."""
-    tool, properties, required = TOOLS[name], {}, []
-    for argument, (annotation, usual) in _arguments(tool).items():
-        row = ARGUMENTS.get(tool.rows.get(argument, argument))
-        kinds = list(_schemas(annotation, row))
-        properties[argument] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-        text = (
-            f"{row.metavar}: {row.help}" if row and "=" in row.metavar else row.help if row else ""
-        )
-        text = _spoken(text) or tool.documented(argument)
-        if {"type": "object"} in kinds and {"type": "string"} in kinds and "mapping" not in text:
-            text = f"{text.rstrip('.')}; or what such a file holds, as an object."
-        if argument == "readings":
-            properties[argument] = _READINGS
-        elif text:
-            properties[argument] = {**properties[argument], "description": text}
-        if usual is inspect.Parameter.empty:
+    tool = TOOLS[name]
+    properties: Schema = {}
+    required = []
+    for argument, (annotation, default) in _arguments(tool).items():
+        properties[argument] = _property(tool, argument, annotation)
+        if default is inspect.Parameter.empty:
             required.append(argument)
     return {
         "type": "object",
@@ -302,41 +293,68 @@ def input_schema(name: str) -> Schema:
     }
 
 
+def _property(tool: Tool, argument: str, annotation: str) -> Schema:
+    """The schema of an argument, with its row's line of help or a sentence of the docstring."""
+    if argument == "readings":
+        return _READINGS
+    row = tool.row(argument)
+    schema = _any_of(_schemas(annotation, row))
+    text = ""
+    if row is not None:
+        # KEY=VALUE says what to write, which N or FILE do not
+        text = _spoken(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
+    text = text or tool.documented(argument)
+    kinds = [kind.get("type") for kind in schema.get("anyOf", ())]
+    if "object" in kinds and "string" in kinds and "mapping" not in text:
+        text = f"{text.rstrip('.')}; or what such a file holds, as an object."
+    return {**schema, "description": text} if text else schema
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
 def output_schema(name: str) -> Schema | None:
     """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of
     a text."""
-    names = TOOLS[name].answers.split() or [name] * (name in documents())
+    names = TOOLS[name].answers.split()
     if not names:
-        return None
-    kinds = {
-        "schema": {"enum": [f"colltool.{one}/1" for one in names]},
-        "colltool": {"type": "string"},
+        if name not in documents():
+            return None
+        names = [name]
+    schemas = [document_schema(document) for document in names]
+    # a tool with several answers promises what all of them have
+    required = [set(schema["required"]) for schema in schemas]
+    shared = set.intersection(*required)
+    properties: Schema = {}
+    if len(names) == 1:
+        properties = {key: {} for key in schemas[0]["properties"]}
+    properties["schema"] = {"enum": [f"colltool.{document}/1" for document in names]}
+    properties["colltool"] = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [key for key in schemas[0]["required"] if key in shared],
     }
-    schemas = [document_schema(one) for one in names]
-    shared = [
-        key for key in schemas[0]["required"] if all(key in one["required"] for one in schemas)
-    ]
-    properties: Schema = {key: {} for key in schemas[0]["properties"]} if len(names) == 1 else {}
-    return {"type": "object", "properties": properties | kinds, "required": shared}
 
 
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
     """The annotation and the default of each argument: those of the function, and overrides of what
     it loads."""
     own = inspect.signature(tool.call).parameters
-    named = {
-        name: one
-        for name, one in own.items()
-        if name not in (*_ONLY_PYTHON, *DECLARED) and one.kind is not one.VAR_KEYWORD
-    }
-    found = {name: (str(one.annotation), one.default) for name, one in named.items()}
-    loaded = {"overrides": {"fabric", "fabrics"}, "job_overrides": {"job"}}
-    found |= {
-        name: ("Overrides", ())
-        for name, files in loaded.items()
-        if files & set(own) and name not in own
-    }
-    return found | ({"top": ("int | None", None)} if tool.top else {})
+    found = {}
+    for name, parameter in own.items():
+        # single readings are keys of the object readings
+        if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        found[name] = (str(parameter.annotation), parameter.default)
+    if "overrides" not in own and ("fabric" in own or "fabrics" in own):
+        found["overrides"] = ("Overrides", ())
+    if "job_overrides" not in own and "job" in own:
+        found["job_overrides"] = ("Overrides", ())
+    if tool.top:
+        found["top"] = ("int | None", None)
+    return found
 
 
 _READINGS: Schema = {
@@ -350,33 +368,43 @@ _READINGS: Schema = {
 
 
 def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
-    """The schemas of an annotation's alternatives, within the bounds of the argument's row."""
-    found = list(_each_schema(annotation, row))
-    return [one for place, one in enumerate(found) if one not in found[:place]]
+    """The schemas of an annotation's alternatives, within the bounds of the argument's row, each
+    once."""
+    # a path and a name are both text
+    found: list[Schema] = []
+    for alternative in _alternatives(annotation):
+        for schema in _schemas_of_one(alternative, row):
+            if schema not in found:
+                found.append(schema)
+    return found
 
 
-def _each_schema(annotation: str, row: Argument | None) -> Iterator[Schema]:
-    for part in _alternatives(annotation):
-        head, _, inner = part.removesuffix("]").partition("[")
-        if head == "Literal":
-            yield {"enum": [word.strip().strip("'\"") for word in inner.split(",")]}
-        elif head == "Sequence":
-            items = _schemas(inner, row)
-            yield {"type": "array", "items": items[0] if len(items) == 1 else {"anyOf": items}}
-        elif head == "Sizes":
-            yield from ({"type": "string"}, {"type": "number"})
-        else:
-            for schema in _TYPES[head]:
-                yield schema | (
-                    _bounds(row) if row and schema.get("type") in ("integer", "number") else {}
-                )
+def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
+    head, _, inner = annotation.removesuffix("]").partition("[")
+    if head == "Literal":
+        return [{"enum": [word.strip().strip("'\"") for word in inner.split(",")]}]
+    if head == "Sequence":
+        return [{"type": "array", "items": _any_of(_schemas(inner, row))}]
+    if head == "Sizes":
+        return [{"type": "string"}, {"type": "number"}]
+    if row is None:
+        return _TYPES[head]
+    bounds = _bounds(row)
+    is_number = ("integer", "number")
+    return [
+        schema | bounds if schema.get("type") in is_number else schema for schema in _TYPES[head]
+    ]
 
 
 def _alternatives(annotation: str) -> Iterator[str]:
     """``A[B | C] | D``: first ``A[B | C]``, then ``D``."""
-    part, depth = "", 0
+    part = ""
+    depth = 0
     for piece in re.split(r"(\[|\]|\|)", annotation):
-        depth += (piece == "[") - (piece == "]")
+        if piece == "[":
+            depth += 1
+        elif piece == "]":
+            depth -= 1
         if piece == "|" and depth == 0:
             yield part.strip()
             part = ""
@@ -386,26 +414,28 @@ def _alternatives(annotation: str) -> Iterator[str]:
 
 
 def _bounds(row: Argument) -> Schema:
-    low = (
-        {}
-        if row.least == -MOST
-        else {"minimum": row.least}
-        if row.least in (0, 1)
-        else {"exclusiveMinimum": 0}
-    )
-    return low | ({} if row.most == MOST else {"maximum": row.most})
+    bounds: Schema = {}
+    if row.least in (0, 1):
+        bounds["minimum"] = row.least
+    elif row.least != -MOST:
+        bounds["exclusiveMinimum"] = 0
+    if row.most != MOST:
+        bounds["maximum"] = row.most
+    return bounds
 
 
 def _spoken(help_: str) -> str:
     """A line of help without flags: ``With --slow-rank`` is ``With slow_rank``."""
-    flags = {
-        flag: name for name, several in OPTIONS.items() for flag in several if flag.startswith("--")
-    }
-    return re.sub(
-        r"--[a-z][a-z-]*",
-        lambda found: flags.get(found[0], found[0].lstrip("-").replace("-", "_")),
-        help_,
-    )
+    names = {}
+    for name, flags in OPTIONS.items():
+        for flag in flags:
+            if flag.startswith("--"):
+                names[flag] = name
+
+    def name_of(flag: re.Match[str]) -> str:
+        return names.get(flag[0], flag[0].lstrip("-").replace("-", "_"))
+
+    return re.sub(r"--[a-z][a-z-]*", name_of, help_)
 
 
 def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
@@ -415,63 +445,70 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
         ColltoolError: no such tool or argument, or what the function finds wrong with one.
     """
     if name not in TOOLS:
-        raise ColltoolError(
-            f"no tool '{clipped(name)}'",
-            fix=f"{nearest(name, list(TOOLS))} tools: {', '.join(TOOLS)}".strip(),
-        )
-    tool, known = TOOLS[name], _arguments(TOOLS[name])
-    readings = DECLARED if "readings" in known else {}  # as fixes in errors name them
-    for argument in arguments:
-        if argument not in known and argument not in readings:
-            fix = f"{nearest(argument, list(known))} {name} takes {', '.join(known) or 'nothing'}".strip()
-            raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
-        if isinstance(value := arguments[argument], list | dict) and len(value) > MOST_VALUES:
-            fix = "ask in several calls: one answer holds what all of them give"
-            raise ColltoolError(
-                f"more than {MOST_VALUES} values in one call, got {len(value)}",
-                argument=argument,
-                fix=fix,
-            )
+        hint = nearest(name, list(TOOLS))
+        fix = f"{hint} tools: {', '.join(TOOLS)}".strip()
+        raise ColltoolError(f"no tool '{clipped(name)}'", fix=fix)
+    tool = TOOLS[name]
+    known = _arguments(tool)
+    _refuse_unknown(name, arguments, known)
     asked = {argument: value for argument, value in arguments.items() if value is not None}
-    for argument, (_, usual) in known.items():
-        if usual is inspect.Parameter.empty and argument not in asked:
-            fix = (
-                spell(f"give {given(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
-                if argument in ARGUMENTS
-                else ""
-            )
-            raise ColltoolError(f"{argument} is missing", fix=fix)
-    top = asked.pop("top") if tool.top and "top" in asked else None
+    for argument, (_, default) in known.items():
+        if default is inspect.Parameter.empty and argument not in asked:
+            raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
+    # price_list has no such argument: the command cuts its answer as well
+    top = asked.pop("top", None) if tool.top else None
     found: Result | str = tool.call(**_loaded(tool, asked))
     if top is None or isinstance(found, str):
         return found
+    from colltool.commands.price import fastest
     from colltool.commands.reading import count_of
 
-    return found.top(count_of(top, "top"))  # type: ignore[attr-defined, no-any-return]
+    return fastest(found, count_of(top, "top"))  # type: ignore[arg-type]
+
+
+def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse arguments that a tool does not have, and more values than an answer holds."""
+    readings = DECLARED if "readings" in known else {}  # as fixes in errors name them
+    for argument, value in arguments.items():
+        if argument not in known and argument not in readings:
+            hint = nearest(argument, list(known))
+            fix = f"{hint} {name} takes {', '.join(known) or 'nothing'}".strip()
+            raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
+        if isinstance(value, list | dict) and len(value) > MOST_VALUES:
+            fix = "ask in several calls: one answer holds what all of them give"
+            what = f"more than {MOST_VALUES} values in one call, got {len(value)}"
+            raise ColltoolError(what, argument=argument, fix=fix)
+
+
+def _how_to_give(argument: str) -> str:
+    if argument not in ARGUMENTS:
+        return ""
+    return spell(f"give {given(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
 
 
 def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
     """The arguments with fabrics and jobs loaded, where overrides are given that the function does
     not take itself."""
     own = inspect.signature(tool.call).parameters
-    if isinstance(parts := asked.pop("readings", None), dict):
+    parts = asked.pop("readings", None)
+    if isinstance(parts, dict):
         asked["readings"] = checked(**parts)
     elif parts is not None:
-        raise ColltoolError(
-            "expected readings by name", argument="readings", fix='write {"ideal": true}'
-        )
-    if "job_overrides" not in own and (changes := asked.pop("job_overrides", None)):
+        fix = 'write {"ideal": true}'
+        raise ColltoolError("expected readings by name", argument="readings", fix=fix)
+    job_changes = None if "job_overrides" in own else asked.pop("job_overrides", None)
+    if job_changes:
         from colltool.training.job import load_job
 
-        asked["job"] = load_job(asked["job"], changes, argument="job_overrides")
-    if "overrides" not in own and (changes := asked.pop("overrides", None)):
+        asked["job"] = load_job(asked["job"], job_changes, argument="job_overrides")
+    changes = None if "overrides" in own else asked.pop("overrides", None)
+    if changes:
         from colltool.fabric.load import load_fabric
 
-        for argument in {"fabric", "fabrics"} & set(asked):
-            one = asked[argument]
-            asked[argument] = (
-                [load_fabric(each, changes) for each in one]
-                if isinstance(one, list)
-                else load_fabric(one, changes)
-            )
+        for argument in ("fabric", "fabrics"):
+            files = asked.get(argument)
+            if isinstance(files, list):
+                asked[argument] = [load_fabric(file, changes) for file in files]
+            elif files is not None:
+                asked[argument] = load_fabric(files, changes)
     return asked

@@ -55,30 +55,32 @@ def trace(
         ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank
             that the fabric does not have, a map of ranks that is none.
     """
-    from colltool.commands.reading import count_of, is_nothing, paths_of, wrong
+    from colltool.commands.reading import is_nothing, paths_of
     from colltool.commands.requests import fabric_of
     from colltool.diagnosis.trace import trace as run
     from colltool.estimate.groups import as_read
 
     paths = paths_of(files, "files", "traces", "rank0.json.gz")
-    if placed is not None and not isinstance(placed, str | os.PathLike):
-        if not isinstance(placed, Sequence) or not placed:
-            raise wrong(
-                placed,
-                "placed",
-                "a map of ranks",
-                f"write {given('placed', 'cyclic')}, a path, or a list of ranks",
-            )
-        placed = [count_of(rank, "placed") for rank in placed]
-    reading = checked(readings, **parts)
-    held = as_read(fabric_of(fabric, library, machine), reading)
-    result = run(held, paths, reading, placed)
+    where = _placed(placed)
+    model = checked(readings, **parts)
+    loaded = as_read(fabric_of(fabric, library, machine), model)
+    traced = run(loaded, paths, model, where)
     if is_nothing(against):
-        return result
-    return replace(
-        result,
-        against=run(held, paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed),
-    )
+        return traced
+    before = paths_of(against, "against", "traces", "rank0.json.gz")
+    return replace(traced, against=run(loaded, before, model, where))
+
+
+def _placed(placed: Any) -> Any:
+    """A map of ranks by its name, its file, or as a list of ranks."""
+    from colltool.commands.reading import count_of, wrong
+
+    if placed is None or isinstance(placed, str | os.PathLike):
+        return placed
+    if not isinstance(placed, Sequence) or not placed:
+        fix = f"write {given('placed', 'cyclic')}, a path, or a list of ranks"
+        raise wrong(placed, "placed", "a map of ranks", fix)
+    return [count_of(rank, "placed") for rank in placed]
 
 
 @command(
@@ -115,6 +117,7 @@ def trace_command(
     """
     result = trace(fabric.load(), **arguments)
     if calls is not None:
+        # a profile without sizes has nothing that another fabric could be priced for
         if not result.calls:
             what = "no call of the trace has a size, so there is no job to write"
             fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"

@@ -9,6 +9,7 @@ from colltool.base.files import remembering
 from colltool.base.formatting import percent, short_percent
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
+from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
     FABRIC,
     PLOT,
@@ -66,25 +67,17 @@ def validate(
         ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places
             elsewhere; says where and what to do instead.
     """
-    from colltool.commands.logs import measurements_of
     from colltool.commands.reading import fraction_if, names_of
     from colltool.commands.requests import fabric_of
     from colltool.diagnosis.validate import validate as run
     from colltool.estimate.groups import as_read
 
-    limit, reading, names = (
-        fraction_if(max_mape, "max_mape"),
-        checked(readings, **parts),
-        names_of(algorithms),
-    )
-    read = measurements_of(logs, ranks, primitive, nodes, in_place)
-    return run(
-        as_read(fabric_of(fabric, machine=machine), reading),
-        read,
-        max_mape=limit,
-        readings=reading,
-        algorithms=names,
-    )
+    limit = fraction_if(max_mape, "max_mape")
+    model = checked(readings, **parts)
+    names = names_of(algorithms)
+    measured = measurements_of(logs, ranks, primitive, nodes, in_place)
+    loaded = as_read(fabric_of(fabric, machine=machine), model)
+    return run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
 
 
 @command(
@@ -124,6 +117,7 @@ def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     if result.max_mape is None or result.holds:
         return
     bar = short_percent(result.max_mape)
+    # without a limit nothing was to hold
     beyond = {}  # a line for each title
     for fit in result.series:
         if fit.mape > result.max_mape:

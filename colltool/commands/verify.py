@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, given
+from colltool.base.extras import extra
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command, failed
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from colltool.algorithms.trace import Vectors
     from colltool.commands.custom_algorithms import AnyAlgorithms
     from colltool.commands.reading import AnyFabric
+    from colltool.estimate.placement import GroupSpec
+    from colltool.fabric.model import Fabric
     from colltool.verification.verify import Verification
+
+_MOST_NUMBERS = 4096
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+DEFAULT_RANKS = 64
+TRACED_RANKS = 4
+DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
 def verify(
@@ -60,7 +69,6 @@ def verify(
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
             is not installed.
     """
-    from colltool.base.extras import extra
     from colltool.commands.custom_algorithms import own_of, ranks_of
     from colltool.commands.reading import (
         count_if,
@@ -69,54 +77,71 @@ def verify(
         names_of,
         primitive_of,
         size_of,
-        text_of,
     )
     from colltool.commands.requests import fabric_of, several_of
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    own = own_of(algorithm_files, primitive)
-    primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
-    primitives = primitives if primitive is None else [primitive_of(primitive)]
-    group = group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
-    size_bytes, names = size_of(size), names_of(algorithms)
-    pieces, steps, vectors = (
-        count_if(segments, "segments"),
-        flag_of(trace, "trace"),
-        _vectors_of(values),
-    )
-    if vectors and not steps:
-        raise ColltoolError(
-            "are shown step by step", argument="values", fix=f"add {given('trace', True)}"
-        )
-    simgrid = None
-    if simulator is not None:
-        simgrid = extra("interop.simgrid")
-        simgrid.check_simulator(text_of(simulator, "simulator", "simgrid"))
-        simgrid.find_python()  # before minutes of work, not after
+    files = own_of(algorithm_files, primitive)
+    if primitive is not None:
+        primitives = [primitive_of(primitive)]
+    else:
+        primitives = list(dict.fromkeys(file.primitive for file in files)) or list(Primitive)
+    group = group_of(ranks_of(ranks, files, {"shape": shape}), stride, alone, shape)
+    size_bytes = size_of(size)
+    names = names_of(algorithms)
+    pieces = count_if(segments, "segments")
+    traced = flag_of(trace, "trace")
+    vectors = _vectors_of(values)
+    # numbers are shown in the steps of a trace, and nowhere else
+    if vectors and not traced:
+        fix = f"add {given('trace', True)}"
+        raise ColltoolError("are shown step by step", argument="values", fix=fix)
+    also = _simulation(simulator, size_bytes, group, pieces)
     found = []
     for fabric in map(fabric_of, several_of(fabrics)):
-        one = run(
+        verification = run(
             fabric,
             primitives,
             size_bytes,
             group,
             pieces,
             names,
-            trace=steps,
+            trace=traced,
             vectors=vectors,
-            own=own,
+            own=files,
         )
-        if simgrid is not None:
-            one = simgrid.with_simulator(one, size_bytes, fabric, group, pieces)
-        found.append(one)
-    overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
+        found.append(also(verification, fabric) if also else verification)
+    overrides: list[tuple[str, Any]] = []
+    results: list[Any] = []
+    skipped: list[Any] = []
+    for verification in found:
+        results += verification.results
+        skipped += verification.skipped
+        overrides += verification.overrides
     return Verification(
-        sum((one.results for one in found), ()),
-        sum((one.skipped for one in found), ()),
-        overrides,
-        simulator or "",
+        tuple(results), tuple(skipped), tuple(dict.fromkeys(overrides)), simulator or ""
     )
+
+
+def _simulation(
+    name: str | None, size: float, group: GroupSpec, segments: int | None
+) -> Callable[[Verification, Fabric], Verification] | None:
+    """What also runs verified schedules in a simulator that is installed; None where none is
+    named."""
+    from colltool.commands.reading import text_of
+
+    if name is None:
+        return None
+    simgrid = extra("interop.simgrid")
+    simgrid.check_simulator(text_of(name, "simulator", "simgrid"))
+    simgrid.find_python()  # before minutes of work, not after
+
+    def simulated(verification: Verification, fabric: Fabric) -> Verification:
+        found: Verification = simgrid.with_simulator(verification, size, fabric, group, segments)
+        return found
+
+    return simulated
 
 
 def _vectors_of(values: Any) -> Vectors:
@@ -128,6 +153,7 @@ def _vectors_of(values: Any) -> Vectors:
         return "example"
     try:
         rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
+        # all numbers in one row are cut into one for each rank later
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
@@ -135,38 +161,26 @@ def _vectors_of(values: Any) -> Vectors:
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    fix = (
-        f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such"
-        " as 1..16"
-    )
+    numbers = given("values", "1,2,3,4")
+    fix = f"write {numbers} for two numbers on each of two ranks, or a range such as 1..16"
     raise wrong(values, "values", "numbers, as many for each rank", fix)
 
 
-_MOST_NUMBERS = 4096
-
-
-_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
-
-
-def _numbers_of(text: str) -> list[Any]:
+def _numbers_of(text: str) -> list[float]:
     """Numbers in a row, ranges written out; ValueError where a part is neither."""
     found: list[float] = []
     for part in text.split(","):
-        if ends := _RANGE.fullmatch(part.strip()):
-            first, last = int(ends[1]), int(ends[2])
-            if abs(last - first) >= _MOST_NUMBERS:
-                raise ValueError(part)
-            step = 1 if last >= first else -1
-            found += range(first, last + step, step)
-        else:
+        ends = _RANGE.fullmatch(part.strip())
+        if ends is None:
             found.append(float(part))
+            continue
+        first = int(ends[1])
+        last = int(ends[2])
+        if abs(last - first) >= _MOST_NUMBERS:
+            raise ValueError(part)
+        step = 1 if last >= first else -1
+        found += range(first, last + step, step)
     return found
-
-
-DEFAULT_RANKS, TRACED_RANKS = 64, 4
-
-
-DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 
 @command(
@@ -224,6 +238,7 @@ def verify_command(
     from colltool.fabric.load import load_fabric
 
     names_its_group = fabric or "shape" in arguments or "algorithm_files" in arguments
+    # all of a shipped fabric of 512 would take minutes, and its trace is too long to read
     if ranks is None and not names_its_group:
         ranks = TRACED_RANKS if arguments["trace"] else DEFAULT_RANKS
     fabrics = [load_fabric(name, overrides or ()) for name in fabric or DEFAULT_FABRICS]

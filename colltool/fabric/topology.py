@@ -1,8 +1,8 @@
 """What a tier of each topology can do: the one module that asks a tier for its kind; others ask
 :func:`capabilities_of`.
 
-A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group``,
-its links in ``schedules.links``, its eta in ``fabric.templates``, its answers in ``fabric.uneven``:
+A new topology is a tier class in ``model.py``, its answers here, its words in ``network.group``,
+its links in ``network.tier_links``, its eta in ``fabric.templates``, its answers in ``fabric.uneven``:
 mypy and tests/fabric/test_topology.py name them. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
 and appendix B (lattices), part 03 §1 (Clos).
 """

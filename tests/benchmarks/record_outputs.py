@@ -148,6 +148,7 @@ def commands() -> list[str]:
 
 def output_of(words: str) -> str:
     """Exit code, stdout and stderr of a command that runs in this process, in a folder with the documents' files."""
+    from colltool import __version__
     from colltool.cli.app import run
 
     os.environ.pop("COLUMNS", None)
@@ -167,7 +168,9 @@ def output_of(words: str) -> str:
     printed = []
     for stream in (out, err):
         stream.flush()
-        printed.append(stream.buffer.getvalue().decode().replace(folder, "FOLDER"))
+        text = stream.buffer.getvalue().decode()
+        # what differs from run to run and from version to version
+        printed.append(text.replace(folder, "FOLDER").replace(__version__, "VERSION"))
     return f"$ colltool {words}\nexit {code}\n--- stdout\n{printed[0]}\n--- stderr\n{printed[1]}\n"
 
 

@@ -14,7 +14,7 @@ import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.base.errors import ColltoolError
 from colltool.commands.arguments import command_line
-from colltool.commands.report import counts_of, few
+from colltool.commands.report_sections import counts_of, few
 from colltool.render.dispatch import document
 from tests.commands.conftest import run
 

@@ -1,0 +1,437 @@
+"""Sections of a report. Each asks the public functions that a reader would ask, and keeps the
+command line beside the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import colltool
+from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import Shape, format_size, shape_text
+from colltool.base.primitives import SHORT, Primitive
+from colltool.commands.arguments import command_line
+
+if TYPE_CHECKING:
+    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.commands.reading import AnyFabric
+    from colltool.definitions.reader import Overrides
+    from colltool.estimate.assumptions import Readings
+    from colltool.fabric.model import Fabric
+    from colltool.fabric.own_machine import OwnMachine
+    from colltool.training.job import Job
+
+MOST_COLUMNS = 6
+"""More cannot be told apart in a picture, and make a page of more than 2 MB."""
+SIZES = ("1KB", "4KB", "16KB", "64KB", "256KB", "1MB", "4MB", "16MB", "64MB", "256MB", "1GB", "4GB")
+"""Of the curves and maps: a factor of four apart, from latency to bandwidth."""
+COMPARED = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
+LINES = 6
+"""The most numbers of ranks in one picture."""
+PANELS = 3
+"""The most numbers of ranks in a comparison."""
+
+
+class PageColumn(NamedTuple):
+    """A fabric of the page.
+
+    Args:
+        title: what tells it from the others.
+        typed: the file or name that a command calls it by; empty for one of Python.
+        file: as its file says.
+        fabric: under the library that is asked for.
+    """
+
+    title: str
+    typed: str
+    file: Fabric
+    fabric: Fabric
+
+    @property
+    def sets(self) -> list[str]:
+        """The overrides that it was loaded with."""
+        return [f"{key}={value}" for key, value in self.file.overrides]
+
+    def line(self, command: str, **options: Any) -> tuple[str, ...]:
+        """A command about its file; none for one of Python."""
+        if not self.typed:
+            return ()
+        return (command_line(command, self.typed, sets=self.sets, options=options),)
+
+
+class Page(NamedTuple):
+    """What a page is asked for.
+
+    Args:
+        columns: its fabrics, what it is about first.
+        fabrics, vary, overrides: what the columns are made of, as :func:`colltool.compare` takes
+            them.
+        primitives: a section each.
+        ranks: of the job, and what is looked at closely; None where nobody said.
+        size: bytes that are looked at closely.
+        library, machine, readings, shape: as of :func:`colltool.price`.
+    """
+
+    columns: Sequence[PageColumn]
+    fabrics: Sequence[AnyFabric]
+    vary: Sequence[str]
+    overrides: Overrides
+    primitives: Sequence[Primitive]
+    ranks: int | None
+    size: float
+    library: str | None
+    readings: Readings
+    shape: Shape | None = None
+    machine: OwnMachine | None = None
+
+    @property
+    def first(self) -> PageColumn:
+        """The fabric that the page is about."""
+        return self.columns[0]
+
+    @property
+    def closely(self) -> int:
+        """The ranks that are looked at closely: as said, else the most that fill whole domains of
+        every fabric."""
+        from colltool.estimate.groups import place
+        from colltool.estimate.placement import GroupSpec
+
+        if self.ranks is not None:
+            return self.ranks
+        if self.shape is not None:
+            return place(self.first.fabric, GroupSpec(shape=self.shape)).ranks
+        if len(self.columns) == 1:
+            return self.first.fabric.ranks
+        common = _common_counts([column.fabric for column in self.columns])
+        if not common:
+            what = "no number of ranks fills whole domains of every fabric"
+            raise ColltoolError(what, argument="against", fix=f"say how many: {given('ranks', 64)}")
+        return max(common)
+
+    def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
+        """A command on one of the fabrics; none for one of Python."""
+        column = self.columns[at]
+        if not column.typed or not all(arguments):
+            return ()
+        return (self._line(command, arguments, [column.typed], column.sets, options),)
+
+    def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
+        """A command on all fabrics at once: what they have in common is set, what tells them apart
+        is varied."""
+        from colltool.analysis.axes import axes_of
+
+        typed = list(dict.fromkeys(column.typed for column in self.columns))
+        if not argument or not all(typed):
+            return ()
+        varied = {axis.key for axis in axes_of(self.vary)}
+        overrides = self.first.file.overrides
+        sets = [f"{key}={value}" for key, value in overrides if key not in varied]
+        options["vary"] = list(self.vary)
+        return (self._line(command, [argument], typed, sets, options),)
+
+    def _line(
+        self,
+        command: str,
+        arguments: Iterable[str],
+        fabrics: list[str],
+        sets: list[str],
+        options: dict[str, Any],
+    ) -> str:
+        # these apply to every command of the page
+        model = {"library": self.library, "machine": typed_of(self.machine) or None}
+        return command_line(
+            command,
+            *arguments,
+            fabrics=fabrics,
+            sets=sets,
+            readings=self.readings,
+            options={**options, **model},
+        )
+
+
+def page_columns(
+    fabrics: list[AnyFabric],
+    vary: Sequence[str] | str,
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None,
+) -> list[PageColumn]:
+    """The fabrics, each under every combination of values; no more than a page holds, and none
+    twice."""
+    from colltool.commands.reading import vary_of
+    from colltool.commands.requests import columns_of
+
+    asked = columns_of(fabrics, vary, overrides, library, machine)
+    plain = columns_of(fabrics, vary, overrides, None, machine)
+    if len(asked) > MOST_COLUMNS:
+        what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
+        argument = "vary" if vary_of(vary) else "against"
+        raise ColltoolError(what, argument=argument, fix="colltool compare takes more")
+    values_each = len(asked) // len(fabrics)
+    seen = []
+    columns = []
+    for at, column in enumerate(asked):
+        file = plain[at].load(())
+        # one file under two values is two columns, under the same values one too many
+        if (file, column.set) in seen:
+            what = f"{file.name} stands twice"
+            raise ColltoolError(what, argument="against", fix="another fabric")
+        seen.append((file, column.set))
+        typed = typed_of(fabrics[at // values_each])
+        columns.append(PageColumn(column.name, typed, file, column.load(())))
+    return columns
+
+
+def typed_of(source: Any) -> str:
+    """The file or name that somebody gave; empty for what is loaded or a mapping."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+
+
+def network_section(page: Page) -> ReportSection:
+    """What each fabric is."""
+    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.fabric.properties import fabric_facts
+    from colltool.fabric.results import FabricShown
+
+    entries = []
+    for number, column in enumerate(page.columns, 1):
+        name = column.file.name
+        if len(page.columns) > 1:
+            name = f"{name}-{number}"
+        lines = column.line("fabric show") + column.line("fabric draw", output=f"{name}.svg")
+        shown = FabricShown(column.file, fabric_facts(column.file))
+        entries.append(ReportEntry(column.title, shown, lines))
+    return ReportSection("network", "The network", tuple(entries))
+
+
+def collective_section(page: Page, primitive: Primitive) -> ReportSection:
+    """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on
+    the other fabrics."""
+    from colltool.analysis.report import ReportSection
+    from colltool.estimate.groups import by_links, place
+    from colltool.estimate.placement import GroupSpec
+
+    entries = [*_grid_entries(page, primitive), *_close_entries(page, primitive)]
+    group = place(page.first.fabric, GroupSpec(page.closely, shape=page.shape))
+    # numbers of routes over single links have no ranges yet
+    if not by_links(group):
+        entries.append(_sensitivity_entry(page, primitive))
+    if len(page.columns) > 1:
+        entries.append(_comparison_entry(page, primitive))
+    return ReportSection(SHORT[primitive], primitive.spoken.capitalize(), tuple(entries))
+
+
+def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
+    """Curves and a map over sizes and ranks."""
+    from colltool.analysis.report import ReportEntry
+
+    short = SHORT[primitive]
+    fabric = page.first.fabric
+    counts = few(counts_of([fabric], page.closely), LINES)
+    swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    grid: dict[str, Any] = {
+        "ranks": _listed(counts),
+        "size": _listed(SIZES),
+        "rows": "bytes",
+        "cols": "ranks",
+    }
+    return [
+        ReportEntry(
+            "Bus bandwidth by size and ranks",
+            swept.pivoted("busbw", "bytes", "ranks"),
+            page.line("sweep", short, **grid, pivot="busbw"),
+            "busbw",
+        ),
+        ReportEntry(
+            "The fastest schedule by size and ranks",
+            swept.pivoted("algorithm", "bytes", "ranks"),
+            page.line("sweep", short, **grid, pivot="algorithm"),
+            "map",
+        ),
+    ]
+
+
+def _closely(page: Page) -> dict[str, Any]:
+    """Who is looked at closely, as public functions take it."""
+    return {"ranks": page.closely, "shape": page.shape, "readings": page.readings}
+
+
+def _typed_closely(page: Page) -> dict[str, Any]:
+    """Who is looked at closely, as options take it."""
+    return {"ranks": page.closely, "shape": page.shape and shape_text(page.shape)}
+
+
+def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
+    """Where the winner changes, and where its time goes."""
+    from colltool.analysis.report import ReportEntry
+
+    short = SHORT[primitive]
+    fabric = page.first.fabric
+    size = format_size(page.size)
+    who = _closely(page)
+    typed = _typed_closely(page)
+    return [
+        ReportEntry(
+            f"Where the winner changes, {page.closely} ranks",
+            colltool.crossover(fabric, primitive, **who),
+            page.line("crossover", short, **typed),
+        ),
+        ReportEntry(
+            f"Where the time goes, {page.closely} ranks, {size}",
+            colltool.breakdown(fabric, primitive, size=page.size, **who),
+            page.line("breakdown", short, **typed, size=size),
+        ),
+    ]
+
+
+def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
+    from colltool.analysis.report import ReportEntry
+
+    size = format_size(page.size)
+    line = page.line("sensitivity", SHORT[primitive], **_typed_closely(page), size=size)
+    title = f"Whether the choice is safe, {page.closely} ranks, {size}"
+    spread = colltool.sensitivity(page.first.fabric, primitive, size=page.size, **_closely(page))
+    return ReportEntry(title, spread, line)
+
+
+def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
+    from colltool.analysis.report import ReportEntry
+    from colltool.commands.reading import size_of
+
+    fabrics = [column.fabric for column in page.columns]
+    counts = few(counts_of(fabrics, page.closely), PANELS)
+    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED)})]
+    compared = colltool.compare(
+        page.fabrics,
+        primitive,
+        ranks=counts,
+        sizes=sizes,
+        vary=page.vary,
+        overrides=page.overrides,
+        library=page.library,
+        machine=page.machine,
+        readings=page.readings,
+    )
+    listed = {"ranks": _listed(counts), "size": _listed(sizes)}
+    line = page.side_by_side("compare", SHORT[primitive], **listed)
+    return ReportEntry("Side by side", compared, line)
+
+
+def step_section(page: Page, job: Job, typed: str) -> ReportSection:
+    """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
+    from colltool.analysis.report import ReportEntry, ReportSection
+
+    options: dict[str, Any] = {
+        "ranks": page.ranks,
+        "job_overrides": [f"{key}={value}" for key, value in job.overrides],
+    }
+    plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
+    title = f"A step on {page.first.title}"
+    entries = [ReportEntry(title, plan, page.line("plan", typed, **options))]
+    if len(page.columns) > 1:
+        fabrics = [column.fabric for column in page.columns]
+        plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
+        if page.vary:  # plan has no columns of values: one command for each
+            lines: tuple[str, ...] = ()
+            for at in range(len(page.columns)):
+                lines += page.line("plan", typed, at=at, **options)
+        else:
+            lines = page.side_by_side("plan", typed, **options)
+        entries.append(ReportEntry("The step on each", plans, lines))
+    return ReportSection("job", f"The job {job.name}", tuple(entries))
+
+
+def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportSection:
+    """What was measured beside what is expected, traces by themselves; ``hints`` are for logs that
+    do not say it themselves."""
+    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.logs.pytorch_trace import is_trace
+
+    traces = [log for log in logs if is_trace(log)]
+    others = [log for log in logs if log not in traces]
+    entries = []
+    if others:
+        entries.append(_benchmarks_entry(page, others, hints))
+    if traces:
+        traced = colltool.trace(page.first.fabric, traces, readings=page.readings)
+        entries.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
+    return ReportSection("measured", "Measured against expected", tuple(entries))
+
+
+def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> ReportEntry:
+    from colltool.analysis.report import ReportEntry
+
+    ranks = page.ranks if page.ranks and _lack_ranks(logs, hints) else None
+    diagnosis = colltool.doctor(logs, page.first.file, readings=page.readings, ranks=ranks, **hints)
+    typed = {
+        "collective": hints["primitive"],
+        "nodes": hints["nodes"],
+        "in_place": hints["in_place"] or None,
+        "ranks": ranks,
+    }
+    # logs say themselves which library ran
+    line = page._replace(library=None).line("doctor", *logs, **typed)
+    return ReportEntry("What benchmarks measured", diagnosis, line)
+
+
+def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
+    """Whether logs leave it to somebody to say how many ranks they are of."""
+    from colltool.logs.busbw_ratio import RANKS_N, SAY_RANKS
+    from colltool.logs.read import read_logs
+
+    try:
+        read_logs(logs, **hints)
+    except ColltoolError as error:
+        return SAY_RANKS in error.fix or RANKS_N in error.fix
+    return False
+
+
+def assumptions_section(page: Page) -> ReportSection:
+    """What the prices rest on, number by number, with where it comes from; of the other fabrics
+    what differs."""
+    from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
+    from colltool.fabric.variants import provenance
+
+    numbers_of_first = provenance(page.first.file)
+    entries = []
+    for column in page.columns:
+        if column is page.first:
+            title = column.title
+            numbers = numbers_of_first
+        else:
+            title = f"{column.title}: what differs"
+            own = provenance(column.file)
+            numbers = tuple(number for number in own if number not in numbers_of_first)
+        result = Assumptions(column.file, numbers, page.library or "", page.readings)
+        line = column.line("fabric show", format="yaml")
+        entries.append(ReportEntry(title, result, line, None))
+    return ReportSection("assumptions", "What the numbers rest on", tuple(entries))
+
+
+def _common_counts(fabrics: Sequence[Fabric]) -> set[int]:
+    """Numbers of ranks that fill whole domains of every fabric."""
+    from colltool.estimate.placement import whole_groups
+
+    return set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
+
+
+def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
+    """Numbers of ranks from a domain of the innermost tier up to the most."""
+    domains = [fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 2 for fabric in fabrics]
+    fewest = min(domains)
+    between = {count for count in _common_counts(fabrics) if fewest <= count < most}
+    return sorted(between | {most})
+
+
+def few(values: Sequence[int], most: int) -> list[int]:
+    """Values spread evenly, at most so many, the first and the last among them."""
+    if len(values) <= most:
+        return list(values)
+    last = len(values) - 1
+    return [values[round(at * last / (most - 1))] for at in range(most)]
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Values as an option takes several."""
+    return ",".join(map(str, values))
