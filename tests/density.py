@@ -56,9 +56,7 @@ MODULE_GOALS = {
 FORMULAS = (
     "algorithms",
     "network",
-    "schedules",
     "congestion",
-    "contention",
     "calibration",
     "extras",
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import colltool
 from colltool.algorithms.executor import Network
-from colltool.contention.contention import Contention
+from colltool.congestion.contention import Contention
 from colltool.fabric.load import load_fabric
 from colltool.network.group import Axis
 from colltool.network.lattice_links import LatticeLinks

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.contention.contention import Contention
-    from colltool.contention.jobs import Layout
+    from colltool.congestion.contention import Contention
+    from colltool.congestion.jobs import Layout
     from colltool.fabric.model import Fabric
 
 
@@ -44,9 +44,9 @@ def contention(
     Args:
         fabric: as :func:`price`.
         layout: a layout, a path to a layout file, a mapping of what one would hold, or fields of
-            :class:`colltool.contention.patterns.Pattern`, such as
+            :class:`colltool.congestion.patterns.Pattern`, such as
             ``{"kind": "cyclic", "group": 8}``.
-        placed: the kind of :class:`colltool.contention.patterns.MapPattern` for a pattern, with its
+        placed: the kind of :class:`colltool.congestion.patterns.MapPattern` for a pattern, with its
             ``seed``.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
         matrix, hot, zipf: at most one: a skew of the all-to-all groups. ``matrix``: bytes from row
@@ -60,8 +60,8 @@ def contention(
     """
     from colltool.commands.reading import count_of, flag_of, primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of
-    from colltool.contention.contention import contention as run
-    from colltool.contention.skew import Skew, load_matrix
+    from colltool.congestion.contention import contention as run
+    from colltool.congestion.skew import Skew, load_matrix
 
     # each says alone who sends how much to whom
     skews = [value for value in (matrix, hot, zipf) if value is not None]
@@ -96,9 +96,9 @@ def contention(
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
     from colltool.commands.reading import text_of, wrong
-    from colltool.contention.jobs import Layout
-    from colltool.contention.layout import load_layout, pattern_layout
-    from colltool.contention.patterns import MapPattern, Pattern
+    from colltool.congestion.jobs import Layout
+    from colltool.congestion.layout import load_layout, pattern_layout
+    from colltool.congestion.patterns import MapPattern, Pattern
 
     if isinstance(layout, Layout):
         return layout
@@ -170,7 +170,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         "zipf",
         "per_link",
         "as_eta",
-        schema_option("layout", "colltool.contention.layout:LayoutFile"),
+        schema_option("layout", "colltool.congestion.layout:LayoutFile"),
         RESULT,
     ],
     of=contention,

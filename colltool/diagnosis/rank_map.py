@@ -117,7 +117,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
     text = _map_text(name)
     # a layout file is YAML, and none of its keys is a host
     if _LAYOUT.search(text):
-        from colltool.contention.layout import read_map
+        from colltool.congestion.layout import read_map
 
         return RankMap(name, read_map(text, name, fabric))
     entries = list(_entries(text, name))

@@ -83,7 +83,7 @@ _ASKED = {
 FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric",
     "job": "colltool.training.files.job:JobFile",
-    "layout": "colltool.contention.layout:LayoutFile",
+    "layout": "colltool.congestion.layout:LayoutFile",
     "library": "colltool.engines.files:LibraryFile",
     "ladder-file": "colltool.fabric.ladder:LadderFile",
     "machine": "colltool.machines.own:MachineFile",

@@ -24,8 +24,8 @@ from colltool.training.sentences import Remark, sentence
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
-    from colltool.contention.loads import Flow
-    from colltool.contention.traffic import Traffic
+    from colltool.congestion.loads import Flow
+    from colltool.congestion.traffic import Traffic
 
 Ranks = tuple[int, ...]
 
@@ -62,8 +62,8 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLink
     """The busiest links of a priced step; ColltoolError where a full mesh has too many links to
     follow."""
     # loads numpy, which a plan does without
-    from colltool.contention.loads import Flow, busiest_links
-    from colltool.contention.traffic import MOST_MESSAGES, Unscheduled
+    from colltool.congestion.loads import Flow, busiest_links
+    from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     numbers: dict[str, int] = {}  # of dimensions
     flows: list[Flow] = []
@@ -194,7 +194,7 @@ class _JobGroups:
 
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
-    from colltool.contention.traffic import Members, neighbours, traffic, traffic_from_schedule
+    from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":

@@ -12,7 +12,7 @@ from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, energy_J
 from colltool.calibration.serialise import without_cables
-from colltool.contention.loads import link_models
+from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price

@@ -11,7 +11,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.contention.loads import link_models
+from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place

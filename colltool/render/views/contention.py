@@ -16,8 +16,8 @@ from colltool.base.formatting import (
     format_time,
     sentence,
 )
-from colltool.contention.contention import Contention, GroupCost, LayoutEta, TierEta
-from colltool.contention.loads import LinkClassLoad, LinkLoad
+from colltool.congestion.contention import Contention, GroupCost, LayoutEta, TierEta
+from colltool.congestion.loads import LinkClassLoad, LinkLoad
 from colltool.render.blocks import (
     Block,
     Column,

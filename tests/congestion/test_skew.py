@@ -11,7 +11,7 @@ import pytest
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.contention.skew import Skew, skewed
+from colltool.congestion.skew import Skew, skewed
 from tests.wiring import on
 
 NAN, INF = float("nan"), float("inf")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.contention.jobs import (
+from colltool.congestion.jobs import (
     GroupJob,
     GroupLayout,
     JobBatch,
@@ -36,7 +36,7 @@ from colltool.contention.jobs import (
     MadeWhenSeen,
     jobs_of,
 )
-from colltool.contention.loads import (
+from colltool.congestion.loads import (
     Baseline,
     ClassTotals,
     Heat,
@@ -49,7 +49,7 @@ from colltool.contention.loads import (
     link_models,
     totals,
 )
-from colltool.contention.skew import Skew
+from colltool.congestion.skew import Skew
 from colltool.fabric.model import Fabric
 from colltool.network.arrays import Floats
 from colltool.network.links import SMALL, LinkModel

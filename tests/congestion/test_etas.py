@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.contention.contention import MAX_ETA_ALPHA, Affected, TierEta, etas
-from colltool.contention.jobs import GroupLayout
-from colltool.contention.loads import Baseline, link_models
+from colltool.congestion.contention import MAX_ETA_ALPHA, Affected, TierEta, etas
+from colltool.congestion.jobs import GroupLayout
+from colltool.congestion.loads import Baseline, link_models
 from tests import small
 
 WIRES = link_models(small.fabric(small.star(4), small.star(8)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.errors import ColltoolError, given
-from colltool.contention.traffic import Traffic
+from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices

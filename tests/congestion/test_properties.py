@@ -14,10 +14,10 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import P2P, Primitive
-from colltool.contention.contention import Contention
-from colltool.contention.jobs import GroupLayout, JobDefaults, Layout, jobs_of
-from colltool.contention.skew import Skew
-from colltool.contention.traffic import modelled
+from colltool.congestion.contention import Contention
+from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
+from colltool.congestion.skew import Skew
+from colltool.congestion.traffic import modelled
 from colltool.fabric.model import Fabric
 from colltool.fabric.tiers import LatticeTier
 from tests import small

@@ -12,9 +12,9 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
-from colltool.contention.contention import Contention
-from colltool.contention.loads import link_models
-from colltool.contention.traffic import Members, messages_of, row_of, traffic
+from colltool.congestion.contention import Contention
+from colltool.congestion.loads import link_models
+from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.network.group import Axis
 from colltool.network.lattice_links import LatticeLinks
@@ -143,7 +143,7 @@ def test_a_packed_ring_over_nodes_stays_on_its_rails() -> None:
 
 
 def test_several_collectives_at_once_add_up() -> None:
-    from colltool.contention.layout import read_layout
+    from colltool.congestion.layout import read_layout
 
     text = """
     overlap: true
@@ -162,7 +162,7 @@ def test_several_collectives_at_once_add_up() -> None:
 
 
 def test_sizes_for_some_groups_only_are_refused() -> None:
-    from colltool.contention.layout import read_layout
+    from colltool.congestion.layout import read_layout
 
     fabric = load_fabric("star512")
     layout = read_layout(

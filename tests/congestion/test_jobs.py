@@ -9,7 +9,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.contention.jobs import GroupLayout, Layout
+from colltool.congestion.jobs import GroupLayout, Layout
 from tests import small
 from tests.wiring import on
 

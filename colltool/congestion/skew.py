@@ -10,7 +10,7 @@ import numpy as np
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, shown
 from colltool.base.files import read_text
 from colltool.base.formatting import MAX_SIZE
-from colltool.contention.traffic import Traffic
+from colltool.congestion.traffic import Traffic
 from colltool.network.arrays import Floats
 
 MOST_ZIPF = 100

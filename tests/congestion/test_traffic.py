@@ -17,9 +17,9 @@ from colltool.algorithms.executor import run
 from colltool.algorithms.program import Step, maker
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.contention.jobs import GroupLayout, JobDefaults, Layout, jobs_of
-from colltool.contention.skew import Skew
-from colltool.contention.traffic import (
+from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
+from colltool.congestion.skew import Skew
+from colltool.congestion.traffic import (
     MOST_MESSAGES,
     Members,
     Traffic,

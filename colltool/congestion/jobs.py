@@ -12,8 +12,8 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
-from colltool.contention.skew import LEAST_BYTES, Skew, mean_bytes, skewed
-from colltool.contention.traffic import (
+from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
+from colltool.congestion.traffic import (
     MOST_MESSAGES,
     Members,
     SubLattice,

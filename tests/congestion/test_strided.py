@@ -11,9 +11,9 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, torus
 from swept import swept
 
 import colltool
-from colltool.contention.contention import Contention
-from colltool.contention.layout import pattern_layout
-from colltool.contention.patterns import Pattern
+from colltool.congestion.contention import Contention
+from colltool.congestion.layout import pattern_layout
+from colltool.congestion.patterns import Pattern
 from colltool.estimate.groups import place
 from colltool.estimate.placement import every_stride, fits
 from colltool.estimate.results import Price

@@ -25,8 +25,8 @@ from colltool.base.errors import ColltoolError, given, shown
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.contention.jobs import GroupLayout, Layout, PatternGroups, Ranks
-from colltool.contention.patterns import (
+from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups, Ranks
+from colltool.congestion.patterns import (
     MapKind,
     MapPattern,
     Pattern,
@@ -79,7 +79,7 @@ Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
 
 
 class PatternFile(Part):
-    """A pattern of groups: the fields of :class:`colltool.contention.patterns.Pattern`."""
+    """A pattern of groups: the fields of :class:`colltool.congestion.patterns.Pattern`."""
 
     kind: PatternKind = "block"
     group: Annotated[
@@ -112,7 +112,7 @@ class PatternFile(Part):
 
 class MapFile(Part):
     """Which endpoint each rank sits on, by rule: the fields of
-    :class:`colltool.contention.patterns.MapPattern`."""
+    :class:`colltool.congestion.patterns.MapPattern`."""
 
     kind: MapKind = "identity"
     domain: Positive | None = None
