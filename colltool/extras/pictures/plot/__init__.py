@@ -143,7 +143,7 @@ def check_plot(path: Path) -> None:
             argument="plot",
             fix=f"create it: mkdir -p {folder}",
         )
-    writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
+    writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not os.path.exists(path))
     if os.path.isdir(path) or not writable:
         raise ColltoolError(
             f"cannot write {path}",

@@ -312,10 +312,12 @@ def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: 
         sizes, rates, quiet = [], [], []
         for line in lines:
             cell = line.cells[at]
-            if cell.busbw_Bps and cell.total_s and cell.ideal_s:
+            if cell.busbw_Bps and cell.total_s:
+                # a measured machine has no time without contention, and so no band
+                ideal_s = cell.ideal_s or cell.total_s
                 sizes.append(line.bytes)
                 rates.append(cell.busbw_Bps)
-                quiet.append(cell.busbw_Bps * cell.total_s / cell.ideal_s)
+                quiet.append(cell.busbw_Bps * cell.total_s / ideal_s)
         _pen_line(axes, sizes, rates, at, column.name)
         axes.fill_between(sizes, rates, quiet, color=pen_of(at).colour, alpha=0.15, linewidth=0)
         every += rates + quiet
