@@ -30,6 +30,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
 import fit_fabrics  # noqa: E402
+from effort import some  # noqa: E402
 from measured_rows import Row, Source, rows  # noqa: E402
 
 import colltool  # noqa: E402
@@ -214,8 +215,14 @@ def library_fabric(name: str, change: str, without: frozenset[str]) -> Fabric:
 
 def library_price(row: Row, without: Collection[str] = ()) -> float | None:
     """Seconds of a row by layers 1 to 3, made without some sources; None where these do not say."""
+    return _library_price(row, frozenset(without))
+
+
+@cache
+def _library_price(row: Row, without: frozenset[str]) -> float | None:
+    """Each row once: the rows of a machine count anew for every source that is left out."""
     try:
-        fabric = library_fabric(row.source.fabric, row.source.set, frozenset(without))
+        fabric = library_fabric(row.source.fabric, row.source.set, without)
         return float(fit_across.picked(fabric, row, numbers="library").total_s)
     except ColltoolError:
         return None
@@ -616,11 +623,20 @@ class Judged(NamedTuple):
     sigma: float
 
 
-def left_out(name: str, *, refit: bool, keep_order: bool) -> list[Judged]:
-    """Every source of a machine left out in turn."""
-    own = [row for inside in (True, False) for row in own_rows(name, inside=inside)]
+def left_out(
+    name: str,
+    *,
+    refit: bool,
+    keep_order: bool,
+    wires: Collection[str] = (INSIDE, "across"),
+    most: int | None = None,
+) -> list[Judged]:
+    """Every source of a machine left out in turn, or so many of them; ``wires``: whose rows are
+    judged."""
+    own = [row for wire in wires for row in own_rows(name, inside=wire == INSIDE)]
+    sources = list(dict.fromkeys(row.source.source_id for row in own))
     found = []
-    for source in dict.fromkeys(row.source.source_id for row in own):
+    for source in sources if most is None else some(sources, most):
         several = [row for row in own if row.source.source_id == source]
         asked = {(row.collective, scope_of(row)) for row in several}
         machine = made(name, {source}, refit=refit, keep_order=keep_order, only=asked)

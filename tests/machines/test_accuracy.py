@@ -36,13 +36,20 @@ LAUNCHED = {("hgx-h200", "inside", 0), ("hgx-h200", "inside", 1)}
 Cell = tuple[str, str, int]  # fabric, inside or across, size class
 
 
+def is_of_the_bar(judged: Judged) -> bool:
+    """Whether the row is one by which errors are judged."""
+    return judged.row.source.source_id not in bench_accuracy.SEEN and bench_accuracy.is_judged(
+        judged.row
+    )
+
+
 @cache
 def judged(keep_order: bool) -> tuple[Judged, ...]:
     found = [
-        one
+        row
         for machine in fit_machines.MACHINES
-        for one in fit_machines.left_out(machine.name, refit=False, keep_order=keep_order)
-        if one.row.source.source_id not in bench_accuracy.SEEN and bench_accuracy.is_judged(one.row)
+        for row in fit_machines.left_out(machine.name, refit=False, keep_order=keep_order)
+        if is_of_the_bar(row)
     ]
     return tuple(found)
 
@@ -108,9 +115,16 @@ def test_nine_of_ten_are_within_their_sigma() -> None:
     """1.645 posterior deviations and the scatter of a series; across, where the process is not the
     library's own fit."""
     across = [
-        one for one in judged(False) if one.row.ranks > fit_machines.domain_of(one.row.source)
+        row
+        for machine in fit_machines.MACHINES
+        for row in fit_machines.left_out(
+            machine.name, refit=False, keep_order=False, wires=("across",), most=2
+        )
+        if is_of_the_bar(row)
     ]
-    within = [abs(one.machine) <= 1.645 * one.sigma + 0.04 for one in across]
+    assert len(across) >= 100
+    within = [abs(row.machine) <= 1.645 * row.sigma + 0.04 for row in across]
+    print(f"{len(across)} rows, {fmean(within):.1%} within")
     assert fmean(within) >= 0.85
 
 
