@@ -74,7 +74,7 @@ def excused(name: str, primitive: str, ranks: int) -> set[float]:
 
 
 @swept("primitive", PRIMITIVES, most=2)
-@swept("name", shipped_fabrics(), most=8)
+@swept("name", shipped_fabrics(), most=5)
 def test_bus_bandwidth_holds_as_the_message_doubles(name: str, primitive: str) -> None:
     counts = rank_counts(name)
     for ranks in some(counts, 3):

@@ -199,7 +199,7 @@ def test_every_algorithm_runs_somewhere() -> None:
     assert seen == every
 
 
-@swept("name", FABRICS, most=15)
+@swept("name", FABRICS, most=8)
 def test_crossovers_exist_everywhere(name: str) -> None:
     for primitive in Primitive:
         found = colltool.crossover(known(name), primitive)
@@ -216,7 +216,7 @@ def test_equal_questions_get_equal_answers() -> None:
             )
 
 
-@swept("name", FABRICS, most=10)
+@swept("name", FABRICS, most=5)
 def test_sweep_of_price_lists(name: str) -> None:
     """Without sizes: the winner and the runner-up of those that may lead, from 1 KB to 1 GB."""
     listed = colltool.price_list(known(name), "ar")

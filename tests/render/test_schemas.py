@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -38,7 +38,6 @@ OPEN = (
     "document",
     "Cell",
 )  # any document in a report; a cell of a sweep, which has its axes as keys
-VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (
     (
         "price ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8 --ports one --order inner-first --set"
@@ -76,6 +75,12 @@ RARE = (
 )
 
 
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """Of documents of this name, made when one is first checked."""
+    return Draft202012Validator(document_schema(name))
+
+
 def printed(line: str) -> Any:
     done = run(*line.split(), "--format", "json")
     assert done.out, done.err
@@ -99,7 +104,7 @@ def test_what_is_printed_fits_its_schema(line: str) -> None:
     for document in inner(printed(line)):
         found = [
             f"{list(one.absolute_path)}: {one.message[:200]}"
-            for one in VALIDATORS[name_of(document)].iter_errors(document)
+            for one in validator(name_of(document)).iter_errors(document)
         ]
         assert not found
 
@@ -113,7 +118,7 @@ def test_documents_of_files_fit_too(tmp_path: Path) -> None:
         f"trace {trace} -f dgx-h100",
     ):
         document = printed(line)
-        assert [one.message for one in VALIDATORS[name_of(document)].iter_errors(document)] == [], (
+        assert [one.message for one in validator(name_of(document)).iter_errors(document)] == [], (
             line
         )
 
@@ -132,7 +137,7 @@ def test_every_view_has_a_schema_and_the_table_no_other() -> None:
 
 @pytest.mark.parametrize("name", documents())
 def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
-    schema = VALIDATORS[name].schema
+    schema = validator(name).schema
     Draft202012Validator.check_schema(schema)
     assert schema["$id"].startswith("urn:colltool:output:")
     assert asked_by(name).split()[0] in COMMANDS
@@ -173,7 +178,7 @@ def put(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 def test_a_document_that_is_changed_does_not_fit() -> None:
     """Else a schema would say nothing."""
     document = printed("price ar -f star512 -n 8 -M 1MB --top 1")
-    check = VALIDATORS["price"]
+    check = validator("price")
     assert check.is_valid(document)
     tried = 0
     for path, changed in broken(document):

@@ -123,7 +123,7 @@ def test_without_measurements_price_shows_the_pick_that_the_file_has(
     ranks: int, collnet: str, collective: str
 ) -> None:
     on = load_fabric("dgx-h100", [f"library.collnet={collnet}"])
-    sizes = [float(size) for size in ALL[::5]]
+    sizes = [float(size) for size in ALL[::11]]
     lines = read(tuner_config(on, [ranks]))
     for one in price_list(on, COLLECTIVES[collective], sizes=sizes, ranks=ranks).prices:
         size, answer = float(one.bytes), one.library
