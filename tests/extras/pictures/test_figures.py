@@ -54,7 +54,7 @@ def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
 class TestPage:
     """What a page holds."""
 
-    @pytest.mark.alike(6)
+    @pytest.mark.alike(4)
     @every_picture
     def test_one_small_element(self, name: str) -> None:
         text = svg(name)
@@ -90,7 +90,7 @@ class TestPage:
         ):
             assert unwanted not in text, unwanted
 
-    @pytest.mark.alike(6)
+    @pytest.mark.alike(4)
     @every_picture
     def test_ids_do_not_meet_and_all_that_is_referred_to_is_there(self, name: str) -> None:
         one, other = svg(name), svg(name, "b")
@@ -352,7 +352,7 @@ class TestNumbers:
                 )
 
 
-@pytest.mark.alike(10)
+@pytest.mark.alike(8)
 @every_picture
 @pytest.mark.parametrize("paged", [True, False])
 def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> None:
@@ -375,7 +375,7 @@ def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> Non
             assert not over, f"{one.get_text()!r} lies on {other.get_text()!r}"
 
 
-@pytest.mark.alike(5)
+@pytest.mark.alike(4)
 @every_picture
 def test_files_are_drawn_too(name: str) -> None:
     view = MAKERS[name][1]
