@@ -112,7 +112,6 @@ def cells(
     """Every cell, the last axis fastest: fabric (a load each), ranks (a group each) and bytes, then
     what is varied."""
     shape = tuple(len(axis.values) for axis in axes)
-    strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
     options = [index for index, axis in enumerate(axes) if axis.is_reading]
     found: list[Cell | None] = [None] * prod(shape)
     unchanged = UnchangedPrices()
@@ -128,10 +127,7 @@ def cells(
                     fixed = {0: number, 1: group_at} | loaded_at | option_at
                     question = GridQuestion(fabric, group, own_request)
                     for at, cell in _block(question, axes, numeric, fixed, parts, unchanged):
-                        place_at = sum(
-                            step * stride for step, stride in zip(at, strides, strict=True)
-                        )
-                        found[place_at] = cell
+                        found[at] = cell
     return [cell for cell in found if cell is not None]
 
 
@@ -205,11 +201,13 @@ def _block(
     fixed: dict[int, int],
     parts: CellParts,
     unchanged: UnchangedPrices,
-) -> Iterator[tuple[tuple[int, ...], Cell]]:
-    """The cells where some axes are fixed: over the sizes and what is varied by numbers."""
+) -> Iterator[tuple[int, Cell]]:
+    """The cells where some axes are fixed, over the sizes and what is varied by numbers, each with
+    its number in the whole grid."""
     fabric, group, request = question
     loose = [2, *sorted(numeric)]
     lengths = [len(axes[index].values) for index in loose]
+    shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[2].values, dtype=np.float64)
     for start in followed(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
@@ -226,12 +224,14 @@ def _block(
             before = before_dials(fabric) or (fabric if values else None)
             base = None if before is None else unchanged.seconds(question, before, sizes)
             priced = list(with_intervals(priced, fabric, group, request, sizes.tolist(), base))
-        for number, cell in enumerate(priced):
-            at = tuple(
-                fixed[index] if index in fixed else int(indices[index][number])
-                for index in range(len(axes))
-            )
-            where = tuple(axis.values[step] for axis, step in zip(axes, at, strict=True))
+        steps = []
+        columns = []
+        for index, axis in enumerate(axes):
+            on_axis = indices[index] if index in indices else np.full(len(flat), fixed[index])
+            steps.append(on_axis)
+            columns.append([axis.values[step] for step in on_axis.tolist()])
+        places = np.ravel_multi_index(tuple(steps), shape).tolist()
+        for at, cell, where in zip(places, priced, zip(*columns, strict=True), strict=True):
             yield at, cell._replace(at=where)
 
 
@@ -384,11 +384,13 @@ def _cells_of(
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     listable = _totals(listed, count)
     first = np.where(picked_row >= 0, picked_row, first_least(list(listable)))
+    titles = [row.title for row, _ in listed]
     # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
-    number_of = np.unique([row.title for row, _ in listed], return_inverse=True)[1]
+    number_of = np.unique(titles, return_inverse=True)[1]
     others = np.where(number_of[:, None] == number_of[first][None, :], np.inf, listable)
     second = first_least(list(others))
     names = _known_as(listed, question)
+    how = [row.how for row, _ in listed]
     total_s = _of_leaders(listed, "total_s", first).tolist()
     alpha_s = _of_leaders(listed, "alpha_s", first).tolist()
     busbw = _of_leaders(listed, "busbw_Bps", first).tolist()
@@ -404,15 +406,15 @@ def _cells_of(
         found.append(
             Cell(
                 at=(),
-                algorithm=row.title,
+                algorithm=titles[at],
                 known_as=names[at],
-                how=row.how,
+                how=how[at],
                 spec=row.spec,
                 protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
                 alpha_share=alpha_s[n] / total_s[n],
-                runner_up=listed[next_at][0].title if has_runner_up else None,
+                runner_up=titles[next_at] if has_runner_up else None,
                 runner_up_known_as=names[next_at] if has_runner_up else "",
                 runner_up_s=later if has_runner_up else None,
                 ideal=ideal_winners and ideal_winners.titles[n],
