@@ -40,6 +40,10 @@ FabricLoader = Callable[[Sequence[str]], Fabric]
 """Loads a fabric with overrides."""
 
 
+# The values of a cell on all axes.
+AxisValues = tuple[Any, ...]
+
+
 class Cell(NamedTuple):
     """One point of a grid: its axis values, the winner and the runner-up; all None, with a
     ``reason``, if nothing can be priced.
@@ -58,7 +62,7 @@ class Cell(NamedTuple):
         interval: where nine of ten measurements of the winner lie; None under the ideal reading.
     """
 
-    at: tuple[Any, ...]
+    at: AxisValues
     algorithm: str | None = None
     known_as: str = ""
     how: str = ""
@@ -216,23 +220,23 @@ def _block(
         for index, places in numeric.items():
             for spot, numbers in places.items():
                 values[spot] = np.array(numbers)[indices[index]]
-        sizes = all_sizes[indices[2]]
-        picks = _picks(question, values, sizes)
-        varied = question._replace(fabric=with_values(fabric, values))
-        priced: Sequence[Cell] = _priced(varied, sizes, picks, ideal=parts.ideal)
-        if parts.interval:
-            before = before_dials(fabric) or (fabric if values else None)
-            base = None if before is None else unchanged.seconds(question, before, sizes)
-            priced = list(with_intervals(priced, fabric, group, request, sizes.tolist(), base))
         steps = []
         columns = []
         for index, axis in enumerate(axes):
             on_axis = indices[index] if index in indices else np.full(len(flat), fixed[index])
             steps.append(on_axis)
             columns.append([axis.values[step] for step in on_axis.tolist()])
+        where = list(zip(*columns, strict=True))
+        sizes = all_sizes[indices[2]]
+        picks = _picks(question, values, sizes)
+        varied = question._replace(fabric=with_values(fabric, values))
+        priced: Sequence[Cell] = _priced(varied, where, sizes, picks, ideal=parts.ideal)
+        if parts.interval:
+            before = before_dials(fabric) or (fabric if values else None)
+            base = None if before is None else unchanged.seconds(question, before, sizes)
+            priced = list(with_intervals(priced, fabric, group, request, sizes.tolist(), base))
         places = np.ravel_multi_index(tuple(steps), shape).tolist()
-        for at, cell, where in zip(places, priced, zip(*columns, strict=True), strict=True):
-            yield at, cell._replace(at=where)
+        yield from zip(places, priced, strict=True)
 
 
 # A row for an array of sizes, and a mask of the sizes at which a single price would list it (True:
@@ -365,18 +369,29 @@ def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
 
 
 def _priced(
-    question: GridQuestion, sizes: Floats, picks: Picks, *, ideal: bool = True
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    picks: Picks,
+    *,
+    ideal: bool = True,
 ) -> list[Cell]:
-    """A cell for each element, without its place on the axes and without its interval."""
+    """A cell for each element, without its interval."""
     try:
         listed = _leading(question, sizes)
     except ColltoolError as error:
-        return [Cell((), reason=said(error.what))] * len(sizes)
-    return _cells_of(question, sizes, listed, picks, ideal=ideal)
+        return [Cell(at, reason=said(error.what)) for at in where]
+    return _cells_of(question, where, sizes, listed, picks, ideal=ideal)
 
 
 def _cells_of(
-    question: GridQuestion, sizes: Floats, listed: list[Listed], picks: Picks, *, ideal: bool
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    listed: list[Listed],
+    picks: Picks,
+    *,
+    ideal: bool,
 ) -> list[Cell]:
     """A cell for each element, of the rows that a price would list there."""
     count = len(sizes)
@@ -394,23 +409,27 @@ def _cells_of(
     total_s = _of_leaders(listed, "total_s", first).tolist()
     alpha_s = _of_leaders(listed, "alpha_s", first).tolist()
     busbw = _of_leaders(listed, "busbw_Bps", first).tolist()
+    later_s = others[second, np.arange(count)].tolist()
     fitted: dict[int, Floats] = {}
+    protocols = []
     for at, (row, _) in enumerate(listed):
+        same = isinstance(row.protocol, str)
+        protocols.append([row.protocol] * count if same else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
             fitted[at] = _broadcast(row.fitted_s, count)
     found = []
     for n, (at, next_at) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         row = listed[at][0]
-        later = float(others[next_at, n])
+        later = later_s[n]
         has_runner_up = isfinite(later)
         found.append(
             Cell(
-                at=(),
+                at=where[n],
                 algorithm=titles[at],
                 known_as=names[at],
                 how=how[at],
                 spec=row.spec,
-                protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
+                protocol=str(protocols[at][n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
                 alpha_share=alpha_s[n] / total_s[n],
@@ -451,8 +470,10 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> Seconds:
         listed = _leading(question, sizes)
     except ColltoolError:
         return {}
-    picked = _cells_of(question, sizes, listed, _picks(question, {}, sizes), ideal=False)
     each = sizes.tolist()
+    where = [(size,) for size in each]
+    picks = _picks(question, {}, sizes)
+    picked = _cells_of(question, where, sizes, listed, picks, ideal=False)
     seconds: dict[tuple[str, float], float] = {}
     for row, _ in listed:
         took = _broadcast(row.total_s, len(sizes)).tolist()

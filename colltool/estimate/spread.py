@@ -174,7 +174,7 @@ def with_dials(spread: PriceSpread, place: MeasuredPlace, moved: float, law: Law
     dials = law[f"dials_{place.scope}"] * moved
     if dials <= 0:
         return spread
-    return spread._replace(parts=_largest_first([*spread.parts, ("dials", dials)]))
+    return PriceSpread(_largest_first([*spread.parts, ("dials", dials)]), spread.nearest)
 
 
 def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
