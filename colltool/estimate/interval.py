@@ -196,7 +196,11 @@ def interval_of(
     """
     if readings.ideal:
         return None
-    ground = ground_of(fabric, primitive, place(fabric, group), size, readings)
+    placed = place(fabric, group)
+    ground = placed.once(
+        ("error ground", primitive, readings),
+        lambda: ground_of(fabric, primitive, placed, size, readings),
+    )
     return ground.interval(
         size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process
     )
