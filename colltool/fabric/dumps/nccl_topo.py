@@ -73,7 +73,7 @@ class _LinkGroup(NamedTuple):
     """Parallel links of an accelerator to one target."""
 
     target: str
-    count: int
+    links: int
     to_switch: bool
 
 
@@ -256,7 +256,7 @@ def _cpu(cpus: list[dict[str, str]]) -> str:
 
 
 def _links_to_switches(gpu: _Gpu) -> int:
-    return sum(group.count for group in gpu.links if group.to_switch)
+    return sum(group.links for group in gpu.links if group.to_switch)
 
 
 def _pairs(gpus: list[_Gpu]) -> dict[Pair, int]:
@@ -266,11 +266,11 @@ def _pairs(gpus: list[_Gpu]) -> dict[Pair, int]:
     for index, gpu in enumerate(gpus):
         for group in gpu.links:
             other = position.get(group.target, index)
-            if group.to_switch or other == index or not group.count:
+            if group.to_switch or other == index or not group.links:
                 continue
             pair = (min(index, other), max(index, other))
             # both ends list the same links
-            pairs[pair] = max(pairs.get(pair, 0), group.count)
+            pairs[pair] = max(pairs.get(pair, 0), group.links)
     return pairs
 
 
