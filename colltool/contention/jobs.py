@@ -12,6 +12,7 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
+from colltool.contention.patterns import Ranks
 from colltool.contention.skew import LEAST_BYTES, Skew, mean_bytes, skewed
 from colltool.contention.traffic import (
     MOST_MESSAGES,
@@ -28,7 +29,6 @@ from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
 from colltool.network.links import SMALL
 
-Ranks = tuple[int, ...]
 T = TypeVar("T")
 
 

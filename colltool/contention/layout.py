@@ -23,13 +23,14 @@ from colltool.base.errors import ColltoolError, given, shown
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.contention.jobs import GroupLayout, Layout, PatternGroups, Ranks
+from colltool.contention.jobs import GroupLayout, Layout, PatternGroups
 from colltool.contention.patterns import (
     MapKind,
     MapPattern,
     Pattern,
     PatternError,
     PatternKind,
+    Ranks,
     expand,
     expand_map,
 )
