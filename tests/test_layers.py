@@ -31,7 +31,7 @@ FLOORS = {
     "colltool.fabric": 3,
     "colltool.custom": 3,
     "colltool.estimate": 4,
-    "colltool.congestion": 4,
+    "colltool.contention": 4,
     "colltool.verification": 5,
     "colltool.analysis": 5,
     "colltool.logs": 5,
