@@ -171,6 +171,14 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
 
 
 @every_module
+def test_the_core_imports_no_extra(module: str) -> None:
+    """Not in the body of a function either: colltool.base.extras loads them by name."""
+    if not module.startswith("colltool.extras"):
+        found = [name for name, _ in imported(module) if name.startswith("colltool.extras")]
+        assert not found, f"{module} imports {found}: load it with colltool.base.extras.extra"
+
+
+@every_module
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
     for name, _ in imported(module):
         rooms = ROOMS.get(name.partition(".")[0])
