@@ -62,7 +62,7 @@ class _RepeatedCall(NamedTuple):
 
     priced: PricedCall
     work: Work
-    count: int
+    calls: int  # of a step
 
 
 def chakra(plan: Plan) -> dict[str, bytes]:
@@ -145,7 +145,7 @@ def step_works(plan: Plan) -> Iterator[Work]:
         )
     for sent in once:
         if sent.priced.call.hides not in ("first forward", "last backward"):
-            yield from [sent.work] * sent.count
+            yield from [sent.work] * sent.calls
     for part in plan.parts:
         if part.name in _OTHER_WORKS:
             yield Work(part.name, part.exposed_s)
@@ -168,8 +168,8 @@ def _spread(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> 
     """The calls of one micro-batch, each kind evenly over the pass: the k-th of n at (k + 1/2)/n."""
     placed = []
     for kind, sent in enumerate(calls):
-        before = number * sent.count // micro_batches
-        count = (number + 1) * sent.count // micro_batches - before
+        before = number * sent.calls // micro_batches
+        count = (number + 1) * sent.calls // micro_batches - before
         for k in range(count):
             placed.append(((k + 0.5) / count, kind, sent.work))
     placed.sort(key=lambda place: place[:2])
