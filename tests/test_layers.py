@@ -31,7 +31,7 @@ FLOORS = {
     "colltool.fabric": 3,
     "colltool.custom": 3,
     "colltool.estimate": 4,
-    "colltool.contention": 4,
+    "colltool.congestion": 4,
     "colltool.verification": 5,
     "colltool.analysis": 5,
     "colltool.logs": 5,
@@ -223,6 +223,14 @@ def test_every_room_has_its_tests() -> None:
         f"colltool.{path.relative_to(folder).parts[0]}" for path in folder.rglob("*/test_*.py")
     }
     assert tested == ROOMS_OF_THE_HOUSE - {"colltool.cli"}  # an old name
+
+
+@every_module
+def test_the_core_imports_no_extra(module: str) -> None:
+    """Not in the body of a function either: colltool.base.extras loads them by name."""
+    if not module.startswith("colltool.extras"):
+        found = [name for name, _ in imported(module) if name.startswith("colltool.extras")]
+        assert not found, f"{module} imports {found}: load it with colltool.base.extras.extra"
 
 
 @every_module

@@ -80,7 +80,7 @@ def test_a_price_loads_no_other_command() -> None:
 
 def test_a_plan_follows_messages_only_where_it_is_asked_to() -> None:
     asked = ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--format", "json")
-    assert not running(*asked) & {"numpy", "colltool.contention", "colltool.algorithms.executor"}
+    assert not running(*asked) & {"numpy", "colltool.congestion", "colltool.algorithms.executor"}
     assert "colltool.congestion.loads" in running(*asked, "--links")
 
 

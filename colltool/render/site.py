@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from colltool import __version__
-from colltool.base.pictures import drawing
+from colltool.base.extras import drawing
 from colltool.fabric.model import Fabric
 from colltool.guides import TOPICS, about, read_guide
 

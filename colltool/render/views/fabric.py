@@ -8,8 +8,8 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import NamedTuple
 
+from colltool.base.extras import drawing
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
-from colltool.base.pictures import drawing
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import FabricFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
