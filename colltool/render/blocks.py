@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from colltool.base.formatting import counted, plain_number
 
-if TYPE_CHECKING:
-    # a default type needs Python 3.13 or typing_extensions, which only mypy loads; columns of views
-    # that do not annotate their tables are columns of anything
-    from typing_extensions import TypeVar
-
-    Record = TypeVar("Record", default=Any)
-else:
-    from typing import TypeVar
-
-    Record = TypeVar("Record")
+Record = TypeVar("Record")
 Value = TypeVar("Value")
 
 
@@ -131,14 +122,14 @@ class Table(NamedTuple):
     ``best`` is the row to highlight. The default view has the ``first`` rows, all when None.
     """
 
-    columns: tuple[Column, ...]
+    columns: Columns[Any]
     records: tuple[Any, ...]
     best: int | None = None
     title: str = ""
     first: int | None = None
 
     @property
-    def shown(self) -> tuple[Column, ...]:
+    def shown(self) -> Columns[Any]:
         return tuple(column for column in self.columns if not column.hidden)
 
     def without(self, *keys: str) -> Table:

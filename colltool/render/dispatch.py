@@ -17,10 +17,8 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, Overrides, machine_used
+from colltool.machines.used import Overrides, machine_used
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
-from colltool.render.documents import fields as fields
-from colltool.render.documents import plain as plain
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -284,18 +282,6 @@ signed_percent = partial(percent, sign="+")
 def reached_percent(share: float) -> str:
     """A share of the expected: ``94%``, above ten times ``12 times``."""
     return percent(share) if share > 10 else whole_percent(share)
-
-
-def set_field(overrides: Overrides) -> Document:
-    """What was set, if anything, and of a fabric its machine."""
-    found: Document = {"set": dict(overrides)} if overrides else {}
-    return found | machine_field(overrides)
-
-
-def machine_field(overrides: Overrides) -> Document:
-    if not isinstance(overrides, Applied):
-        return {}
-    return {"machine": plain(machine_used(overrides))}
 
 
 def group_columns(

@@ -480,10 +480,6 @@ class BasisDocument(Document, of=BasisDifference):
     says: str = derived(_basis_sentence)
 
 
-def ground_field(ground: Sequence[BasisDifference]) -> list[dict[str, Any]]:
-    return list(map(BasisDocument.of, ground))
-
-
 class RatioInterval(NamedTuple):
     """Where nine of ten measured ratios to the first column lie."""
 
