@@ -18,7 +18,7 @@ from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Overrides, machine_used
-from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
+from colltool.render.blocks import Block, Column, Columns, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -216,7 +216,7 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
 
 def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
     """Refuse a name of which no table has a column."""
-    known: list[Column] = []
+    known: list[Column[Any]] = []
     for table in tables:
         known += table.columns
     for name in names:
@@ -232,7 +232,7 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
     """The table with the named columns alone, in the order of their names; all without names."""
     if not names:
         return table
-    found: dict[Column, None] = {}
+    found: dict[Column[Any], None] = {}
     for name in names:
         found |= dict.fromkeys(column for column in table.columns if _is_called(column, name))
     # first named, last dropped
@@ -240,7 +240,7 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
     return table._replace(columns=tuple(kept))
 
 
-def _is_called(column: Column, name: str) -> bool:
+def _is_called(column: Column[Any], name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
@@ -286,7 +286,7 @@ def reached_percent(share: float) -> str:
 
 def group_columns(
     group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
-) -> tuple[Column, ...]:
+) -> Columns[Any]:
     """Hidden columns that distinguish groups of equal size: stride, or shape."""
 
     def shape(record: Any) -> str | None:
@@ -315,7 +315,7 @@ def set_text(overrides: Overrides) -> str:
     return " ".join(f"{key}={value}" for key, value in overrides)
 
 
-def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
+def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
     """Hidden columns with one value in all rows, for rows of several runs to be put together;
     ``set`` only with overrides."""
     if overrides:
@@ -323,7 +323,7 @@ def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
     return tuple(_same_in_all(key, value) for key, value in values.items())
 
 
-def _same_in_all(key: str, value: Any) -> Column:
+def _same_in_all(key: str, value: Any) -> Column[Any]:
     kind = number if isinstance(value, int | float) else label
     if key == "bytes":
         return kind(key, "size", title_size, hidden=True, get=lambda _: value)

@@ -32,7 +32,17 @@ from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.rules import name_on
-from colltool.render.blocks import Block, Columns, Lines, Table, flag, label, lines_by_text, number
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Lines,
+    Table,
+    flag,
+    label,
+    lines_by_text,
+    number,
+)
 from colltool.render.dispatch import context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument
@@ -80,7 +90,7 @@ def _price_group(ranked: Ranked) -> Any:
 
 def price_context(price: Price | None) -> Columns[Ranked]:
     """The hidden columns that say what was priced."""
-    size = number("bytes", "size", title_size, hidden=True, path="size")
+    size: Column[Ranked] = number("bytes", "size", title_size, hidden=True, path="size")
     if price is None:
         return (*context(fabric="", primitive="", ranks=0), size)
     return (

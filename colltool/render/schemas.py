@@ -226,8 +226,8 @@ def _keys(kind: Any) -> dict[str, bool]:
 
 def _known(hint: Any) -> Any:
     """A type with documents and records replaced by what pydantic makes objects of."""
-    if isinstance(hint, type) and (issubclass(hint, Document) or field_names(hint)):
-        kind: Any = hint
+    kind: Any = hint
+    if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     # the arguments of a Literal are values, not types

@@ -9,7 +9,7 @@ from io import StringIO
 from itertools import chain, zip_longest
 from math import ceil
 from textwrap import fill, wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
@@ -170,7 +170,7 @@ _OPTION = re.compile(r"(--[\w-]+) (?=\S)")
 class Drawn(NamedTuple):
     """A column with the texts of its title and cells."""
 
-    column: Column
+    column: Column[Any]
     title: str
     cells: tuple[str, ...]
     width: int

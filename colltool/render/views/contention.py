@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nlargest
+from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -20,7 +21,6 @@ from colltool.contention.contention import Contention, GroupCost, LayoutEta, Tie
 from colltool.contention.loads import LinkClassLoad, LinkLoad
 from colltool.render.blocks import (
     Block,
-    Column,
     Columns,
     Headline,
     Lines,
@@ -96,7 +96,7 @@ def _answer(result: Contention) -> str:
     return f"{slowdown}. {sentence(asked)}. {shared}."
 
 
-def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:
+def _asked(result: Contention | LayoutEta) -> Columns[Any]:
     return context(result.overrides, fabric=result.fabric, layout=result.layout)
 
 

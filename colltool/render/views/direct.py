@@ -127,7 +127,9 @@ class ClosDocument(Document):
 
 
 def _clos(result: DirectSized) -> dict[str, Any] | None:
-    return result.clos and ClosDocument.of(result.clos, cost=_clos_cost(result))
+    if result.clos is None:
+        return None
+    return ClosDocument.of(result.clos, cost=_clos_cost(result))
 
 
 class DirectSizeDocument(Document, at="plan"):

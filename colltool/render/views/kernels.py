@@ -111,7 +111,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
     records: list[_KernelLine] = []
     for price in prices:
         records += [_KernelLine(price, row) for row in price.results]
-    columns = (
+    columns: Columns[_KernelLine] = (
         *context(
             first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
         ),

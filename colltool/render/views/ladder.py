@@ -81,7 +81,7 @@ def _short_name(primitive: Primitive) -> str:
 
 
 # columns as people read them, where CSV has longer names
-_FOR_PEOPLE: dict[str, Column] = {
+_FOR_PEOPLE: dict[str, Column[Rung]] = {
     "primitive": label("primitive", "PRIM", _short_name),
     "gap_realistic": number("gap_realistic", "gap", format_gap),
 }
@@ -104,7 +104,7 @@ def _table(result: Ladder) -> Table:
 
 def _table_for_people(result: Ladder) -> Table:
     table = _table(result)
-    columns: list[Column] = []
+    columns: list[Column[Rung]] = []
     for column in table.columns:
         columns.append(_FOR_PEOPLE.get(column.key, column))
         if column.key == "realistic_s":

@@ -381,13 +381,13 @@ _WINNER: Columns[_SizeWinner] = (
     number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
     label("spec", "spec", drop=6, hidden=True, path="row.spec"),
 )
-_NAMES: dict[str, Column] = {
+_NAMES: dict[str, Column[_SizeWinner]] = {
     "fastest": label("fastest", "fastest", fold=22, path="name"),
     "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
 }
 
 
-def _winners(result: PriceList, columns: tuple[Column, ...] = _WINNER) -> Table:
+def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Table:
     records = []
     for price in result.prices:
         best, *rivals = price.results
@@ -531,7 +531,7 @@ def _phases(result: Breakdown) -> Table:
     def share(phase: PhaseCost) -> float:
         return float(phase.total_s / row.total_s)
 
-    columns = [
+    columns: list[Column[PhaseCost]] = [
         *context(fabric=price.fabric, collective=price.primitive),
         number("group_ranks", "ranks of the group", hidden=True, get=lambda _: price.ranks),
         number(

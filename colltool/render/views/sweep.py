@@ -109,7 +109,7 @@ _HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 def _for_people(result: Sweep) -> Table:
     table = _table(result)
     renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
-    columns: list[Column] = []
+    columns: list[Column[Any]] = []
     for column in table.columns:
         columns.append(column._replace(path=_LIBRARY_NAMES.get(column.key, column.path)))
         if renamed and column.key == "algorithm":
@@ -251,7 +251,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     name, show = _SHOWN[pivot.value]
     down = axis_values(result, pivot.rows)
-    columns: list[Column] = [
+    columns: list[Column[Any]] = [
         label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), get=itemgetter(0))
     ]
     for at, value in enumerate(axis_values(result, pivot.cols)):

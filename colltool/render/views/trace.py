@@ -78,7 +78,7 @@ _UNPRICED: Columns[UnpricedKernels] = (
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
 )
-REPLAYED: Columns[Replayed] = (
+_REPLAYED: Columns[Replayed] = (
     label("file", "file", clipped, 2),
     number("rank", "rank"),
     number("recorded_s", "as recorded", format_time),
@@ -387,7 +387,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
 
 def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
     title = "graphs, as recorded and with these prices"
-    return Table(REPLAYED, graphs, None, title, _MOST_TOTALS)
+    return Table(_REPLAYED, graphs, None, title, _MOST_TOTALS)
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:

@@ -214,7 +214,7 @@ def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
         states.append(_TraceRow(number_of_step, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
     held = (_held(trace, node) for node in nodes)
-    columns = (number("step", "step"), *moved, *held)
+    columns: Columns[_TraceRow] = (number("step", "step"), *moved, *held)
     return Table(columns, tuple(states), None, _trace_title(row, trace, nodes))
 
 
