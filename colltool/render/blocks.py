@@ -64,9 +64,14 @@ Columns = tuple[Column[Record], ...]
 """The columns of a table of such records."""
 
 
+def _title(key: str, title: str | None) -> str:
+    # an empty title is one: that of a column of words that say themselves what they are
+    return key if title is None else title
+
+
 def number(
     key: str,
-    title: str,
+    title: str | None = None,
     show: Callable[[Value], str] = str,
     drop: int = 0,
     *,
@@ -74,13 +79,13 @@ def number(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a right-aligned column."""
-    return Column(key, title, show, drop, hidden=hidden, get=get, path=path)
+    """Return a right-aligned column, called like its key without a ``title``."""
+    return Column(key, _title(key, title), show, drop, hidden=hidden, get=get, path=path)
 
 
 def label(
     key: str,
-    title: str,
+    title: str | None = None,
     show: Callable[[Value], str] = str,
     drop: int = 0,
     *,
@@ -89,8 +94,18 @@ def label(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a left-aligned column."""
-    return Column(key, title, show, drop, right=False, hidden=hidden, fold=fold, get=get, path=path)
+    """Return a left-aligned column, called like its key without a ``title``."""
+    return Column(
+        key,
+        _title(key, title),
+        show,
+        drop,
+        right=False,
+        hidden=hidden,
+        fold=fold,
+        get=get,
+        path=path,
+    )
 
 
 def yes_or_no(value: object) -> str:
@@ -99,7 +114,7 @@ def yes_or_no(value: object) -> str:
 
 def flag(
     key: str,
-    title: str,
+    title: str | None = None,
     drop: int = 0,
     *,
     hidden: bool = False,
@@ -238,4 +253,6 @@ def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def span_text(first: str, last: str) -> str:
     """``1 us to 2 us``; equal ends are one."""
-    return first if first == last else f"{first} to {last}"
+    if first == last:
+        return first
+    return f"{first} to {last}"

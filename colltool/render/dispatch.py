@@ -140,7 +140,9 @@ def _for_people(result: Any) -> list[Block]:
 def csv_text(text: str) -> str:
     """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
     shown = printable(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1 else shown
+    if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1:
+        return f"'{shown}"
+    return shown
 
 
 def to_csv(table: Table) -> str:
@@ -266,14 +268,18 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     used = machine_used(overrides)
     if used is not None and used.own:
         changed.append(used.spoken)
-    return f"{name} with {', '.join(changed)}" if changed else name
+    if changed:
+        return f"{name} with {', '.join(changed)}"
+    return name
 
 
 def described(fabric: Fabric) -> str:
     """The description of a fabric on one line, marked as the file's where numbers are
     overridden."""
     text = " ".join(fabric.description.split())
-    return f"in its file: {text}" if text and fabric.overrides else text
+    if text and fabric.overrides:
+        return f"in its file: {text}"
+    return text
 
 
 signed_percent = partial(percent, sign="+")
@@ -304,10 +310,10 @@ def group_columns(
     if group is None:
         return ()
     if group.stride == 1:
-        return (label("shape", "shape", hidden=True, get=shape),) if group.shape else ()
+        return (label("shape", hidden=True, get=shape),) if group.shape else ()
     return (
-        number("stride", "stride", hidden=True, get=stride),
-        flag("alone", "alone", hidden=True, get=alone),
+        number("stride", hidden=True, get=stride),
+        flag("alone", hidden=True, get=alone),
     )
 
 

@@ -10,14 +10,16 @@ To write a result as a document:
 2. A value from elsewhere: ``estimate_s: float = derived("pick.seconds")``, a dotted path, or
    ``derived(function)``, which is called with the record. ``optional(...)`` is a key that is left
    out where there is nothing to say: where its value is None or empty, or a function returns
-   :data:`LEFT_OUT`.
+   :data:`LEFT_OUT`. ``or_null(path)`` is null where its value is empty. With ``class
+   FooDocument(Document, at="pick")`` a key without more is the attribute at ``pick.NAME``.
 3. Records within the record are written by the document that names their class
    (``class LayersDocument(Document, of=Layers)``; with ``extends=`` in place of ``of=`` the fields
-   of a named tuple need not be repeated), other named tuples key by key as they are. In an
-   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``.
-4. Give the view ``FooDocument.of``, list the class in ``DOCUMENTS`` of
-   :mod:`colltool.render.schemas`, and take the document's shapes out of ``shapes.txt``.
-   ``tests/render/test_schemas.py`` names columns of the view that have no key in the document.
+   of a named tuple or a data class need not be repeated), others field by field as they are. In an
+   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``. An object
+   that is no record of its own is ``derived(PartDocument.of)``.
+4. Give the view ``FooDocument.of``, and list the class in ``DOCUMENTS`` of
+   :mod:`colltool.render.schemas`. ``tests/render/test_schemas.py`` names columns of the view that
+   have no key in the document.
 """
 
 from __future__ import annotations

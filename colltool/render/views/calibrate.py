@@ -66,9 +66,9 @@ def _points_used(fit: FittedSeries) -> int:
 
 
 _FITTED: Columns[FittedSeries] = (
-    label("collective", "collective", path="series.primitive.spoken"),
-    number("ranks", "ranks", path="series.ranks"),
-    label("algorithm", "algorithm", get=lambda fit: " + ".join(fit.algorithms)),
+    label("collective", path="series.primitive.spoken"),
+    number("ranks", path="series.ranks"),
+    label("algorithm", get=lambda fit: " + ".join(fit.algorithms)),
     number("points", "sizes", get=_points_used),
     number("left_out", "off curve", get=lambda fit: len(fit.left_out)),
     number("mape", "mean error", percent),
@@ -91,7 +91,9 @@ def _interval(
         return "not told" if field in row.protocol.tied else row.protocol.ci95.get(field)
 
     def show(found: Any) -> str:
-        return found if isinstance(found, str) else f"{text(found[0], 3)} .. {text(found[1], 3)}"
+        if isinstance(found, str):
+            return found
+        return f"{text(found[0], 3)} .. {text(found[1], 3)}"
 
     return number(field.rpartition("_")[0] + "_ci95", title, show, drop, get=bounds)
 
@@ -101,8 +103,8 @@ def _three_digits(share: float) -> str:
 
 
 _PROTOCOLS: Columns[_SharedProtocol] = (
-    label("collective", "collective", path="collectives"),
-    label("protocol", "protocol", path="protocol.name"),
+    label("collective", path="collectives"),
+    label("protocol", path="protocol.name"),
     number("launch_overhead_s", "launch overhead", format_time, path="protocol.launch_overhead_s"),
     _interval("launch_overhead_s", "overhead 95%", format_time, 4),
     number("alpha_s", "alpha", format_time, path="protocol.alpha_s"),
@@ -120,15 +122,15 @@ class _FittedPoint(NamedTuple):
 
 
 _RESIDUALS: Columns[_FittedPoint] = (
-    label("collective", "collective", path="fit.series.primitive"),
-    number("ranks", "ranks", path="fit.series.ranks"),
+    label("collective", path="fit.series.primitive"),
+    number("ranks", path="fit.series.ranks"),
     number("bytes", "size", size_text, get=lambda record: whole_bytes(record.residual.bytes)),
     number("measured_s", "measured", format_time, path="residual.measured_s"),
     number("fitted_s", "fitted", format_time, path="residual.fitted_s"),
     number("relative_error", "error", signed_percent, path="residual.relative_error"),
-    label("algorithm", "algorithm", path="residual.algorithm"),
-    label("protocol", "protocol", path="residual.protocol"),
-    flag("used", "used", path="residual.used"),
+    label("algorithm", path="residual.algorithm"),
+    label("protocol", path="residual.protocol"),
+    flag("used", path="residual.used"),
 )
 
 
@@ -136,17 +138,17 @@ def _residuals(result: Calibration) -> Table:
     records = []
     for fit in result.series:
         records += [_FittedPoint(fit, residual) for residual in fit.residuals]
-    fabric: Column[_FittedPoint] = label("fabric", "fabric", get=lambda _: result.fabric.name)
+    fabric: Column[_FittedPoint] = label("fabric", get=lambda _: result.fabric.name)
     return Table((fabric, *_RESIDUALS), tuple(records))
 
 
 _OWN: Columns[SeriesRows] = (
     label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
-    number("ranks", "ranks", path="series.ranks"),
+    number("ranks", path="series.ranks"),
     label("scope", "measured"),
-    number("rows", "rows", get=lambda record: len(record.rows)),
+    number("rows", get=lambda record: len(record.rows)),
     number("off", "price was off", percent),
-    label("forced", "forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
+    label("forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
 )
 
 
@@ -183,7 +185,9 @@ def _own(result: Calibration) -> str:
 
 def _written(result: Calibration, keep: str) -> str:
     """Where the result was written, or how to keep it."""
-    return f"Written to {result.path}." if result.path else f"Nothing written: {said(keep)}."
+    if result.path:
+        return f"Written to {result.path}."
+    return f"Nothing written: {said(keep)}."
 
 
 def _next_lines(result: Calibration) -> list[Block]:
@@ -341,9 +345,9 @@ def _regime(regime: Regime) -> str:
 
 _SERIES: Columns[ValidatedSeries] = (
     label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
-    number("ranks", "ranks", path="series.ranks"),
-    number("nodes", "nodes", drop=4, path="series.nodes"),
-    number("sizes", "sizes", drop=3, get=lambda fit: len(fit.points)),
+    number("ranks", path="series.ranks"),
+    number("nodes", drop=4, path="series.nodes"),
+    number("sizes", drop=3, get=lambda fit: len(fit.points)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent),
     label(
@@ -362,20 +366,20 @@ class _JudgedPoint(NamedTuple):
 
 
 _POINTS: Columns[_JudgedPoint] = (
-    label("collective", "collective", path="fit.series.primitive", hidden=True),
-    number("ranks", "ranks", path="fit.series.ranks", hidden=True),
-    number("nodes", "nodes", path="fit.series.nodes", hidden=True),
+    label("collective", path="fit.series.primitive", hidden=True),
+    number("ranks", path="fit.series.ranks", hidden=True),
+    number("nodes", path="fit.series.nodes", hidden=True),
     number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.bytes)),
     number("measured_s", "measured", format_time, path="point.measured_s"),
     number("predicted_s", "predicted", format_time, path="point.predicted_s"),
     number("relative_error", "error", signed_percent, path="point.relative_error"),
     number("of_expected", "of expected", reached_percent, 1, path="point.of_expected"),
-    label("algorithm", "algorithm", drop=5, path="point.algorithm"),
-    label("protocol", "protocol", drop=6, path="point.protocol"),
+    label("algorithm", drop=5, path="point.algorithm"),
+    label("protocol", drop=6, path="point.protocol"),
     number("busbw_measured_Bps", "busbw", format_rate, 3, path="point.busbw_measured_Bps"),
     number("busbw_expected_Bps", "expected", format_rate, 4, path="point.busbw_expected_Bps"),
     label("bound", "bound by", drop=7, path="point.bound"),
-    label("nearest", "nearest", drop=8, path="point.nearest", hidden=True),
+    label("nearest", drop=8, path="point.nearest", hidden=True),
     number(
         "nearest_error", "its error", signed_percent, 9, path="point.nearest_error", hidden=True
     ),
@@ -423,7 +427,9 @@ def _series_name(series: Series) -> str:
     """The title of a series, with its library, version and data type where known."""
     library = f"{series.library} {series.version}".strip()
     more = ", ".join(filter(None, (library, series.dtype)))
-    return f"{series.title} ({more})" if more else series.title
+    if more:
+        return f"{series.title} ({more})"
+    return series.title
 
 
 def _answer(result: Validation) -> str:
@@ -432,7 +438,9 @@ def _answer(result: Validation) -> str:
         return text
     worst = max(result.series, key=lambda fit: abs(fit.worst))
     text += f" Worst: {signed_percent(worst.worst)}"
-    return f"{text} ({worst.series.title})." if len(result.series) > 1 else f"{text}."
+    if len(result.series) > 1:
+        return f"{text} ({worst.series.title})."
+    return f"{text}."
 
 
 class ValidatedPointDocument(Document, extends=ValidatedPoint):

@@ -47,16 +47,16 @@ def _slowdown(group: GroupCost) -> float:
 
 _GROUP: Columns[GroupCost] = (
     label("name", "group"),
-    number("ranks", "ranks", drop=6),
+    number("ranks", drop=6),
     label("primitive", "primitive", lambda primitive: primitive.spoken, 4),
-    label("algorithm", "algorithm", drop=7),
+    label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
     number("interference", "neighbours", format_factor, 3),
     number("eta_beta", "eta_b", _four_digits, 2),
     number("eta_alpha", "eta_a", _four_digits, 1),
     number("extra_hops", "extra hops", drop=5),
     number("tail_over_mean", "tail/mean", _four_digits, 8),
-    label("busiest", "busiest", drop=9),
+    label("busiest", drop=9),
     number("bytes", "size", format_bytes, hidden=True, get=whole_size),
     number("ideal_s", "ideal", format_time, 11),
     number("together_s", "together", format_time, 10),
@@ -112,10 +112,10 @@ def _multiples_of_size(load: float) -> str:
 
 def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") -> Table:
     columns: Columns[LinkLoad] = (
-        label("link", "link"),
+        label("link"),
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
         number("over_ideal", "over ideal", format_factor),
-        number("groups", "groups", drop=1),
+        number("groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
     )
     return Table((*_asked(result), *columns), tuple(links), None, title)
@@ -203,7 +203,7 @@ def _file(value: float) -> str:
 
 
 _ETA: Columns[TierEta] = (
-    label("tier", "tier"),
+    label("tier"),
     number("alpha", "eta alpha", _file),
     number("beta", "eta beta", _file),
     number("group", "from"),

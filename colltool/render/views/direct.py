@@ -24,11 +24,11 @@ from colltool.render.views.fabric_parts import (
 
 _COLUMNS: Columns[DirectLevel] = (
     label("name", "level"),
-    number("switches", "switches"),
+    number("switches"),
     number("ports", "ports of one"),
     number("others", "to others"),
     number("parallel", "cables to each", drop=2),
-    number("cables", "cables"),
+    number("cables"),
     number("load", "load", "{:.3g}".format),
 )
 

@@ -57,9 +57,9 @@ def _judged(health: SeriesHealth) -> bool:
 
 _SERIES: Columns[SeriesHealth] = (
     label("collective", "collective", attrgetter("spoken"), path="judged.series.primitive"),
-    number("ranks", "ranks", path="judged.series.ranks"),
-    number("nodes", "nodes", drop=4, path="judged.series.nodes"),
-    label("run", "run", path="judged.series.run"),
+    number("ranks", path="judged.series.ranks"),
+    number("nodes", drop=4, path="judged.series.nodes"),
+    label("run", path="judged.series.run"),
     label("wire", "tier", drop=1),
     number("bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).bytes)),
     number(
@@ -106,11 +106,10 @@ def _table(result: Diagnosis) -> Table:
     hidden: Columns[SeriesHealth] = (
         label(
             "causes",
-            "causes",
             get=lambda health: " ".join(causes.get(health.judged.series.title, ())),
             hidden=True,
         ),
-        label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
+        label("set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
     title = f"{len(result.series)} series, share of what {_where(result)} should reach"
@@ -185,7 +184,9 @@ def _healthy(result: Diagnosis) -> str:
 
 def _others(main: DiagnosisFinding) -> str:
     names = ", ".join(cause.name for cause in main.causes[1:])
-    return f"Fit as well: {names}." if main.causes[0].error is not None else f"Else: {names}."
+    if main.causes[0].error is not None:
+        return f"Fit as well: {names}."
+    return f"Else: {names}."
 
 
 def _matches(assumed: AssumedFabric) -> str:
@@ -243,10 +244,10 @@ def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Blo
 
 
 _HOSTS: Columns[FleetHost] = (
-    label("host", "host"),
-    number("runs", "runs"),
-    number("slow", "slow"),
-    number("failed", "failed"),
+    label("host"),
+    number("runs"),
+    number("slow"),
+    number("failed"),
     number("of_fleet", "of the median", whole_percent),
     label("state", "is"),
 )
@@ -354,7 +355,9 @@ def verdict(result: Diagnosis) -> str:
     if others:
         text += f", or {', '.join(other.name for other in others)}"
     more = len(result.findings) - 1
-    return f"{text}; and {counted(more, 'finding')} more" if more else text
+    if more:
+        return f"{text}; and {counted(more, 'finding')} more"
+    return text
 
 
 # --- the document

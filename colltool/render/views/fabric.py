@@ -132,15 +132,15 @@ def _one_line(text: str) -> str:
 
 
 _FACTS: Columns[TierFacts] = (
-    label("tier", "tier", path="name"),
-    label("topology", "topology", drop=4),
-    number("endpoints", "endpoints"),
-    number("domains", "domains", drop=3),
+    label("tier", path="name"),
+    label("topology", drop=4),
+    number("endpoints"),
+    number("domains", drop=3),
     number("diameter_links", "diameter"),
     number("bisection_Bps", "bisection", format_rate),
-    number("neighbours", "neighbours", drop=5),
-    number("links", "links", drop=1),
-    number("switches", "switches", drop=2),
+    number("neighbours", drop=5),
+    number("links", drop=1),
+    number("switches", drop=2),
 )
 
 
@@ -173,13 +173,11 @@ def _summary(result: FabricShown | FabricDrawn) -> str:
 
 
 _LIST: Columns[Fabric] = (
-    label("name", "name"),
-    number("ranks", "ranks"),
-    label("numbers", "numbers", get=basis_of),
+    label("name"),
+    number("ranks"),
+    label("numbers", get=basis_of),
     label("tiers", "tiers, innermost first", drop=1, get=lambda fabric: _extents(fabric)),
-    label(
-        "description", "description", drop=2, get=lambda fabric: _one_line(fabric.description or "")
-    ),
+    label("description", drop=2, get=lambda fabric: _one_line(fabric.description or "")),
 )
 
 
@@ -340,24 +338,24 @@ class FabricDrawDocument(Document):
 
 
 _DRAWN: Columns[_DrawnRow] = (
-    label("tier", "tier", path="tier.tier.name"),
-    label("topology", "topology", path="tier.tier.topology"),
-    number("endpoints", "endpoints", path="tier.facts.endpoints"),
-    number("drawn", "drawn", get=lambda row: _drawn_endpoints(row.tier)),
-    number("domains", "domains", path="tier.facts.domains"),
-    number("ports", "ports", path="tier.ports"),
-    label("level", "level", path="level.name"),
-    number("group", "group", path="level.pairs.group"),
-    number("groups", "groups", path="level.groups"),
-    number("switches", "switches", path="level.switches"),
-    number("oversubscription", "oversubscription", path="level.pairs.oversubscription"),
-    number("uplinks", "uplinks", path="level.uplinks"),
+    label("tier", path="tier.tier.name"),
+    label("topology", path="tier.tier.topology"),
+    number("endpoints", path="tier.facts.endpoints"),
+    number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
+    number("domains", path="tier.facts.domains"),
+    number("ports", path="tier.ports"),
+    label("level", path="level.name"),
+    number("group", path="level.pairs.group"),
+    number("groups", path="level.groups"),
+    number("switches", path="level.switches"),
+    number("oversubscription", path="level.pairs.oversubscription"),
+    number("uplinks", path="level.uplinks"),
 )
 
 
 def _drawn_table(result: FabricDrawn) -> Table:
     changed: Column[_DrawnRow] = label(
-        "set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True
+        "set", get=lambda _: set_text(result.fabric.overrides), hidden=True
     )
     rows = []
     for diagram in diagrams(result.fabric):

@@ -47,7 +47,7 @@ from colltool.render.documents import Document, derived
 
 _COLUMNS: Columns[ClosLevel] = (
     label("name", "level"),
-    number("switches", "switches"),
+    number("switches"),
     number("per_rail", "on a rail", drop=4),
     number("least", "by ports alone", drop=5),
     number("down_ports", "down"),
@@ -65,9 +65,7 @@ def _table(result: FabricSized) -> Table:
 def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
     """The levels of a plan, with the optics on the cables of each."""
     optics = optics_of(bill)
-    more: Column[Any] = number(
-        "optics", "optics", drop=1, get=lambda level: optics.get(level.name, 0)
-    )
+    more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
     title = f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports"
     return Table((*columns, more), plan.levels, None, title)
@@ -133,7 +131,9 @@ def _rails_text(plan: ClosPlan) -> str:
     if plan.split == 1:
         return f"{rails} rails"
     planes = f"{plan.split} planes"
-    return planes if rails == 1 else f"{rails} rails of {planes}"
+    if rails == 1:
+        return planes
+    return f"{rails} rails of {planes}"
 
 
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
@@ -247,9 +247,9 @@ def _summary(result: FabricSized) -> str:
 
 
 _FAILURES: Columns[Failure] = (
-    label("tier", "tier", drop=1),
-    label("part", "part", get=lambda row: "all switches" if row.part == "switches" else row.part),
-    label("level", "level", drop=2),
+    label("tier", drop=1),
+    label("part", get=lambda row: "all switches" if row.part == "switches" else row.part),
+    label("level", drop=2),
     number("count", "of", "{:,}".format, drop=3),
     number("nics", "ports dark", "{:,}".format, drop=4),
     number("endpoints", "endpoints hit", "{:,}".format, drop=5),
@@ -312,8 +312,8 @@ def _counts(part: str) -> Column[_BillLevel]:
 
 
 _BILL: Columns[_BillLevel] = (
-    label("tier", "tier", drop=1),
-    label("level", "level"),
+    label("tier", drop=1),
+    label("level"),
     *map(_counts, PLURAL),
     number("cost", "cost", format_money),
     number("power_W", "power", format_power, drop=2),
@@ -523,7 +523,9 @@ def spoken_topology(tier: Tier) -> str:
 
 
 def switches_text(count: int) -> str:
-    return "1 switch" if count == 1 else f"{count} switches"
+    if count == 1:
+        return "1 switch"
+    return f"{count} switches"
 
 
 def link_text(kind: LinkKind) -> str:

@@ -53,22 +53,22 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 _MOST_CALLS = 10
 _SENT: Columns[SentBy] = (
-    label("dimension", "dimension", path="call.dimension"),
-    label("phase", "phase", drop=1, path="call.phase"),
+    label("dimension", path="call.dimension"),
+    label("phase", drop=1, path="call.phase"),
     label("primitive", "primitive", attrgetter("spoken"), path="call.primitive"),
-    number("ranks", "ranks", path="call.group.ranks"),
-    number("stride", "stride", drop=2, path="call.group.stride"),
+    number("ranks", path="call.group.ranks"),
+    number("stride", drop=2, path="call.group.stride"),
     number("bytes", "bytes a call", format_bytes, path="call.bytes"),
     number("calls", "calls a step", format_count, path="call.calls"),
     label("per", "every", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
     label("hides", "may hide under", drop=3, path="call.hides"),
-    label("stages", "stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
-    label("source", "source", drop=6, path="call.source", hidden=True),
+    label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
+    label("source", drop=6, path="call.source", hidden=True),
 )
 _PLAIN: Columns[PlainCall] = (
     label("primitive", "primitive", attrgetter("spoken")),
     label("dimension", "group"),
-    number("ranks", "ranks", path="group.ranks"),
+    number("ranks", path="group.ranks"),
     number("bytes", "bytes a call", format_bytes),
     number("calls", "calls a step"),
     number("time_s", "known time", format_time),
@@ -312,16 +312,16 @@ def _parameters(job: Job) -> float | None:
 
 
 _LIST: Columns[Job] = (
-    label("name", "name"),
-    label("model", "model", path="model_name"),
+    label("name"),
+    label("model", path="model_name"),
     number(
         "parameters",
         "parameters",
         lambda parameters: f"{parameters / 1e9:.4g}e9",
         get=_parameters,
     ),
-    label("layout", "layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
-    label("description", "description", drop=2),
+    label("layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
+    label("description", drop=2),
 )
 
 
@@ -368,11 +368,11 @@ class _CheckedLine(NamedTuple):
 
 
 _CHECKED: Columns[_CheckedLine] = (
-    label("file", "file"),
-    label("kind", "kind"),
-    label("where", "where"),
-    label("what", "what"),
-    label("why", "why"),
+    label("file"),
+    label("kind"),
+    label("where"),
+    label("what"),
+    label("why"),
 )
 
 
@@ -490,7 +490,9 @@ def _tier_values(tier: Tier) -> str:
     if tier.ports > 1:
         text += f" x {tier.ports} ports"
     text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return text if tier.energy is None else f"{text}, {format_bit_energy(tier.energy)}"
+    if tier.energy is None:
+        return text
+    return f"{text}, {format_bit_energy(tier.energy)}"
 
 
 def _span(show: Callable[[float], str], values: Sequence[float]) -> str:

@@ -63,7 +63,9 @@ def _group(call: PlannedCall) -> str:
     if not counts or call.sent.call.primitive is P2P:
         counts = [str(group.ranks)]
     text = " x ".join(counts)
-    return f"{text}, every {group.stride}" if group.stride > 1 else text
+    if group.stride > 1:
+        return f"{text}, every {group.stride}"
+    return text
 
 
 _NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
@@ -78,17 +80,17 @@ def _accuracy(call: PlannedCall) -> float | None:
 
 
 _COLLECTIVES: Columns[PlannedCall] = (
-    label("dimension", "dimension", path="sent.call.dimension"),
-    label("phase", "phase", drop=4, path="sent.call.phase"),
+    label("dimension", path="sent.call.dimension"),
+    label("phase", drop=4, path="sent.call.phase"),
     label("primitive", "primitive", attrgetter("spoken"), path="sent.call.primitive"),
-    label("group", "group", get=_group),
-    number("ranks", "ranks", path="sent.call.group.ranks", hidden=True),
-    number("stride", "stride", path="sent.call.group.stride", hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
+    label("group", get=_group),
+    number("ranks", path="sent.call.group.ranks", hidden=True),
+    number("stride", path="sent.call.group.stride", hidden=True),
+    label("tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
     number("calls", "calls", format_count, path="sent.call.calls"),
     number("bytes", "bytes a call", format_bytes, path="sent.call.bytes"),
-    label("algorithm", "algorithm", drop=2, path="sent.cost.algorithm"),
-    label("protocol", "protocol", drop=5, path="sent.cost.protocol", hidden=True),
+    label("algorithm", drop=2, path="sent.cost.algorithm"),
+    label("protocol", drop=5, path="sent.cost.protocol", hidden=True),
     number("each_s", "each", format_time, path="sent.each_s"),
     label("within", "nine in ten", drop=3, get=_nine_in_ten),
     number("accuracy", "+-", whole_percent, get=_accuracy, hidden=True),
@@ -97,25 +99,25 @@ _COLLECTIVES: Columns[PlannedCall] = (
     number("exposed_s", "exposed", format_time, path="sent.exposed_s"),
     number("energy_J", "energy", format_energy, drop=8, hidden=True),
     label("bound", "bound by", drop=6, path="sent.cost.bound"),
-    label("stages", "stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
-    flag("paces", "paces", hidden=True),
+    label("stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
+    flag("paces", hidden=True),
 )
 _CHANGES: Columns[Proposal] = (
     label("change", "what to change"),
     label("set", "with", get=lambda change: _typed(change.set, change.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
-    flag("fits", "fits"),
+    flag("fits"),
 )
 _NEEDED: Columns[Needed] = (
     label("what", "least"),
     label("value", "is", get=lambda need: _worth(need.value, need.what)),
-    label("now", "now", get=lambda need: _worth(need.now, need.what)),
+    label("now", get=lambda need: _worth(need.now, need.what)),
     label("set", "with", get=lambda need: _typed(need.set, "fabric")),
     number("step_s", "step", format_time),
 )
 _BUSIEST: Columns[TierUse] = (
-    label("tier", "tier"),
+    label("tier"),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
     label("dimension", "mostly"),
@@ -154,7 +156,9 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
     shell = " ".join(f"{option} {pair}" for pair in pairs)
     text = said(either(shell=shell, python=f"{keyword}={pairs!r}"))
     more = len(values) - _PAIRS
-    return f"{text} and {more} more" if more > 0 else text
+    if more > 0:
+        return f"{text} and {more} more"
+    return text
 
 
 def plan_title(result: Plan) -> str:
@@ -235,7 +239,9 @@ def _mostly(result: Plan) -> str:
         return ""
     text = f", mostly {most} ({format_time(by_dimension[most])})"
     tier = slow_tier(result)
-    return f"{text}; {tier} is the bottleneck" if tier else text
+    if tier:
+        return f"{text}; {tier} is the bottleneck"
+    return text
 
 
 def _table(result: Plan) -> Table:
@@ -292,7 +298,9 @@ def _changes(result: Plan) -> Table:
 
 def _parts(result: Plan) -> Table:
     def share(part: StepPart) -> float:
-        return part.exposed_s / result.step_s if result.step_s else 0.0
+        if result.step_s:
+            return part.exposed_s / result.step_s
+        return 0.0
 
     columns: Columns[StepPart] = (
         label("name", "part"),
@@ -321,7 +329,9 @@ def _needed(result: Plan) -> list[Block]:
 def _worth(value: float | None, what: str) -> str:
     if value is None:
         return "none does it"
-    return format_rate(value) if what.startswith("slowest") else f"{value:.4g}"
+    if what.startswith("slowest"):
+        return format_rate(value)
+    return f"{value:.4g}"
 
 
 # --- the document
@@ -530,7 +540,9 @@ def _memory_text(memory: Memory) -> str:
         close = f", by less than such figures were off ({percent(usual)})"
     if memory.fits is False:
         return f"{text}: DOES NOT FIT{close}"
-    return f"{text}: fits{close}" if close else text
+    if close:
+        return f"{text}: fits{close}"
+    return text
 
 
 def _known_error(result: Plan) -> str:

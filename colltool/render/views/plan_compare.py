@@ -62,11 +62,11 @@ def _rows(result: Plans) -> tuple[_PlanOn, ...]:
 
 
 _PLANS: Columns[_PlanOn] = (
-    label("job", "job", path="plan.job.name", hidden=True),
-    label("fabric", "fabric", path="plan.fabric"),
+    label("job", path="plan.job.name", hidden=True),
+    label("fabric", path="plan.fabric"),
     label("set", "with", get=lambda row: set_text(row.plan.fabric_overrides)),
     label("device", "computes on", drop=6, path="plan.device"),
-    number("ranks", "ranks", path="plan.ranks", hidden=True),
+    number("ranks", path="plan.ranks", hidden=True),
     number("step_s", "step", format_time, path="plan.step_s"),
     number("ratio", "ratio", format_factor),
     number("control_step_s", "free network", format_time, 3, path="plan.control_step_s"),
@@ -193,7 +193,7 @@ def _blocks(result: Plans) -> list[Block]:
 
 def _parts(result: Plans) -> Table:
     """The parts of a step, a column for each fabric."""
-    columns = [label("part", "part", get=str)]
+    columns = [label("part", get=str)]
     names: dict[str, None] = {}
     for at, plan in enumerate(result.plans):
         exposed = _exposed(plan)
@@ -352,7 +352,7 @@ _LAYOUTS: Columns[_RankedLayout] = (
     _named_choice("schedule", hidden=True),
     number("step_s", "step", format_time, path="layout.step_s"),
     number("of_best", "of best", signed_percent, 1, path="layout.of_best"),
-    label("tie", "tie", drop=5),
+    label("tie", drop=5),
     number("mfu", "MFU", percent, 3, path="layout.mfu"),
     number("tokens_per_s", "tokens/s", "{:.4g}".format, path="layout.tokens_per_s", hidden=True),
     number(

@@ -24,18 +24,18 @@ _MOST_ROWS = 8
 _COLLECTIVES: Columns[PlannedTraceCall] = (
     label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    label("stride", "stride", drop=4, get=lambda call: axes_text(call.axes)),
-    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.tiers)),
-    number("calls", "calls"),
+    label("stride", drop=4, get=lambda call: axes_text(call.axes)),
+    label("tiers", drop=3, get=lambda call: "+".join(call.tiers)),
+    number("calls"),
     number("bytes", "bytes a call", size_text),
-    label("algorithm", "algorithm", drop=2),
+    label("algorithm", drop=2),
     number("each_s", "each", format_time),
     number("total_s", "total", format_time),
     number("exposed_s", "exposed", format_time),
 )
 _TIERS: Columns[TierTime] = (
     label("tier", "outermost tier"),
-    number("calls", "calls"),
+    number("calls"),
     number("total_s", "total", format_time),
     number("exposed_s", "exposed", format_time),
     number("share", "of the step", percent),

@@ -131,7 +131,9 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     answer = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
     best = [price.best for price in prices]
     intervals = [(row.interval, float(row.total_s)) for row in best if row.interval is not None]
-    return f"{answer} {within_several(intervals)}." if intervals else answer
+    if intervals:
+        return f"{answer} {within_several(intervals)}."
+    return answer
 
 
 # --- all rows
@@ -285,7 +287,7 @@ _PICKS: Columns[_Pick] = (
     number("estimate_s", "its own estimate", format_time, path="estimate.seconds"),
     label("priced_as", "here", drop=3, path="own.runs.title"),
     number("runs_s", "our price", format_time, 1, path="own.runs.total_s"),
-    label("fastest", "fastest", drop=4, path="best_name"),
+    label("fastest", drop=4, path="best_name"),
     number("fastest_s", "fastest total", format_time, 5, path="best.total_s"),
     number("of_fastest", "times the fastest", format_factor, 2, path="price.slower_pick"),
 )
@@ -372,17 +374,17 @@ class _SizeWinner(NamedTuple):
 
 
 _WINNER: Columns[_SizeWinner] = (
-    label("fastest", "fastest", path="row.title"),
+    label("fastest", path="row.title"),
     number("total_s", "total", format_time, path="row.total_s"),
     number("busbw_Bps", "busbw", format_rate, 1, path="row.busbw_Bps"),
     label("bound", "bound by", drop=4, path="row.bound"),
-    label("protocol", "protocol", drop=5, path="row.protocol"),
+    label("protocol", drop=5, path="row.protocol"),
     label("runner_up", "runner-up", drop=2, path="second.title"),
     number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
-    label("spec", "spec", drop=6, hidden=True, path="row.spec"),
+    label("spec", drop=6, hidden=True, path="row.spec"),
 )
 _NAMES: dict[str, Column[_SizeWinner]] = {
-    "fastest": label("fastest", "fastest", fold=22, path="name"),
+    "fastest": label("fastest", fold=22, path="name"),
     "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
 }
 
@@ -463,12 +465,12 @@ def _shown_algorithm(phase: PhaseCost) -> str:
 
 
 _PHASE: Columns[PhaseCost] = (
-    label("tier", "tier"),
-    label("level", "level", drop=5),
+    label("tier"),
+    label("level", drop=5),
     label("primitive", "phase", lambda primitive: primitive.spoken),
-    label("algorithm", "algorithm", get=_shown_algorithm),
+    label("algorithm", get=_shown_algorithm),
     label("label", "step", drop=4),
-    number("ranks", "ranks", drop=7),
+    number("ranks", drop=7),
     number("bytes", "payload", format_bytes, 6),
     number("n_alpha", "n_alpha", format_count, 9),
     number("n_beta", "n_beta", format_count, 10),
@@ -492,8 +494,8 @@ class _Link(NamedTuple):
 
 
 _LINKS: Columns[_Link] = (
-    label("tier", "tier"),
-    label("level", "level"),
+    label("tier"),
+    label("level"),
     number("alpha_s", "alpha of a step", format_time),
     number("bandwidth_Bps", "BW", format_rate),
     number("eta_alpha", "eta of alpha", format_count),
@@ -581,7 +583,9 @@ def _sums(row: AlgorithmEstimate) -> str:
     if row.protocol:
         sums += f", under protocol {row.protocol}"
     slow = r.slow_words(row.slow)
-    return f"{sums}; {slow}" if slow else sums
+    if slow:
+        return f"{sums}; {slow}"
+    return sums
 
 
 def _breakdown_summary(result: Breakdown) -> str:

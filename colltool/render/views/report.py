@@ -92,8 +92,8 @@ def _in_a_line(exhibit: ReportEntry) -> str:
 
 
 _EXHIBITS: Columns[_PlacedExhibit] = (
-    label("section", "section", path="section.title"),
-    label("title", "title", path="exhibit.title"),
+    label("section", path="section.title"),
+    label("title", path="exhibit.title"),
     label("summary", "what follows", get=lambda line: _in_a_line(line.exhibit)),
     label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
 )
@@ -187,8 +187,8 @@ def _page(result: Report) -> str:
 
 _STATED: Columns[Provenance] = (
     label("key", "number"),
-    label("value", "value", get=lambda entry: _value(entry.key, entry.value)),
-    label("source", "source", get=lambda entry: entry.source or "the file does not say"),
+    label("value", get=lambda entry: _value(entry.key, entry.value)),
+    label("source", get=lambda entry: entry.source or "the file does not say"),
 )
 
 

@@ -187,14 +187,16 @@ class _Bought(NamedTuple):
     @property
     def device_hours(self) -> float | None:
         plan = self.plan
-        return None if plan is None else plan.ranks * plan.step_s / 3600
+        if plan is None:
+            return None
+        return plan.ranks * plan.step_s / 3600
 
 
 _COST: Columns[_Bought] = (
-    label("fabric", "fabric", path="title"),
-    number("ranks", "ranks", path="facts.ranks"),
-    number("switches", "switches", path="facts.switches"),
-    number("links", "links", path="facts.links"),
+    label("fabric", path="title"),
+    number("ranks", path="facts.ranks"),
+    number("switches", path="facts.switches"),
+    number("links", path="facts.links"),
     number("network_cost", "network costs", format_money, path="cost.total"),
     label("currency", "in", path="cost.currency"),
     number("network_W", "network draws", format_power, path="cost.power_W"),

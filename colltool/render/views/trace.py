@@ -60,27 +60,27 @@ def signed_time(seconds: float) -> str:
 
 
 _LATE: Columns[RankWait] = (
-    number("rank", "rank"),
-    number("calls", "calls"),
+    number("rank"),
+    number("calls"),
     number("last", "comes last"),
     number("wait_s", "waits", format_time),
 )
 _WAITS: Columns[CallWait] = (
     label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    number("calls", "calls"),
+    number("calls"),
     number("wire_s", "on the wire", format_time),
     number("wait_s", "waiting", format_time),
 )
 _UNPRICED: Columns[UnpricedKernels] = (
     label("kernel", "kernel", clipped),
-    number("calls", "calls"),
+    number("calls"),
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
 )
 _REPLAYED: Columns[Replayed] = (
     label("file", "file", clipped, 2),
-    number("rank", "rank"),
+    number("rank"),
     number("recorded_s", "as recorded", format_time),
     number("priced_s", "with prices", format_time),
     number("priced", "priced nodes"),
@@ -88,7 +88,7 @@ _REPLAYED: Columns[Replayed] = (
 )
 _COMPARED: Columns[ComparedCalls] = (
     label("primitive", "primitive", attrgetter("spoken")),
-    number("ranks", "ranks"),
+    number("ranks"),
     number("bytes", "size", size_text),
     number("then_s", "before", format_time),
     number("now_s", "now", format_time),
@@ -96,15 +96,15 @@ _COMPARED: Columns[ComparedCalls] = (
 )
 _TOTALS: Columns[CallTotal] = (
     label("group", "group", clipped, 4),
-    number("ranks", "ranks", path="group_size"),
-    label("stride", "stride", drop=5, get=lambda total: axes_text(total.axes)),
+    number("ranks", path="group_size"),
+    label("stride", drop=5, get=lambda total: axes_text(total.axes)),
     label("tiers", "on", drop=6, get=lambda total: ", ".join(total.tiers)),
     label("primitive", "primitive", attrgetter("spoken")),
     number("bytes", "size", size_text),
     label("dtype", "dtype", clipped, hidden=True),
     label("coalesced", "", get=lambda total: "coalesced" if total.coalesced else "", hidden=True),
-    number("calls", "calls"),
-    label("kernel", "kernel", drop=8),
+    number("calls"),
+    label("kernel", drop=8),
     number("each_s", "measured", format_time),
     label("bound", "", get=lambda total: "at most" if total.bound else "", hidden=True),
     number("busbw_Bps", "busbw", format_rate, 3),
@@ -264,7 +264,9 @@ def _replayed(result: TraceComparison) -> str:
 
 
 def graph_name(graph: Replayed) -> str:
-    return f"rank {graph.rank}" if graph.rank is not None else clipped(graph.file)
+    if graph.rank is not None:
+        return f"rank {graph.rank}"
+    return clipped(graph.file)
 
 
 def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
@@ -358,7 +360,9 @@ def _each(parts: Sequence[str]) -> str:
         return ""
     text = ", ".join(parts[:_MOST_TOTALS])
     more = len(parts) - _MOST_TOTALS
-    return f" ({text} and {more} more)" if more > 0 else f" ({text})"
+    if more > 0:
+        return f" ({text} and {more} more)"
+    return f" ({text})"
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
