@@ -106,18 +106,17 @@ def _blocks(result: Verification) -> list[Block]:
         if row.trace is not None:
             traces += _trace_tables(row, row.trace)
             legends[_legend(row.trace)] = None
-    notes = lines_by_text(
-        (row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})")
-        for row in worst_first
-        if row.note
-    )
+    noted = []
+    for row in worst_first:
+        if row.note:
+            noted.append((row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})"))
     skipped = ((row.reason, row.algorithm) for row in result.skipped)
     return [
         Headline(_answer(result)),
         table,
         *traces,
         *listed("how to read the steps", legends),
-        Lines("notes", (*notes, _ENDS_HERE), first=0),
+        Lines("notes", (*lines_by_text(noted), _ENDS_HERE), first=0),
         *listed("not executed", lines_by_text(skipped), first=0),
     ]
 
@@ -146,11 +145,10 @@ def _answer(result: Verification) -> str:
 
 def _simulated(result: Verification) -> str:
     """What the simulator finds: the ratios to the executed times."""
-    ratios = [
-        row.simulated_s / row.time_s[1]
-        for row in result.results
-        if row.simulated_s is not None and row.time_s
-    ]
+    ratios = []
+    for row in result.results:
+        if row.simulated_s is not None and row.time_s:
+            ratios.append(row.simulated_s / row.time_s[1])
     if not ratios:
         return ""
     span = span_text(format_factor(min(ratios)), format_factor(max(ratios)))
