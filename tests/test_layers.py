@@ -252,7 +252,10 @@ ON_ARRAYS = {
         for name in ("dragonfly_router", "lattice_links", "links", "routed_links", "routers")
     ),
     "colltool.network.twisted_links",
-    *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads", "skew", "traffic")),
+    *(
+        f"colltool.congestion.{name}"
+        for name in ("contention", "jobs", "loads", "patterns", "skew", "traffic")
+    ),
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.logs.activity",

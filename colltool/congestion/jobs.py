@@ -129,7 +129,7 @@ class JobDefaults(NamedTuple):
     skew: Skew
 
 
-class _Stretch(NamedTuple):
+class _JobStretch(NamedTuple):
     """Consecutive groups of a layout that run the same on as many ranks."""
 
     first: GroupLayout
@@ -176,9 +176,9 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     return batches
 
 
-def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_Stretch]:
+def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
     if isinstance(groups, PatternGroups):
-        yield _Stretch(groups[0], 0, groups.ends)
+        yield _JobStretch(groups[0], 0, groups.ends)
         return
 
     def what_runs(group: GroupLayout) -> tuple[object, ...]:
@@ -187,7 +187,7 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_Stretch]:
     start = 0
     for _, run in groupby(groups, key=what_runs):
         alike = list(run)
-        yield _Stretch(alike[0], start, np.array([group.endpoints for group in alike]))
+        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
         start += len(alike)
 
 
@@ -196,7 +196,7 @@ def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> Colltool
     return ColltoolError(what, where=group.where, argument="" if group.where else argument, fix=fix)
 
 
-def _check_members(stretch: _Stretch, fabric: Fabric) -> None:
+def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     """Check endpoints: a layout file is checked where it is read, a layout built in Python is
     not."""
     first = stretch.first
@@ -229,7 +229,7 @@ def _job(group: GroupLayout, asked: JobDefaults) -> GroupJob:
     return GroupJob(primitive, algorithm, size)
 
 
-def _check_sizes(stretches: Sequence[_Stretch], jobs: Sequence[GroupJob]) -> None:
+def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> None:
     """Refuse a layout in which some groups have a size and others have none."""
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
@@ -280,7 +280,7 @@ def _traffic(
 
 
 def _with_members(
-    fabric: Fabric, stretch: _Stretch, row: TrafficRow
+    fabric: Fabric, stretch: _JobStretch, row: TrafficRow
 ) -> Iterator[tuple[int, Indices, Members]]:
     """Number of the first group, endpoints, and what the traffic depends on: group by group where
     it depends on the places of members, else all groups at once."""

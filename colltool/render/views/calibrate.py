@@ -23,7 +23,8 @@ from colltool.base.formatting import (
 from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
 from colltool.calibration.machine_rows import SeriesRows
 from colltool.calibration.next_row import NextRow
-from colltool.calibration.select import Candidate, ExcludedSize
+from colltool.calibration.protocol_fit import ExcludedSize
+from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL

@@ -187,13 +187,13 @@ class KvDocument(Document, extends=KvTransfer):
     no_interval: str = optional(no_kernel_interval)
 
 
-class JobDocument(Document):
+class ServedJobDocument(Document):
     """The job that a result is for, by its name."""
 
     job: str
 
 
-class ServeDocument(JobDocument, OnFabricDocument):
+class ServeDocument(ServedJobDocument, OnFabricDocument):
     """A deployment on a fabric."""
 
     engine: str
@@ -346,7 +346,7 @@ class ReshardWayDocument(Document, extends=ReshardWay):
     no_interval: str = optional(no_kernel_interval)
 
 
-class ReshardDocument(JobDocument, FabricDocument):
+class ReshardDocument(ServedJobDocument, FabricDocument):
     """The ways to bring weights from trainers to servers."""
 
     bytes: float

@@ -313,7 +313,7 @@ class StepDocument(Document):
     holds: list[list[HeldDocument]]
 
 
-class TraceDocument(Document, of=Trace):
+class StepsDocument(Document, of=Trace):
     """Every step of a schedule."""
 
     chunks: list[float] = derived("chunk_bytes")
@@ -345,7 +345,7 @@ class VerifiedDocument(Document, of=Verified):
     note: str
     spec: str
     simulated_s: float = optional("simulated_s")
-    trace: TraceDocument = optional("trace")
+    trace: StepsDocument = optional("trace")
 
 
 class HoldsDocument(Document):
