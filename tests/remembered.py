@@ -13,7 +13,7 @@ import pytest
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about
     fitting twice."""
-    from colltool.calibration import select
+    from colltool.calibration import protocol_fit
     from colltool.calibration.envelope import Envelope, Sample, fit_envelope
 
     found: dict[bytes, Envelope] = {}
@@ -29,5 +29,5 @@ def remembered() -> Iterator[Callable[[], None]]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(select, "fit_envelope", fit_once)
+        patch.setattr(protocol_fit, "fit_envelope", fit_once)
         yield found.clear

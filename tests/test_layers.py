@@ -226,6 +226,14 @@ def test_every_room_has_its_tests() -> None:
 
 
 @every_module
+def test_the_core_imports_no_extra(module: str) -> None:
+    """Not in the body of a function either: colltool.base.extras loads them by name."""
+    if not module.startswith("colltool.extras"):
+        found = [name for name, _ in imported(module) if name.startswith("colltool.extras")]
+        assert not found, f"{module} imports {found}: load it with colltool.base.extras.extra"
+
+
+@every_module
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
     for name, _ in imported(module):
         rooms = ROOMS.get(name.partition(".")[0])
@@ -244,7 +252,10 @@ ON_ARRAYS = {
         for name in ("dragonfly_router", "lattice_links", "links", "routed_links", "routers")
     ),
     "colltool.network.twisted_links",
-    *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads", "skew", "traffic")),
+    *(
+        f"colltool.congestion.{name}"
+        for name in ("contention", "jobs", "loads", "patterns", "skew", "traffic")
+    ),
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.logs.activity",

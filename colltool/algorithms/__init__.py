@@ -4,14 +4,17 @@ Importing this fills the registry in the order in which tables list algorithms o
 """
 
 # isort: skip_file
+from colltool.base.extras import register_synthesis
 from colltool.algorithms import rooted, all_reduce, gather_scatter, lattice, lattice_trees
-from colltool.algorithms import extras
-from colltool.algorithms import multi_link, in_network, multi_rail, uneven, composed
+
+# Tables list the synthesized algorithms here, between the families.
+register_synthesis()
+
+from colltool.algorithms import multi_link, in_network, multi_rail, uneven, composed  # noqa: E402
 
 __all__ = [
     "all_reduce",
     "composed",
-    "extras",
     "gather_scatter",
     "in_network",
     "lattice",

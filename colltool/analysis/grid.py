@@ -40,6 +40,10 @@ FabricLoader = Callable[[Sequence[str]], Fabric]
 """Loads a fabric with overrides."""
 
 
+# The values of a cell on all axes.
+AxisValues = tuple[Any, ...]
+
+
 class Cell(NamedTuple):
     """One point of a grid: its axis values, the winner and the runner-up; all None, with a
     ``reason``, if nothing can be priced.
@@ -58,7 +62,7 @@ class Cell(NamedTuple):
         interval: where nine of ten measurements of the winner lie; None under the ideal reading.
     """
 
-    at: tuple[Any, ...]
+    at: AxisValues
     algorithm: str | None = None
     known_as: str = ""
     how: str = ""
@@ -112,7 +116,6 @@ def cells(
     """Every cell, the last axis fastest: fabric (a load each), ranks (a group each) and bytes, then
     what is varied."""
     shape = tuple(len(axis.values) for axis in axes)
-    strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
     options = [index for index, axis in enumerate(axes) if axis.is_reading]
     found: list[Cell | None] = [None] * prod(shape)
     unchanged = UnchangedPrices()
@@ -128,10 +131,7 @@ def cells(
                     fixed = {0: number, 1: group_at} | loaded_at | option_at
                     question = GridQuestion(fabric, group, own_request)
                     for at, cell in _block(question, axes, numeric, fixed, parts, unchanged):
-                        place_at = sum(
-                            step * stride for step, stride in zip(at, strides, strict=True)
-                        )
-                        found[place_at] = cell
+                        found[at] = cell
     return [cell for cell in found if cell is not None]
 
 
@@ -205,11 +205,13 @@ def _block(
     fixed: dict[int, int],
     parts: CellParts,
     unchanged: UnchangedPrices,
-) -> Iterator[tuple[tuple[int, ...], Cell]]:
-    """The cells where some axes are fixed: over the sizes and what is varied by numbers."""
+) -> Iterator[tuple[int, Cell]]:
+    """The cells where some axes are fixed, over the sizes and what is varied by numbers, each with
+    its number in the whole grid."""
     fabric, group, request = question
     loose = [2, *sorted(numeric)]
     lengths = [len(axes[index].values) for index in loose]
+    shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[2].values, dtype=np.float64)
     for start in followed(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
@@ -218,21 +220,23 @@ def _block(
         for index, places in numeric.items():
             for spot, numbers in places.items():
                 values[spot] = np.array(numbers)[indices[index]]
+        steps = []
+        columns = []
+        for index, axis in enumerate(axes):
+            on_axis = indices[index] if index in indices else np.full(len(flat), fixed[index])
+            steps.append(on_axis)
+            columns.append([axis.values[step] for step in on_axis.tolist()])
+        where = list(zip(*columns, strict=True))
         sizes = all_sizes[indices[2]]
         picks = _picks(question, values, sizes)
         varied = question._replace(fabric=with_values(fabric, values))
-        priced: Sequence[Cell] = _priced(varied, sizes, picks, ideal=parts.ideal)
+        priced: Sequence[Cell] = _priced(varied, where, sizes, picks, ideal=parts.ideal)
         if parts.interval:
             before = before_dials(fabric) or (fabric if values else None)
             base = None if before is None else unchanged.seconds(question, before, sizes)
             priced = list(with_intervals(priced, fabric, group, request, sizes.tolist(), base))
-        for number, cell in enumerate(priced):
-            at = tuple(
-                fixed[index] if index in fixed else int(indices[index][number])
-                for index in range(len(axes))
-            )
-            where = tuple(axis.values[step] for axis, step in zip(axes, at, strict=True))
-            yield at, cell._replace(at=where)
+        places = np.ravel_multi_index(tuple(steps), shape).tolist()
+        yield from zip(places, priced, strict=True)
 
 
 # A row for an array of sizes, and a mask of the sizes at which a single price would list it (True:
@@ -365,18 +369,29 @@ def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
 
 
 def _priced(
-    question: GridQuestion, sizes: Floats, picks: Picks, *, ideal: bool = True
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    picks: Picks,
+    *,
+    ideal: bool = True,
 ) -> list[Cell]:
-    """A cell for each element, without its place on the axes and without its interval."""
+    """A cell for each element, without its interval."""
     try:
         listed = _leading(question, sizes)
     except ColltoolError as error:
-        return [Cell((), reason=said(error.what))] * len(sizes)
-    return _cells_of(question, sizes, listed, picks, ideal=ideal)
+        return [Cell(at, reason=said(error.what)) for at in where]
+    return _cells_of(question, where, sizes, listed, picks, ideal=ideal)
 
 
 def _cells_of(
-    question: GridQuestion, sizes: Floats, listed: list[Listed], picks: Picks, *, ideal: bool
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    listed: list[Listed],
+    picks: Picks,
+    *,
+    ideal: bool,
 ) -> list[Cell]:
     """A cell for each element, of the rows that a price would list there."""
     count = len(sizes)
@@ -384,35 +399,41 @@ def _cells_of(
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     listable = _totals(listed, count)
     first = np.where(picked_row >= 0, picked_row, first_least(list(listable)))
+    titles = [row.title for row, _ in listed]
     # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
-    number_of = np.unique([row.title for row, _ in listed], return_inverse=True)[1]
+    number_of = np.unique(titles, return_inverse=True)[1]
     others = np.where(number_of[:, None] == number_of[first][None, :], np.inf, listable)
     second = first_least(list(others))
     names = _known_as(listed, question)
+    how = [row.how for row, _ in listed]
     total_s = _of_leaders(listed, "total_s", first).tolist()
     alpha_s = _of_leaders(listed, "alpha_s", first).tolist()
     busbw = _of_leaders(listed, "busbw_Bps", first).tolist()
+    later_s = others[second, np.arange(count)].tolist()
     fitted: dict[int, Floats] = {}
+    protocols = []
     for at, (row, _) in enumerate(listed):
+        same = isinstance(row.protocol, str)
+        protocols.append([row.protocol] * count if same else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
             fitted[at] = _broadcast(row.fitted_s, count)
     found = []
     for n, (at, next_at) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         row = listed[at][0]
-        later = float(others[next_at, n])
+        later = later_s[n]
         has_runner_up = isfinite(later)
         found.append(
             Cell(
-                at=(),
-                algorithm=row.title,
+                at=where[n],
+                algorithm=titles[at],
                 known_as=names[at],
-                how=row.how,
+                how=how[at],
                 spec=row.spec,
-                protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
+                protocol=str(protocols[at][n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
                 alpha_share=alpha_s[n] / total_s[n],
-                runner_up=listed[next_at][0].title if has_runner_up else None,
+                runner_up=titles[next_at] if has_runner_up else None,
                 runner_up_known_as=names[next_at] if has_runner_up else "",
                 runner_up_s=later if has_runner_up else None,
                 ideal=ideal_winners and ideal_winners.titles[n],
@@ -449,8 +470,10 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> Seconds:
         listed = _leading(question, sizes)
     except ColltoolError:
         return {}
-    picked = _cells_of(question, sizes, listed, _picks(question, {}, sizes), ideal=False)
     each = sizes.tolist()
+    where = [(size,) for size in each]
+    picks = _picks(question, {}, sizes)
+    picked = _cells_of(question, where, sizes, listed, picks, ideal=False)
     seconds: dict[tuple[str, float], float] = {}
     for row, _ in listed:
         took = _broadcast(row.total_s, len(sizes)).tolist()

@@ -62,7 +62,8 @@ def packaged_toml(path: Path) -> Any:
     ``tomllib`` is written in Python, and takes five times as long as JSON does.
     """
     text = path.read_text(encoding="utf-8")
-    name = f"toml-{path.stem}"
+    # files of several folders have the same name
+    name = f"toml-{path.parent.name}-{path.stem}"
     data = recall(name, text)
     if data is None:
         import tomllib

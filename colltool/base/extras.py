@@ -1,24 +1,80 @@
-"""Parts of colltool that are loaded by name, and the error where a package that one needs is
-missing: it says what to type, from wherever this colltool was installed.
+"""The parts of colltool that are loaded by name, and the packages that a part may lack.
 
-colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find
-nothing: a checkout is named by its path, an installation by what pip wrote down about it
-(``direct_url.json``, PEP 610).
+:mod:`colltool.extras` holds algorithms found by synthesis, other programs' formats, and pictures.
+The core imports none of it: it loads a part here when one is wanted, and works without.
+
+Where a package is missing, the error says what to type. colltool is in no package index that we
+know of, so ``pip install 'colltool[plot]'`` would find nothing: a checkout is named by its path, an
+installation by what pip recorded about it (``direct_url.json``, PEP 610).
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from colltool.base.errors import ColltoolError
 
 
+class DrawingModule(Protocol):
+    """What the core calls in ``colltool.extras.pictures.drawing``."""
+
+    def fabric_svg(self, fabric: Any, prefix: str = ..., *, page: bool = ...) -> str: ...
+
+    def drawn_endpoints(self, diagram: Any) -> int: ...
+
+
+class SharedOutlines(Protocol):
+    """Glyph outlines that the plots of a page share; ``svg`` goes before all of them."""
+
+    @property
+    def svg(self) -> str: ...
+
+
+class PlotModule(Protocol):
+    """What the core calls in ``colltool.extras.pictures.plot``; all but ``check_plot`` and
+    ``need_matplotlib`` assume that matplotlib is installed."""
+
+    def check_plot(self, path: Path) -> None: ...
+
+    def need_matplotlib(self, what: str, extra: str, argument: str) -> None: ...
+
+    def picture(self, result: Any, suffix: str, view: str) -> bytes: ...
+
+    def page_svg(
+        self, result: Any, view: str, prefix: str, *, extra: str, letters: SharedOutlines
+    ) -> str: ...
+
+    def shared_letters(self) -> SharedOutlines: ...
+
+
 def extra(name: str) -> Any:
-    """A module of :mod:`colltool.extras` by name, such as ``interop.goal``: the core imports none of
-    them, and works without."""
+    """A module of :mod:`colltool.extras` by name, such as ``interop.goal``."""
     return import_module(f"colltool.extras.{name}")
+
+
+def drawing() -> DrawingModule:
+    """Drawings of fabrics."""
+    module: DrawingModule = extra("pictures.drawing")
+    return module
+
+
+def plot() -> PlotModule:
+    """Plots of results; its functions raise a ColltoolError where matplotlib is missing."""
+    module: PlotModule = extra("pictures.plot")
+    return module
+
+
+def register_synthesis() -> None:
+    """Add the algorithms of ``colltool.extras.synthesis`` to the registry, unless that part was
+    taken out of this installation."""
+    try:
+        extra("synthesis")
+    except ModuleNotFoundError as error:
+        # The part itself may be missing; what it imports must be there.
+        if error.name not in ("colltool.extras", "colltool.extras.synthesis"):
+            raise
 
 
 def needs_extra(extra: str, what: str, package: str, *, argument: str = "") -> ColltoolError:
@@ -43,18 +99,18 @@ def install_command(extra: str) -> str:
 
 
 def _from_here(path: str) -> str:
-    """A path as it is typed in the current directory: relative where it lies below."""
+    """A path as typed in the current directory: relative if it lies below."""
     import os
 
     try:
         return str(Path(path).relative_to(os.getcwd()))
-    except (ValueError, OSError):  # elsewhere, or the directory was removed
+    except (ValueError, OSError):
+        # The path lies elsewhere, or the current directory was removed.
         return path
 
 
 def _direct_url() -> dict[str, Any]:
-    """What pip wrote down about where this installation came from; nothing for one from an
-    index."""
+    """What pip recorded about the source of this installation; empty for one from an index."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 

@@ -326,14 +326,14 @@ class Certainty(NamedTuple):
     overhead."""
 
     ci95: Array
-    alpha_is_told: bool
+    alpha_is_determined: bool
 
 
 def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     """Confidence intervals by Bayesian bootstrap, with the assignment of points held fixed."""
     mine = fit.component == component
     if not mine.any():
-        return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
+        return Certainty(np.full((4, 2), np.nan), alpha_is_determined=False)
     x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm, fit.component))
     random, count = np.random.default_rng(0), len(y)
     width = float(prior_width(fit.theta[component], sample.prior))

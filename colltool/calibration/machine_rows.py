@@ -21,7 +21,6 @@ from colltool.estimate.library_pick import hardware_of, with_library_choice
 from colltool.estimate.price import price
 from colltool.fabric.ground import media_of, scope_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import on_machine
 from colltool.libraries.nccl.hardware import ALGORITHMS, PROTOCOLS
 from colltool.libraries.nccl.rules import spec_of
 from colltool.logs.nccl_debug import debug_lines
@@ -30,10 +29,10 @@ from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
 
 LIBRARY = Readings(numbers="library")
-"""Wires, contention and library: what a machine's rows are held against."""
+"""Wires, contention and library: the prices that a machine's rows are compared with."""
 
 _TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
-"""NCCL_ALGO's spelling, in lower case, beside that of tuner files."""
+"""Names of tuner files by NCCL_ALGO's spelling in lower case."""
 
 
 class Forced(NamedTuple):
@@ -72,22 +71,6 @@ class OwnRows(NamedTuple):
         return len(self.file.rows)
 
 
-def _file(fabric: Fabric, name: str, media: Media, series: Sequence[SeriesRows]) -> MachineFile:
-    from colltool.calibration.own_protocols import protocol_rows
-
-    return MachineFile.model_validate(
-        {
-            "schema": SCHEMA,
-            "name": name,
-            "fabric": fabric.name,
-            "device": fabric.device,
-            "media": media,
-            "protocols": protocol_rows(fabric, series),
-            "rows": tuple(row for measured in series for row in measured.rows),
-        }
-    )
-
-
 def own_rows(
     fabric: Fabric, measurements: Measurements, name: str, algorithms: Sequence[str] = ()
 ) -> OwnRows:
@@ -102,104 +85,109 @@ def own_rows(
         ColltoolError: logs without a series, ranks that the fabric does not hold, a medium that
             nothing tells.
     """
+    from colltool.calibration.own_protocols import protocol_rows
+
     media = _media(fabric)
-    if not measurements.series:
-        why = "; ".join(f"{left.reason} ({left.where})" for left in measurements.skipped)
-        what = f"the logs hold no usable row{f': {why}' if why else ''}"
-        raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
-    series = tuple(_series_rows(fabric, measured, algorithms) for measured in measurements.series)
-    file = _file(fabric, name, media, series)
-    return OwnRows(machine_text(file), file, machine_of(file, shipped_machine(fabric)), series)
+    check_any(measurements, "the logs hold no usable row")
+    series = [_series_rows(fabric, measured, algorithms) for measured in measurements.series]
+    rows: list[MachineRow] = []
+    for measured in series:
+        rows += measured.rows
+    file = MachineFile.model_validate(
+        {
+            "schema": SCHEMA,
+            "name": name,
+            "fabric": fabric.name,
+            "device": fabric.device,
+            "media": media,
+            "protocols": protocol_rows(fabric, series),
+            "rows": tuple(rows),
+        }
+    )
+    # rows of one's own correct the machine that ships for the fabric
+    shipped = fabric.machine
+    if shipped is not None and shipped.file:
+        shipped = None
+    return OwnRows(machine_text(file), file, machine_of(file, shipped), tuple(series))
 
 
-def shipped_machine(fabric: Fabric) -> MeasuredMachine | None:
-    """The machine that ships for a fabric."""
-    return None if fabric.machine is None or fabric.machine.file else fabric.machine
-
-
-def with_rows(fabric: Fabric, own: OwnRows) -> Fabric:
-    """The fabric priced with its own rows."""
-    return on_machine(fabric, own.machine)
+def check_any(measurements: Measurements, what: str) -> None:
+    """Refuse logs without a series, with the reasons why records were skipped."""
+    if measurements.series:
+        return
+    why = "; ".join(f"{skipped.reason} ({skipped.where})" for skipped in measurements.skipped)
+    if why:
+        what += f": {why}"
+    raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
 
 
 def _media(fabric: Fabric) -> Media:
-    found = media_of(fabric)
-    unknown = next(
-        (tier.name for tier, medium in zip(fabric.tiers, found, strict=True) if medium is None),
-        None,
-    )
-    if unknown is not None:
-        what = f"nothing tells what the wires of {unknown} are"
-        fix = f"say so in the file, or with {given('overrides', [f'{unknown}.medium=nvlink4'])}"
-        raise ColltoolError(what, argument="fabric", fix=fix)
-    names = [medium.name for medium in found if medium is not None]
+    names = []
+    for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
+        if medium is None:
+            what = f"nothing tells what the wires of {tier.name} are"
+            option = given("overrides", [f"{tier.name}.medium=nvlink4"])
+            raise ColltoolError(
+                what, argument="fabric", fix=f"say so in the file, or with {option}"
+            )
+        names.append(medium.name)
     return Media(inside=names[0], outside=names[-1] if len(names) > 1 else None)
 
 
 def _series_rows(fabric: Fabric, series: Series, algorithms: Sequence[str]) -> SeriesRows:
     placed = check_fits(fabric, series)
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
-    forced = _named(series, algorithms) if algorithms else _forced(placed, series)
-    rows = tuple(
-        MachineRow(
-            primitive=series.primitive,
-            scope=scope,
-            ranks=series.ranks,
-            bytes=point.bytes,
-            time=f"{point.seconds * 1e6:.9g}us",
-            r=log(point.seconds / _library_s(fabric, series, point, forced)),
+    if algorithms:
+        forced = Forced(spec=own_names(series, algorithms)[0])
+    else:
+        forced = _forced(placed, series)
+    rows = []
+    for point in series.points:
+        library_s = _library_s(fabric, series, point, forced)
+        rows.append(
+            MachineRow(
+                primitive=series.primitive,
+                scope=scope,
+                ranks=series.ranks,
+                bytes=point.bytes,
+                time=f"{point.seconds * 1e6:.9g}us",
+                r=log(point.seconds / library_s),
+            )
         )
-        for point in series.points
-    )
-    return SeriesRows(series, scope, forced, rows)
-
-
-def _named(series: Series, algorithms: Sequence[str]) -> Forced:
-    return Forced(spec=own_names(series, algorithms)[0])
+    return SeriesRows(series, scope, forced, tuple(rows))
 
 
 def _forced(placed: PlacedGroup, series: Series) -> Forced:
     """The one algorithm or protocol that the variables of a log leave to NCCL; none where they
     leave it a choice."""
-    said: dict[str, str] = {}
+    variables: dict[str, str] = {}
     with suppress(ColltoolError):  # measurements of Python may name files that are no longer there
-        said = dict(debug_lines(series.files).env)
-    algorithm, protocol = said.get("NCCL_ALGO", "").lower(), said.get("NCCL_PROTO", "").lower()
+        variables = dict(debug_lines(series.files).env)
+    algorithm = variables.get("NCCL_ALGO", "").lower()
     algorithm = _TUNER_NAMES.get(algorithm, algorithm)
-    protocol = protocol if protocol in PROTOCOLS else ""
+    protocol = variables.get("NCCL_PROTO", "").lower()
+    if protocol not in PROTOCOLS:
+        protocol = ""
     if algorithm not in ALGORITHMS:
         return Forced(protocol=protocol)
-    try:
-        return Forced(
-            algorithm, protocol, spec_of(algorithm, series.primitive, hardware_of(placed))
-        )
-    except ColltoolError:  # NCCL's model does not know the fabric
-        return Forced(algorithm, protocol)
+    spec = ""
+    with suppress(ColltoolError):  # NCCL's model may not know the fabric
+        spec = spec_of(algorithm, series.primitive, hardware_of(placed))
+    return Forced(algorithm, protocol, spec)
 
 
 def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> float:
-    """Seconds by layers 1 to 3 of what ran."""
+    """The seconds that wires, contention and library take for what ran."""
+    only = [forced.spec] if forced.spec else []
     try:
-        found = price(
-            fabric,
-            series.primitive,
-            float(point.bytes),
-            series.ranks,
-            LIBRARY,
-            [forced.spec] if forced.spec else (),
-        )
+        found = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, only)
     except ColltoolError as error:
-        raise ColltoolError(
-            f"{series.title}: {error.what}", where=point.where, fix=error.fix
-        ) from error
+        what = f"{series.title}: {error.what}"
+        raise ColltoolError(what, where=point.where, fix=error.fix) from error
     if forced.protocol:
-        under = [
-            row
-            for row in found.results
-            if row.protocol and str(row.protocol).lower() == forced.protocol
-        ]
-        if under:
-            return _seconds(under[0])
+        for row in found.results:
+            if str(row.protocol).lower() == forced.protocol:
+                return _seconds(row)
     # what it picks, not what is fastest on paper
     if not forced.spec and fabric.library_name == "nccl":
         (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)

@@ -7,25 +7,22 @@ measures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import product
 from math import log2
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.calibration.serialise import exact_size
 from colltool.estimate.spread import by_size, law
 from colltool.machines.factor import INSIDE
 from colltool.machines.own import MachineFile, own_smoother
 from colltool.machines.smoother import Observation, posterior
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
 SIZES = tuple(float(4**doublings * 2**10) for doublings in range(12))
 """1 KiB to 4 GiB, where prices are asked and rows are offered."""
-_ASKED = (AR, AG, RS, A2A)
+_ALWAYS = (AR, AG, RS, A2A)
 _PROGRAMS = {
     AR: "all_reduce_perf",
     AG: "all_gather_perf",
@@ -35,7 +32,8 @@ _PROGRAMS = {
     REDUCE: "reduce_perf",
     P2P: "sendrecv_perf",
 }
-_LEAST = 0.01  # of the mean sigma: a row that lowers it by less is not worth a job
+# A row that lowers the mean sigma by a smaller share is not worth a job.
+_LEAST = 0.01
 
 
 class NextRow(NamedTuple):
@@ -54,9 +52,14 @@ class NextRow(NamedTuple):
     sigma_after: float
 
     @property
+    def gain(self) -> float:
+        return self.sigma - self.sigma_after
+
+    @property
     def command(self) -> str:
-        """Of nccl-tests, a process a GPU."""
-        size = _short(self.bytes)
+        """The call of nccl-tests, a process a GPU."""
+        # nccl-tests write 8M for 8 MiB
+        size = exact_size(self.bytes).removesuffix("iB")
         return (
             f"mpirun -np {self.ranks} ./build/{_PROGRAMS[self.primitive]} -b {size} -e {size} -g 1"
         )
@@ -65,43 +68,38 @@ class NextRow(NamedTuple):
 def next_row(file: MachineFile) -> NextRow | None:
     """The row that lowers the mean sigma most at the file's scopes and rank counts; None where none
     lowers it by a hundredth."""
-    best: NextRow | None = None
-    for scope in dict.fromkeys(row.scope for row in file.rows):
-        found = _best_in(file, scope)
-        if best is None or found.sigma - found.sigma_after > best.sigma - best.sigma_after:
-            best = found
-    return None if best is None or best.sigma_after > (1 - _LEAST) * best.sigma else best
+    scopes = dict.fromkeys(row.scope for row in file.rows)
+    best = max((_best_in(file, scope) for scope in scopes), key=attrgetter("gain"))
+    return best if best.sigma_after <= (1 - _LEAST) * best.sigma else None
 
 
 def _best_in(file: MachineFile, scope: str) -> NextRow:
     measured = [row for row in file.rows if row.scope == scope]
-    rows = [
-        Observation(str(row.primitive), scope, row.ranks, row.bytes, row.r, "own")
-        for row in measured
-    ]
+    rows = []
+    for row in measured:
+        rows.append(_observation(row.primitive, scope, row.ranks, row.bytes, row.r))
     ranks = sorted({row.ranks for row in measured})
-    asked = tuple(dict.fromkeys((*_ASKED, *(row.primitive for row in measured))))
-    now = _mean_sigma(file, scope, rows, asked, ranks)
-    offered = [
-        NextRow(primitive, scope, count, size, now, now)
-        for primitive in asked
-        for count in ranks
-        for size in SIZES
-    ]
-    tried = []
-    for row in offered:
-        more = Observation(str(row.primitive), scope, row.ranks, row.bytes, 0.0, "own")
-        tried.append(
-            row._replace(sigma_after=_mean_sigma(file, scope, [*rows, more], asked, ranks))
-        )
-    return min(tried, key=lambda row: row.sigma_after)
+    primitives = dict.fromkeys([*_ALWAYS, *(row.primitive for row in measured)])
+    now = _mean_sigma(file, scope, rows, primitives, ranks)
+    offered = []
+    for primitive, count, size in product(primitives, ranks, SIZES):
+        more = [*rows, _observation(primitive, scope, count, size)]
+        then = _mean_sigma(file, scope, more, primitives, ranks)
+        offered.append(NextRow(primitive, scope, count, size, now, then))
+    return min(offered, key=attrgetter("sigma_after"))
+
+
+def _observation(
+    primitive: Primitive, scope: str, ranks: int, size: float, ratio: float = 0.0
+) -> Observation:
+    return Observation(str(primitive), scope, ranks, size, ratio, "own")
 
 
 def _mean_sigma(
     file: MachineFile,
     scope: str,
     rows: Sequence[Observation],
-    asked: Sequence[Primitive],
+    primitives: Collection[Primitive],
     ranks: Sequence[int],
 ) -> float:
     """Sigma as an interval takes it: at least that of a place with rows."""
@@ -111,17 +109,8 @@ def _mean_sigma(
     where = "inside" if scope == INSIDE else "across"
     base = np.array([by_size(law(), f"base_{where}", log2(size)) for size in SIZES])
     total = 0.0
-    for primitive in asked:
-        found = posterior(
-            smoother, rows, Observation(str(primitive), scope, 1, 1.0, 0.0, ""), ranks, SIZES
-        )
-        total += float(np.maximum(found.sigma, base).mean())
-    return total / len(asked)
-
-
-def _short(size: float) -> str:
-    """As nccl-tests takes sizes: 8M."""
-    for unit, bytes_ in (("G", 2**30), ("M", 2**20), ("K", 2**10)):
-        if size >= bytes_:
-            return f"{size / bytes_:.0f}{unit}"
-    return f"{size:.0f}"
+    for primitive in primitives:
+        place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")
+        sigma = posterior(smoother, rows, place, ranks, SIZES).sigma
+        total += float(np.maximum(sigma, base).mean())
+    return total / len(primitives)

@@ -1,8 +1,8 @@
 """Fit one tier to the series that end on it, collective by collective, and write the result into
 the fabric's data."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,37 +11,28 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
+from colltool.calibration.algorithm_costs import AlgorithmCosts, costs
 from colltool.calibration.envelope import Prior
-from colltool.calibration.select import (
-    ChosenFit,
+from colltool.calibration.identify import identified
+from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
+from colltool.calibration.protocol_fit import (
+    CollectiveFit,
     ExcludedSize,
-    Member,
     above_line,
-    choose,
-    name_inside,
-    together,
+    joint_fit,
     usable,
 )
+from colltool.calibration.samples import Member, name_inside
+from colltool.calibration.select import Choice, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted,
-    identified,
     protocol_entries,
     rate_text,
     source_of,
     switch_update,
 )
-from colltool.calibration.series_prices import (
-    IN_SWITCH,
-    AlgorithmCosts,
-    LibraryRuns,
-    check_fits,
-    costs,
-    library_runs_of,
-    nccl_on,
-    own_names,
-    tried,
-)
+from colltool.calibration.series_prices import IN_SWITCH, check_fits, own_names
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
@@ -60,12 +51,44 @@ _IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit
 class SeriesFit(NamedTuple):
     """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
-    tier: str
     member: Member
-    chosen: ChosenFit
+    choice: Choice
     protocols: tuple[FittedProtocol, ...]
-    errors: Any
+    errors: NDArray[np.float64]
     left_out: tuple[ExcludedSize, ...]
+
+
+class ChosenAlgorithms(NamedTuple):
+    """The algorithms of one collective, before tiers share protocols; ``left_out`` of each
+    series."""
+
+    choice: Choice
+    left_out: tuple[tuple[ExcludedSize, ...], ...]
+
+
+class FittedCollective(NamedTuple):
+    """One collective's fit under the names of its protocols."""
+
+    fit: CollectiveFit
+    protocols: tuple[FittedProtocol, ...]
+    series: list[SeriesFit]
+
+    @property
+    def measured(self) -> list[Series]:
+        return [member.series for member in self.fit.members]
+
+    @property
+    def primitive(self) -> Primitive:
+        return self.fit.members[0].series.primitive
+
+
+class TierFit(NamedTuple):
+    """All collectives of a tier; ``shared``: under one set of protocols."""
+
+    tier: Tier
+    fabric: Fabric
+    collectives: list[FittedCollective]
+    shared: bool
 
 
 def calibrate_tier(
@@ -77,151 +100,166 @@ def calibrate_tier(
 ) -> list[SeriesFit]:
     """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for
     each series."""
-    tier_data = next(one for one in data["tiers"] if one["name"] == name)
-    # from an earlier calibration, which this one replaces
+    place = [tier["name"] for tier in data["tiers"]].index(name)
+    tier_data = data["tiers"][place]
+    # an earlier calibration is replaced by this one
     (tier_data.get("in_network") or {}).pop("protocols", None)
-    bare = [
-        {key: value for key, value in one.items() if key != "protocols" or one is not tier_data}
-        for one in data["tiers"]
-    ]
-    fabric = read_fabric(fabric_text(data | {"tiers": bare}), "fabric")
-    tier = next(one for one in fabric.tiers if one.name == name)
-    groups: dict[Primitive, list[Series]] = {}
-    for one in series:
-        groups.setdefault(one.primitive, []).append(one)
-    found = [_fit_collective(fabric, tier, listed, algorithms) for listed in groups.values()]
-    left_out = iter([left for _, several in found for left in several])
-    prior = _prior_of(fabric, tier, series[0].library, series[0].primitive)
-    joint = together([one for one, _ in found], prior)
-    joint = joint and identified(joint, prior)
-    # where a tier inside this one lists protocols, this tier's need names of their own
-    inside = data["tiers"][: data["tiers"].index(tier_data)]
-    prefix = f"{name}-" if any(one.get("protocols") for one in inside) else ""
-    joint_errors = iter(_by_member(joint)) if joint else None
-    fits: list[SeriesFit] = []
-    for chosen in (identified(one, prior) for one, _ in found):
-        own = fitted(joint or chosen, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps)
-        protocols = tuple(
-            one._replace(name=prefix * one.name.startswith(SEGMENT) + one.name) for one in own
-        )
-        errors = joint_errors or iter(_by_member(chosen))
-        fits += [
-            SeriesFit(name, one, chosen, protocols, next(errors), next(left_out))
-            for one in chosen.members
-        ]
-        said = {str(chosen.members[0].series.primitive): list(chosen.algorithms)}
-        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | said
-        _note_switch(tier_data, fabric, chosen, last=protocols[-1])
-    tier_data["protocols"] = _entries(
-        fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1
-    )
-    if line_Bps:
-        tier_data["bandwidth"] = rate_text(line_Bps)
+    tiers = list(data["tiers"])
+    tiers[place] = dict(tier_data)
+    tiers[place].pop("protocols", None)
+    fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
+    found = fit_tier(fabric, fabric.tiers[place], series, algorithms, line_Bps)
+    _apply(found, tier_data, line_Bps)
     _complete_inner(data)
+    fits = []
+    for collective in found.collectives:
+        fits += collective.series
     return fits
 
 
-def _by_member(chosen: ChosenFit) -> list[Any]:
-    return np.split(
-        chosen.errors, np.cumsum([int(member.used.sum()) for member in chosen.members])[:-1]
-    )
+def fit_tier(
+    fabric: Fabric,
+    tier: Tier,
+    series: Sequence[Series],
+    algorithms: Sequence[str],
+    line_Bps: float | None,
+) -> TierFit:
+    """Fit each collective, by shared protocols where these predict as well."""
+    by_primitive: dict[Primitive, list[Series]] = {}
+    for measured in series:
+        by_primitive.setdefault(measured.primitive, []).append(measured)
+    chosen = [_fit_collective(fabric, tier, same, algorithms) for same in by_primitive.values()]
+    prior = _prior_of(fabric, tier, series[0])
+    joint = joint_fit([found.choice.fit for found in chosen], prior)
+    # the joint fit's members are those of all collectives, in order
+    joint_errors: Iterator[NDArray[np.float64]] = iter(())
+    if joint is not None:
+        joint = identified(joint, prior)
+        joint_errors = iter(_errors_by_member(joint))
+    # where a tier inside this one lists protocols, this tier's need names of their own
+    inside = fabric.tiers[: fabric.tiers.index(tier)]
+    prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
+    nominal_Bps = line_Bps or tier.bandwidth * tier.eta.beta
+    collectives = []
+    for choice, left_out in chosen:
+        fit = identified(choice.fit, prior)
+        protocols = []
+        for protocol in fitted(joint or fit, nominal_Bps, line_Bps):
+            if protocol.name.startswith(SEGMENT):
+                protocol = protocol._replace(name=prefix + protocol.name)
+            protocols.append(protocol)
+        errors = _errors_by_member(fit)
+        if joint is not None:
+            errors = list(islice(joint_errors, len(fit.members)))
+        fits = []
+        for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True):
+            fits.append(SeriesFit(member, choice, tuple(protocols), own_errors, excluded))
+        collectives.append(FittedCollective(fit, tuple(protocols), fits))
+    return TierFit(tier, fabric, collectives, shared=joint is not None)
 
 
-def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict[str, Any]]:
-    by_primitive: dict[Primitive, list[SeriesFit]] = {}
-    for fit in fits:
-        by_primitive.setdefault(fit.member.series.primitive, []).append(fit)
-    groups = (
-        [(list(by_primitive), list(fits))]
-        if shared
-        else [([primitive], same) for primitive, same in by_primitive.items()]
-    )
+def _errors_by_member(fit: CollectiveFit) -> list[NDArray[np.float64]]:
+    ends = np.cumsum([int(member.used.sum()) for member in fit.members])
+    return np.split(fit.errors, ends[:-1])
+
+
+def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
+    """Write a fit into the tier's data."""
+    for collective in found.collectives:
+        runs = {str(collective.primitive): list(collective.fit.algorithms)}
+        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | runs
+        if IN_SWITCH in collective.fit.algorithms:
+            tier_data["in_network"] = _switch_data(tier_data["in_network"], found, collective)
+    tier_data["protocols"] = _entries(found)
+    if line_Bps:
+        tier_data["bandwidth"] = rate_text(line_Bps)
+
+
+def _entries(found: TierFit) -> list[dict[str, Any]]:
+    """The tier's protocols as its file lists them."""
+    eta = found.tier.eta.alpha != 1 or found.tier.eta.beta != 1
+    groups = [[collective] for collective in found.collectives]
+    if found.shared:
+        groups = [found.collectives]
     entries = []
-    for primitives, same in groups:
-        series = [fit.member.series for fit in same]
-        source = source_of(series, () if shared else same[0].chosen.algorithms)
-        entries += protocol_entries(same[0].protocols, primitives, series, source, eta=eta)
+    for group in groups:
+        primitives = [collective.primitive for collective in group]
+        series = []
+        for collective in group:
+            series += collective.measured
+        source = source_of(series, () if found.shared else group[0].fit.algorithms)
+        entries += protocol_entries(group[0].protocols, primitives, series, source, eta=eta)
     return entries
 
 
-def _note_switch(
-    tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, last: FittedProtocol
-) -> None:
-    """Write the switch's parameters; ``last`` is the protocol it runs under beside other
-    algorithms."""
-    if IN_SWITCH not in chosen.algorithms:
-        return
-    series = chosen.members[0].series
-    costed = named_candidates(
-        check_fits(fabric, series), series.primitive, Readings(), [IN_SWITCH]
-    )[0]
-    update = switch_update(
-        chosen, sum(part.cost.n_alpha for part in costed.parts), last.eta_beta or 1.0
-    )
+def _switch_data(
+    data: Mapping[str, Any], found: TierFit, collective: FittedCollective
+) -> dict[str, Any]:
+    """The switch's data with its fitted parameters."""
+    fit = collective.fit
+    # the protocol that the switch runs under beside other algorithms
+    last = collective.protocols[-1]
+    primitive = collective.primitive
+    group = check_fits(found.fabric, fit.members[0].series)
+    model = named_candidates(group, primitive, Readings(), [IN_SWITCH])[0]
+    steps = sum(part.cost.n_alpha for part in model.parts)
+    update = switch_update(fit, steps, last.eta_beta or 1.0)
     if "protocols" in update:
         update["protocols"] = [last.name]
-    switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}
-    spec = next(
-        capabilities_of(one).in_network for one in fabric.tiers if one.name == tier_data["name"]
-    )
-    if others := {
-        str(other): value
-        for other, value in (spec.own_eta if spec else {}).items()
-        if other is not series.primitive
-    }:
-        own = {str(series.primitive): update["eta_beta"]} if "eta_beta" in update else {}
-        (update if own else switch)["eta_beta"] = own | others
-    said = switch.get("source")
-    measured = source_of([member.series for member in chosen.members], chosen.algorithms)
-    kept = said if isinstance(said, dict) else {"in_network": said} if said else {}
-    source = {key: text for key, text in kept.items() if key != "eta_beta" or key in switch}
-    tier_data["in_network"] = {
-        **switch,
-        **update,
-        "source": {**source, **dict.fromkeys(update, measured)},
-    }
+    switch = dict(data)
+    switch.pop("eta_beta", None)
+    spec = capabilities_of(found.tier).in_network
+    others = {}
+    if spec is not None:
+        others = {str(other): share for other, share in spec.own_eta.items()}
+        others.pop(str(primitive), None)
+    if others and "eta_beta" in update:
+        update["eta_beta"] = {str(primitive): update["eta_beta"]} | others
+    elif others:
+        switch["eta_beta"] = others
+    measured = source_of(collective.measured, fit.algorithms)
+    source = switch.get("source") or {}
+    if not isinstance(source, dict):
+        source = {"in_network": source}
+    if "eta_beta" not in switch:
+        source = {key: text for key, text in source.items() if key != "eta_beta"}
+    return {**switch, **update, "source": source | dict.fromkeys(update, measured)}
 
 
 def _complete_inner(data: dict[str, Any]) -> None:
     """Make inner tiers list a protocol under every name of the outer tiers: a call uses one
     throughout. Each copies the one that calls ran under there when the outer tier was fitted."""
     for index, inner in enumerate(data["tiers"]):
+        outer = data["tiers"][index + 1 :]
+        under = (inner.get("in_network") or {}).get("protocols")
         for scope, own in _by_scope(inner).items():
-            inside = _inside(data["tiers"][index + 1 :], scope, list(own))
-            inner["protocols"] = [
-                *inner["protocols"],
-                *({**own[theirs], "name": name} for name, theirs in inside.items()),
-            ]
-            switch = inner.get("in_network") or {}
-            # the switch runs under what stands for its own
-            if (under := switch.get("protocols")) is not None:
-                also = [
-                    name for name, theirs in inside.items() if theirs in under and name not in under
-                ]
-                inner["in_network"] = {**switch, "protocols": [*under, *also]}
+            for name, theirs in _names_outside(outer, scope, list(own)).items():
+                inner["protocols"].append({**own[theirs], "name": name})
+                # the switch runs under the copies of its own
+                if under is not None and theirs in under and name not in under:
+                    under.append(name)
 
 
 def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A tier's protocols by name, by the primitives that they are restricted to."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in tier.get("protocols") or ():
         found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
     return found
 
 
-def _inside(
+def _names_outside(
     outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]
 ) -> dict[str, str]:
-    """Names that an inner tier lacks, and which of its protocols stands for each; the innermost
+    """Names that an inner tier lacks, and which of its protocols each one copies; the innermost
     outer tier has priority."""
     found: dict[str, str] = {}
-    for tier in outer:
-        for theirs, names in _by_scope(tier).items():
-            if not theirs or not scope or set(theirs) & set(scope):
-                found = {
-                    name: name_inside(name, place, len(names), own)
-                    for place, name in enumerate(names)
-                } | found
-    return {name: one for name, one in found.items() if name not in own}
+    for tier in reversed(outer):
+        for primitives, names in reversed(_by_scope(tier).items()):
+            if not primitives or not scope or set(primitives) & set(scope):
+                for place, name in enumerate(names):
+                    found[name] = name_inside(name, place, len(names), own)
+    return {name: theirs for name, theirs in found.items() if name not in own}
 
 
 class _TierSeries(NamedTuple):
@@ -233,114 +271,146 @@ class _TierSeries(NamedTuple):
     placed: Sequence[PlacedGroup]
     on: Sequence[Hardware]
 
+    @property
+    def primitive(self) -> Primitive:
+        return self.series[0].primitive
+
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        hardware: Sequence[Hardware | None] = self.on or [None] * len(self.series)
         found = []
-        for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
-            outer = tuple(one for name in names if (one := self.costs(placed, name)))
-            inner = _under_inner(placed, series.primitive, self.tier.name, names)
-            found.append(
-                Member(
-                    series, used[index], outer, inner=inner, on=self.on[index] if self.on else None
-                )
-            )
+        for series, placed, points, on in zip(
+            self.series, self.placed, used, hardware, strict=True
+        ):
+            inner = self.inner_costs(placed, names)
+            found.append(Member(series, points, self.costs(placed, names), inner, on))
         return found
 
-    def costs(self, placed: PlacedGroup, name: str) -> AlgorithmCosts | None:
-        """Costs in the tier's parameters; the other tiers run under their last protocol, the one
-        for large messages."""
-        primitive = self.series[0].primitive
-        listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
-        inner = {tier: next(reversed(own.values())) for tier, own in listed.items() if own}
-        return costs(placed, self.tier.name, primitive, name, inner)
+    def costs(self, placed: PlacedGroup, names: Sequence[str]) -> tuple[AlgorithmCosts, ...]:
+        """Costs of the algorithms that can run; the other tiers run under their last protocol, the
+        one for large messages."""
+        inner = {}
+        for span in placed.spans:
+            listed = span.tier.protocols_for(self.primitive)
+            if listed:
+                inner[span.tier.name] = next(reversed(listed.values()))
+        found = [costs(placed, self.tier.name, self.primitive, name, inner) for name in names]
+        return tuple(cost for cost in found if cost is not None)
 
-
-def _under_inner(
-    placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
-) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
-    """Costs under each protocol that all other tiers list, by protocol name."""
-    others = [span.tier for span in placed.spans if span.tier.name != tier]
-    listed = {one.name: own for one in others if (own := one.protocols_for(primitive))}
-    common = [
-        name
-        for name in next(iter(listed.values()), ())
-        if all(name in own for own in listed.values())
-    ]
-    under = {
-        protocol: {inner: own[protocol] for inner, own in listed.items()} for protocol in common
-    }
-    each = {
-        protocol: [costs(placed, tier, primitive, name, inner) for name in names]
-        for protocol, inner in under.items()
-    }
-    return tuple(
-        (protocol, tuple(one for one in several if one))
-        for protocol, several in each.items()
-        if all(several)
-    )
+    def inner_costs(
+        self, placed: PlacedGroup, names: Sequence[str]
+    ) -> dict[str, tuple[AlgorithmCosts, ...]]:
+        """Costs under each protocol that all other tiers list, by protocol name."""
+        listed = {}
+        for span in placed.spans:
+            own = span.tier.protocols_for(self.primitive)
+            if own and span.tier.name != self.tier.name:
+                listed[span.tier.name] = own
+        found = {}
+        for protocol in next(iter(listed.values()), ()):
+            inner = {tier: own[protocol] for tier, own in listed.items() if protocol in own}
+            if len(inner) == len(listed):
+                each = [
+                    costs(placed, self.tier.name, self.primitive, name, inner) for name in names
+                ]
+                found[protocol] = tuple(cost for cost in each if cost is not None)
+        return {protocol: each for protocol, each in found.items() if len(each) == len(names)}
 
 
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
-) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
-    title, where = series[0].title, series[0].points[0].where
-    if sum(len(one.points) for one in series) < _LEAST:
-        what, fix = (
-            f"{title}: a single size does not determine a line",
-            "measure several sizes, ideally 1 KB to 1 GB",
-        )
-        raise ColltoolError(what, where=where, fix=fix)
-    placed = [check_fits(fabric, one) for one in series]
+) -> ChosenAlgorithms:
+    """The algorithms that ran, found by their fits, or as the user names them."""
+    title = series[0].title
+    where = series[0].points[0].where
+    if sum(len(measured.points) for measured in series) < _LEAST:
+        what = f"{title}: a single size does not determine a line"
+        raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
+    placed = [check_fits(fabric, measured) for measured in series]
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
-    able, prior = (
-        _able(site, algorithms, known),
-        _prior_of(fabric, tier, series[0].library, series[0].primitive),
-    )
-    everything = [np.ones(len(one.points), dtype=bool) for one in series]
-    judged = [usable(member, prior) for member in site.members(able[:1], everything)]
-    used, line = [used for used, _ in judged], tier.bandwidth * tier.ports
-    # sets of algorithms to compare: what the library would run, then the likeliest, alone and in
-    # pairs (over several rank counts or tiers, where two algorithms differ from one with one more
-    # protocol); just the user's where named
-    apart = len({one.ranks for one in series}) > 1 or len(placed[0].spans) > 1
-    own = tuple(name for name in known.algorithms if name in able) if known else ()
-    wanted: list[tuple[str, ...]] = [able] if algorithms else [(name,) for name in able]
-    # whose algorithms differ in latency alone: one is faster
-    if apart and not algorithms and series[0].primitive is not A2A:
-        wanted += combinations(able, 2)
-    options = [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
+    able = _able(site, algorithms, known)
+    prior = _prior_of(fabric, tier, series[0])
+    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
+    used = []
+    left_out = []
+    for member in site.members(able[:1], everything):
+        points, excluded = usable(member, prior)
+        used.append(points)
+        left_out.append(excluded)
+    documented = None
+    options = []
+    own: tuple[str, ...] = ()
+    if known:
+        own = tuple(name for name in known.algorithms if name in able)
     if known and own:
-        likely = []
-        for member, runs in zip(site.members(own, used), known.runs, strict=True):
-            # what the library would not have run there; no marks where it runs one that is not
-            # compared
-            unlikely = [[run.spec in own and run.spec != name for run in runs] for name in own]
-            likely.append(member._replace(unlikely=np.array(unlikely)))
-        options.insert(0, (own, likely))
-    chosen = choose(options, prior, line, known.by if known and own else None)
-    if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
-        what = f"{title}: these times need {format_rate(needed)} from a port of {format_rate(line)}"
-        raise ColltoolError(
-            what, where=where, fix="check the unit of the times, the ranks and the fabric"
-        )
-    return chosen, tuple(left for _, left in judged)
+        documented = known.documented
+        options.append((own, _with_unlikely(site.members(own, used), own, known)))
+    for names in _sets_to_compare(site, able, algorithms):
+        if set(names) != set(own):
+            options.append((names, site.members(names, used)))
+    line_Bps = tier.bandwidth * tier.ports
+    choice = select_algorithms(options, prior, line_Bps, documented)
+    needed = above_line(choice.fit, line_Bps)
+    if needed and needed > _IMPOSSIBLE * line_Bps:
+        need = f"{format_rate(needed)} from a port of {format_rate(line_Bps)}"
+        fix = "check the unit of the times, the ranks and the fabric"
+        raise ColltoolError(f"{title}: these times need {need}", where=where, fix=fix)
+    return ChosenAlgorithms(choice, tuple(left_out))
+
+
+def _sets_to_compare(
+    site: _TierSeries, able: tuple[str, ...], algorithms: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Sets of algorithms that may have run: all that the user names, else the likeliest, alone and
+    in pairs."""
+    if algorithms:
+        return [able]
+    found: list[tuple[str, ...]] = [(name,) for name in able]
+    # Only over several rank counts or tiers do two algorithms differ from one with one more
+    # protocol. Those of all-to-all differ in latency alone: one is faster.
+    counts = {series.ranks for series in site.series}
+    if (len(counts) > 1 or len(site.placed[0].spans) > 1) and site.primitive is not A2A:
+        found += combinations(able, 2)
+    return found
+
+
+def _with_unlikely(
+    members: Sequence[Member], names: Sequence[str], known: LibraryRuns
+) -> list[Member]:
+    """Members with marks at what the library would not have run; none at a size where it runs what
+    is not compared."""
+    found = []
+    for member, calls in zip(members, known.runs, strict=True):
+        ran = np.array([call.spec for call in calls])
+        rows = [np.isin(ran, names) & (ran != name) for name in names]
+        found.append(member._replace(unlikely=np.array(rows)))
+    return found
 
 
 def _able(
     site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None
 ) -> tuple[str, ...]:
-    first, spans = site.series[0], max(len(group.spans) for group in site.placed)
-    joined_by = capabilities_of(site.tier).joined_by
-    names = (
-        own_names(first, algorithms)
-        if algorithms
-        else tried(first.primitive, first.library, joined_by, spans)
-    )
-    names = tuple(dict.fromkeys([*(known.algorithms if known else ()), *names]))
-    able = tuple(name for name in names if all(site.costs(group, name) for group in site.placed))
-    if able and not (algorithms and len(able) < len(names)):
-        return able
-    missing = [name for name in names if name not in able]
+    """The algorithms that can run on every group, those that the library documents first."""
+    first = site.series[0]
+    names: Sequence[str]
+    if algorithms:
+        names = own_names(first, algorithms)
+    else:
+        spans = max(len(group.spans) for group in site.placed)
+        joined_by = capabilities_of(site.tier).joined_by
+        names = tried(first.primitive, first.library, joined_by, spans)
+    if known:
+        names = [*known.algorithms, *names]
+    able = []
+    missing = []
+    for name in dict.fromkeys(names):
+        runs = all(site.costs(group, [name]) for group in site.placed)
+        if runs:
+            able.append(name)
+        else:
+            missing.append(name)
+    if able and not (algorithms and missing):
+        return tuple(able)
     for group in site.placed:
         for name in missing:
             try:
@@ -359,17 +429,17 @@ def _able(
     raise ColltoolError(what, argument="algorithms", fix=fix)
 
 
-def _prior_of(fabric: Fabric, tier: Tier, library: str, primitive: Primitive) -> Prior:
+def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:
     """The fabric's α and launch overhead, with what its library adds; MPI calls launch no
     kernel."""
-    launches = log_library(library).launches_kernels
-    alpha_s, launch = (
-        capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha,
-        fabric.launch_overhead or None,
-    )
-    known = tier.protocols_for(primitive)
+    alpha_s = capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha
+    launch_s = fabric.launch_overhead or None
+    known = tier.protocols_for(series.primitive)
     # what the library takes on such wires is nearer than the wires alone
     if known and not fabric.states_launch:
         first = next(iter(known.values()))
-        alpha_s, launch = alpha_s + first.step_s, first.launch_s
-    return Prior(alpha_s, launch if launches else 0.0)
+        alpha_s += first.step_s
+        launch_s = first.launch_s
+    if not log_library(series.library).launches_kernels:
+        launch_s = 0.0
+    return Prior(alpha_s, launch_s)

@@ -49,7 +49,7 @@ def complete_document(incomplete: str) -> list[str]:
 
 def complete_fabric(incomplete: str) -> list[str]:
     """Names of shipped fabrics."""
-    from colltool.fabric.load import shipped_fabrics
+    from colltool.fabric.shipped import shipped_fabrics
 
     return words(shipped_fabrics())(incomplete)
 

@@ -171,7 +171,7 @@ class Out(NamedTuple):
 
         # matplotlib is loaded only where something is drawn
         if self.plot is not None:
-            from colltool.base.pictures import plot
+            from colltool.base.extras import plot
 
             drawn = plot().picture(result, self.plot.suffix, self.plot_what)
             write_bytes(self.plot, drawn, "plot")
@@ -247,7 +247,7 @@ def check_plot(path: Path | None) -> None:
     """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
     suffix, a folder that is none."""
     if path is not None:
-        from colltool.base.pictures import plot
+        from colltool.base.extras import plot
 
         plot().check_plot(path)
 

@@ -1,4 +1,4 @@
-"""``contention``: what a layout costs, from the load of every link when its groups run together.
+"""The cost of a layout, from the load of every link when its groups run together.
 
 - ideal: the same collective alone and packed, member i on endpoint i, in as few domains as
   possible; on a lattice ring neighbours are one hop apart on links of their own.
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.congestion.jobs import (
-    GroupJob,
     GroupLayout,
     JobBatch,
     JobDefaults,
@@ -50,24 +48,24 @@ from colltool.congestion.loads import (
     totals,
 )
 from colltool.congestion.skew import Skew
+from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
-from colltool.network.arrays import Floats
+from colltool.network.arrays import Floats, Indices
 from colltool.network.links import SMALL, LinkModel
 
-_TIE = 1e-12
+_TIE = 1e-12  # a resource is busier than another only by more than this share
 MAX_ETA_ALPHA = 1000.0  # the most that a fabric file takes
 
 
 class GroupCost(NamedTuple):
-    """One group among all. Seconds are those of the bandwidth term at full rate; None without a
-    size."""
+    """One group among all."""
 
     name: str
     ranks: int
     primitive: Primitive
     algorithm: str
     slowdown: float  # against the packed ideal
-    interference: float  # against itself in the same places with nobody else there
+    interference: float  # against itself alone in the same places
     extra_hops: int
     eta_alpha: float
     eta_beta: float
@@ -75,28 +73,28 @@ class GroupCost(NamedTuple):
     tail_over_mean: float
     busiest: str
     bytes: float | None
+    # of the bandwidth term at full rate; None without a size
     ideal_s: float | None
     together_s: float | None
 
 
 class TierEta(NamedTuple):
-    """The coefficients of one tier for a fabric file, from the worst group; β is None where the
-    tier bounds no group."""
+    """The coefficients of one tier for a fabric file."""
 
     tier: str
     alpha: float
-    beta: float | None
-    group: str
+    beta: float | None  # None where the tier bounds no group
+    group: str  # the worst, which they are from
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contention(Result):
-    """What a layout costs. ``unit`` of loads: ``bytes``, or ``M`` where no size was given."""
+    """The cost of a layout."""
 
     subject: ClassVar[str] = "contention"
     fabric: str
     layout: str
-    unit: str
+    unit: str  # of loads: ``bytes``, or ``M`` where no size was given
     groups: Sequence[GroupCost]
     slowdown: float
     hottest: tuple[LinkLoad, ...]
@@ -123,77 +121,79 @@ class LayoutEta(Result):
     overrides: tuple[tuple[str, str], ...] = ()
 
 
-class _Collisions:
-    """What each group meets on the resources that it uses, with all groups running; filled class by
-    class.
+class _GroupPeaks:
+    """The busiest resource of each group, with all groups running; filled class by class.
 
-    ``busiest_s``: load/capacity of its busiest resource, ``alone_s`` the same with the group alone
-    in its places, ``mean_s`` the mean of the resources of that class that it uses; ``busiest``:
-    tier, class and number of that one, of equal ones the first.
+    Arrays of shape (groups,): ``busiest_s`` is load/capacity of that resource, ``alone_s`` the same
+    with the group alone in its places, ``mean_s`` the mean of the resources of that class that it
+    uses. ``busiest`` of shape (groups, 3): its tier, class and number; of equal ones the first.
     """
 
     def __init__(self, groups: int) -> None:
-        self.busiest_s, self.alone_s, self.mean_s = np.zeros((3, groups))
+        self.groups = groups
+        self.busiest_s = np.zeros(groups)
+        self.alone_s = np.zeros(groups)
+        self.mean_s = np.zeros(groups)
         self.busiest = np.zeros((groups, 3), dtype=SMALL)
 
     def add(self, line: ClassTotals) -> None:
-        groups, capacity = len(self.busiest_s), line.kind.capacity_Bps
-        by = line.group.astype(np.intp)  # ufunc.at is fast with it
-        np.maximum.at(self.alone_s, by, line.own / capacity)
-        load, most, first = (
-            line.load[line.resource],
-            np.zeros(groups),
-            np.zeros(groups, dtype=SMALL),
-        )
-        np.maximum.at(most, by, load)
-        mean = np.bincount(by, load / capacity, groups) / np.maximum(
-            np.bincount(by, minlength=groups), 1
-        )
+        capacity_Bps = line.kind.capacity_Bps
+        group = line.group.astype(np.intp)  # ufunc.at is fast with it
+        np.maximum.at(self.alone_s, group, line.own / capacity_Bps)
+        load = line.load[line.resource]
+        most = np.zeros(self.groups)
+        np.maximum.at(most, group, load)
+        most_s = most / capacity_Bps
+        used = np.bincount(group, minlength=self.groups)
+        mean_s = np.bincount(group, load / capacity_Bps, self.groups) / np.maximum(used, 1)
         # in reverse, so that the first resource is written last
-        top = np.flatnonzero(load == most[by])[::-1]
-        first[by[top]] = line.resource[top]
-        busier = most / capacity > self.busiest_s * (1 + _TIE)
-        self.busiest_s[busier], self.mean_s[busier] = most[busier] / capacity, mean[busier]
-        self.busiest[busier] = np.stack(
-            [np.full(groups, line.tier), np.full(groups, line.line), first], axis=1
-        )[busier]
+        top = np.flatnonzero(load == most[group])[::-1]
+        first = np.zeros(self.groups, dtype=SMALL)
+        first[group[top]] = line.resource[top]
+        busier = np.flatnonzero(most_s > self.busiest_s * (1 + _TIE))
+        self.busiest_s[busier] = most_s[busier]
+        self.mean_s[busier] = mean_s[busier]
+        self.busiest[busier, 0] = line.tier
+        self.busiest[busier, 1] = line.line
+        self.busiest[busier, 2] = first[busier]
 
 
 class GroupCosts(MadeWhenSeen[GroupCost]):
-    """The groups of a layout and what they cost; ``runs`` pairs each job with the number of the
-    first group that runs it."""
+    """The groups of a layout and what they cost."""
 
     def __init__(
         self,
         groups: Sequence[GroupLayout],
-        runs: Sequence[tuple[int, GroupJob]],
+        batches: Sequence[JobBatch],
         columns: dict[str, NDArray[Any]],
         models: list[LinkModel],
     ) -> None:
-        self._groups, self._columns, self._models = groups, columns, models
-        self._starts, self._runs = np.array([start for start, _ in runs]), [run for _, run in runs]
+        self._groups = groups
+        self._columns = columns
+        self._models = models
+        self._jobs = [batch.run for batch in batches]
+        self._starts = np.array([batch.start for batch in batches])
 
     def __len__(self) -> int:
         return len(self._groups)
 
     def _record(self, number: int) -> GroupCost:
-        group, run = (
-            self._groups[number],
-            self._runs[int(np.searchsorted(self._starts, number, side="right")) - 1],
-        )
-        own = {name: column[number].tolist() for name, column in self._columns.items()}
-        tier, line, resource = own.pop("busiest")
-        if run.size is None:
-            own |= {"ideal_s": None, "together_s": None}
+        group = self._groups[number]
+        batch = int(np.searchsorted(self._starts, number, side="right")) - 1
+        job = self._jobs[batch]
+        values = {name: column[number].tolist() for name, column in self._columns.items()}
+        tier, line, resource = values.pop("busiest")
+        if job.size is None:
+            values |= {"ideal_s": None, "together_s": None}
         return GroupCost(
             name=group.name,
             ranks=len(group.endpoints),
-            primitive=run.primitive,
-            algorithm=run.algorithm,
-            eta_beta=min(1.0, 1 / own["slowdown"]),
+            primitive=job.primitive,
+            algorithm=job.algorithm,
+            eta_beta=min(1.0, 1 / values["slowdown"]),
             busiest=self._models[tier].name(line, resource),
-            bytes=run.size,
-            **own,
+            bytes=job.size,
+            **values,
         )
 
 
@@ -224,86 +224,86 @@ def contention(
             "every group of the layout names what it runs", argument="primitive", fix=fix
         )
     asked = JobDefaults(primitive, algorithm, size, skew or Skew())
-    running, models, known = (
-        jobs_of(fabric, layout, asked),
-        link_models(fabric),
-        dict[tuple[object, ...], Baseline](),
-    )
-    for batch in running:
-        if batch.key not in known:
-            known[batch.key] = baseline(models, batch.traffic, batch.even * batch.run.scale)
-    heat, columns = _columns(
-        models, running, [known[batch.key] for batch in running], per_link=per_link
-    )
-    suffered = []
-    for batch in running:
+    batches = jobs_of(fabric, layout, asked)
+    models = link_models(fabric)
+    ideals = _ideals(models, batches)
+    heat, columns = _columns(models, batches, ideals, per_link=per_link)
+    affected = []
+    for batch, ideal in zip(batches, ideals, strict=True):
         here = slice(batch.start, batch.start + len(batch.ends))
-        suffering = (columns[name][here] for name in ("slowdown", "together_s", "eta_alpha"))
-        suffered.append(Affected(batch.start, known[batch.key], *suffering))
+        slowdown = columns["slowdown"][here]
+        busiest_s = columns["together_s"][here]
+        affected.append(
+            Affected(batch.start, ideal, slowdown, busiest_s, columns["eta_alpha"][here])
+        )
     return Contention(
         overrides=fabric.overrides,
         fabric=fabric.name,
         layout=layout.name,
-        unit="M" if running[0].run.size is None else "bytes",
-        groups=GroupCosts(
-            layout.groups, [(batch.start, batch.run) for batch in running], columns, models
-        ),
+        unit="M" if batches[0].run.size is None else "bytes",
+        groups=GroupCosts(layout.groups, batches, columns, models),
         slowdown=float(columns["slowdown"].max()),
         hottest=heat.hottest(),
         links=heat.every(),
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(suffered, models, layout.groups),
-        notes=_notes(running, layout.groups, columns["slowdown"], heat, skewed=asked.skew.given),
+        etas=etas(affected, models, layout.groups),
+        notes=_notes(batches, layout.groups, columns["slowdown"], heat, skewed=asked.skew.given),
     )
+
+
+def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseline]:
+    """The ideal of each batch, worked out once for batches that run alike."""
+    known: dict[tuple[object, ...], Baseline] = {}
+    for batch in batches:
+        if batch.key not in known:
+            known[batch.key] = baseline(models, batch.traffic, batch.even * batch.run.scale)
+    return [known[batch.key] for batch in batches]
 
 
 def _columns(
     models: list[LinkModel],
-    running: Sequence[JobBatch],
+    batches: Sequence[JobBatch],
     ideals: Sequence[Baseline],
     *,
     per_link: bool,
 ) -> tuple[Heat, dict[str, NDArray[Any]]]:
     """The load of the links, and the numbers of every :class:`GroupCost`, shape (groups,) each;
     ``busiest`` (groups, 3)."""
-    counts = [len(batch.ends) for batch in running]
+    counts = [len(batch.ends) for batch in batches]
     groups = sum(counts)
-    ideal_s, ideal_alpha_s, ideal_links = (
-        np.repeat(column, counts)
-        for column in zip(*((one.busiest_s, one.alpha_s, one.links) for one in ideals), strict=True)
-    )
-    messages = between(
-        (
-            batch.ends,
-            batch.traffic,
-            np.full(count, batch.run.scale),
-            np.arange(batch.start, batch.start + count, dtype=SMALL),
-        )
-        for batch, count in zip(running, counts, strict=True)
-    )
-    met, heat = _Collisions(groups), Heat(models, ideal_s, per_link=per_link)
+    ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
+    ideal_alpha_s = np.repeat([ideal.alpha_s for ideal in ideals], counts)
+    ideal_links = np.repeat([ideal.links for ideal in ideals], counts)
+    messages = between(map(_sent, batches))
+    peaks = _GroupPeaks(groups)
+    heat = Heat(models, ideal_s, per_link=per_link)
     for line in totals(models, messages):
-        met.add(line)
+        peaks.add(line)
         heat.add(line)
-    (alpha, links), most, by = (
-        latency(models, messages),
-        np.zeros(groups),
-        messages.group.astype(np.intp),
-    )
-    np.maximum.at(most, by, links.astype(np.float64))
-    alpha_s = np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups)
+    alpha_s, links = latency(models, messages)
+    group = messages.group.astype(np.intp)
+    longest = np.zeros(groups)
+    np.maximum.at(longest, group, links.astype(np.float64))
+    mean_alpha_s = np.bincount(group, alpha_s, groups) / np.bincount(group, minlength=groups)
     return heat, {
-        "slowdown": clean(met.busiest_s / ideal_s),
-        "interference": clean(met.busiest_s / met.alone_s),
-        "extra_hops": np.maximum(0, most - ideal_links).astype(SMALL),
-        "eta_alpha": np.maximum(1.0, clean(alpha_s / ideal_alpha_s)),
-        "tail_over_mean": clean(met.busiest_s / met.mean_s),
+        "slowdown": clean(peaks.busiest_s / ideal_s),
+        "interference": clean(peaks.busiest_s / peaks.alone_s),
+        "extra_hops": np.maximum(0, longest - ideal_links).astype(SMALL),
+        "eta_alpha": np.maximum(1.0, clean(mean_alpha_s / ideal_alpha_s)),
+        "tail_over_mean": clean(peaks.busiest_s / peaks.mean_s),
         "ideal_s": ideal_s,
-        "together_s": met.busiest_s,
-        "busiest": met.busiest,
+        "together_s": peaks.busiest_s,
+        "busiest": peaks.busiest,
     }
+
+
+def _sent(batch: JobBatch) -> tuple[Indices, Traffic, Floats, Indices]:
+    """A batch as :func:`between` takes it."""
+    groups = len(batch.ends)
+    numbers = np.arange(batch.start, batch.start + groups, dtype=SMALL)
+    return batch.ends, batch.traffic, np.full(groups, batch.run.scale), numbers
 
 
 class Affected(NamedTuple):
@@ -317,7 +317,7 @@ class Affected(NamedTuple):
 
 
 def etas(
-    suffered: Sequence[Affected], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
+    affected: Sequence[Affected], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
 ) -> tuple[TierEta, ...]:
     """The η that make the price of a packed group that of the worst group here.
 
@@ -325,28 +325,32 @@ def etas(
     share of the uplinks), so where uplinks bound the ideal already, β is the share of one port that
     survives both: a cautious one for its other traffic.
     """
-    # of each tier, and the group that raised one of them last
-    worst: dict[int, tuple[float, float | None, int]] = {}
-    for some in suffered:
-        beta = np.where(
-            some.slowdown > 1, np.minimum(1.0, clean(some.ideal.endpoint_s / some.busiest_s)), 1.0
-        )
-        # repeats can be no worse
-        different = np.unique(np.stack([some.eta_alpha, beta]), axis=1, return_index=True)[1]
-        for number, tier in product(sorted(different.tolist()), some.ideal.tiers):
-            most, least, group = worst.get(tier, (1.0, None, some.start + number))
-            alpha = min(MAX_ETA_ALPHA, max(most, float(some.eta_alpha[number])))
-            own = float(beta[number]) if tier == some.ideal.tier else None
-            lower = own is not None and (least is None or own < least)
-            worst[tier] = (
-                alpha,
-                own if lower else least,
-                some.start + number if lower or alpha > most else group,
-            )
-    return tuple(
-        TierEta(models[tier].tier, a, b, groups[group].name)
-        for tier, (a, b, group) in sorted(worst.items())
-    )
+    worst: dict[int, TierEta] = {}  # by the number of the tier
+    for several in affected:
+        ideal = several.ideal
+        survives = np.minimum(1.0, clean(ideal.endpoint_s / several.busiest_s))
+        beta = np.where(several.slowdown > 1, survives, 1.0)
+        # Groups with the numbers of an earlier one can be no worse.
+        numbers = np.stack([several.eta_alpha, beta])
+        _, different = np.unique(numbers, axis=1, return_index=True)
+        for number in sorted(different.tolist()):
+            name = groups[several.start + number].name
+            alpha = float(several.eta_alpha[number])
+            for tier in ideal.tiers:
+                eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, None, name)
+                own = float(beta[number]) if tier == ideal.tier else None
+                worst[tier] = _worse(eta, alpha, own, name)
+    return tuple(eta for _, eta in sorted(worst.items()))
+
+
+def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEta:
+    """The worse of both; named is the group that worsened one of them last."""
+    alpha = min(MAX_ETA_ALPHA, max(eta.alpha, alpha))
+    if beta is not None and (eta.beta is None or beta < eta.beta):
+        return TierEta(eta.tier, alpha, beta, group)
+    if alpha > eta.alpha:
+        return eta._replace(alpha=alpha, group=group)
+    return eta
 
 
 _ALWAYS = (
@@ -397,22 +401,20 @@ def _notes(
     skewed: bool,
 ) -> tuple[str, ...]:
     """Remarks on this result; those that always hold come first and last."""
-    out = list(_ALWAYS)
+    notes = list(_ALWAYS)
     used = [heat.models[tier] for tier in heat.tiers]
-    lattice = any(one.hop_alpha_s is not None for one in used)
+    least = float(slowdowns.min())
+    lattice = any(model.hop_alpha_s is not None for model in used)
     rings = all(batch.run.algorithm == "ring" for batch in batches)
     if lattice and rings and len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1:
-        out.append(_LINES_APART)
-    if float(slowdowns.min()) < 1 - 1e-9:
-        best, share = (
-            groups[int(slowdowns.argmin())].name,
-            f"{float(slowdowns.min()):.4g} of its load",
-        )
-        out.append(f"better than the packed ideal that price assumes: group '{best}', {share}")
+        notes.append(_LINES_APART)
+    if least < 1 - 1e-9:
+        best = f"group '{groups[int(slowdowns.argmin())].name}', {least:.4g} of its load"
+        notes.append(f"better than the packed ideal that price assumes: {best}")
     if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
-        out.append(_DIFFERENT)
-    if any(one.rails > 1 for one in used):
-        out.append(_RAILS)
+        notes.append(_DIFFERENT)
+    if any(model.rails > 1 for model in used):
+        notes.append(_RAILS)
     if skewed:
-        out.append(_SKEW)
-    return (*out, _LIMITS)
+        notes.append(_SKEW)
+    return (*notes, _LIMITS)

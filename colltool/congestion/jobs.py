@@ -1,4 +1,4 @@
-"""The groups of a layout, what they run, with their traffic and where their members stand."""
+"""The groups of a layout: what they run, their traffic, and where their members are."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ import numpy as np
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
+from colltool.congestion.patterns import Ranks
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
 from colltool.congestion.traffic import (
     MOST_MESSAGES,
@@ -28,7 +29,6 @@ from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
 from colltool.network.links import SMALL
 
-Ranks = tuple[int, ...]
 T = TypeVar("T")
 
 
@@ -45,15 +45,15 @@ class GroupLayout(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Groups that run at the same time; ``overrides`` are those that the layout was read with."""
+    """Groups that run at the same time."""
 
     name: str
     groups: Sequence[GroupLayout]
-    overrides: tuple[tuple[str, str], ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()  # with which the file was read
 
 
 class MadeWhenSeen(Sequence[T]):
-    """Records made when they are looked at: half a million of them are a few arrays."""
+    """Records made when they are looked at: half a million of them are a few arrays until then."""
 
     def _record(self, number: int) -> T:
         raise NotImplementedError
@@ -78,8 +78,12 @@ class MadeWhenSeen(Sequence[T]):
 
 
 class PatternGroups(MadeWhenSeen[GroupLayout]):
-    """The groups g0, g1 ... of one pattern, from the ranks of each group and the endpoint of each
-    rank."""
+    """The groups g0, g1 ... of one pattern.
+
+    Args:
+        ranks: the ranks of each group.
+        endpoints: the endpoint of every rank.
+    """
 
     def __init__(self, ranks: Sequence[Ranks], endpoints: Ranks) -> None:
         self.ranks = np.array(ranks, dtype=SMALL)
@@ -89,20 +93,13 @@ class PatternGroups(MadeWhenSeen[GroupLayout]):
         return len(self.ranks)
 
     def _record(self, number: int) -> GroupLayout:
-        return GroupLayout(
-            f"g{number}", tuple(self.ranks[number].tolist()), tuple(self.ends[number].tolist())
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, PatternGroups):
-            return np.array_equal(self.ranks, other.ranks) and np.array_equal(self.ends, other.ends)
-        return super().__eq__(other)
-
-    def __hash__(self) -> int:
-        return hash((self.ranks.tobytes(), self.ends.tobytes()))
+        ranks = tuple(self.ranks[number].tolist())
+        return GroupLayout(f"g{number}", ranks, tuple(self.ends[number].tolist()))
 
 
 class GroupJob(NamedTuple):
+    """What a group runs."""
+
     primitive: Primitive
     algorithm: str
     size: float | None  # bytes per rank; None: loads in units of M
@@ -132,7 +129,7 @@ class JobDefaults(NamedTuple):
     skew: Skew
 
 
-class _Alike(NamedTuple):
+class _JobStretch(NamedTuple):
     """Consecutive groups of a layout that run the same on as many ranks."""
 
     first: GroupLayout
@@ -144,177 +141,185 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     """The groups of a layout in order, with their traffic; raises what :func:`contention`
     raises."""
     if not layout.groups:
-        raise ColltoolError(
-            f"layout '{layout.name}' has no groups",
-            argument="layout",
-            fix="at least one of 2 ranks",
-        )
-    some = list(_alike(layout.groups))
-    for one in some:
-        _check_members(one, fabric)
-    runs = [_run(one.first, asked) for one in some]
-    if asked.skew.given and not any(run.primitive is A2A for run in runs):
+        what = f"layout '{layout.name}' has no groups"
+        raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
+    stretches = list(_stretches(layout.groups))
+    jobs = []
+    for stretch in stretches:
+        _check_members(stretch, fabric)
+        jobs.append(_job(stretch.first, asked))
+    if asked.skew.given and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(what, argument="primitive", fix=f"take {given('primitive', 'a2a')}")
-    unsized = [one.first for one, run in zip(some, runs, strict=True) if run.size is None]
-    if 0 < len(unsized) < len(runs):
-        fix = f"{given('size', '16MB')} holds for every group that gives none"
-        raise _refused(
-            unsized[0], "size", f"group '{unsized[0].name}' has no size, others have one", fix
-        )
-    rows = [_row(one.first, run) for one, run in zip(some, runs, strict=True)]
-    _check_few(
-        sum(
-            len(one.ends) * messages_of(row, one.ends.shape[1])
-            for one, row in zip(some, rows, strict=True)
-        )
-    )
+    _check_sizes(stretches, jobs)
+    rows = []
+    pairs = 0
+    for stretch, job in zip(stretches, jobs, strict=True):
+        with _naming(stretch.first):
+            row = any_row(job.primitive, job.algorithm)
+        groups, ranks = stretch.ends.shape
+        pairs += groups * messages_of(row, ranks)
+        rows.append(row)
+    _check_few(pairs)
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
-    out = []
-    for one, run, row in zip(some, runs, rows, strict=True):
-        for start, ends, members in _standing(fabric, one, row):
-            key = (run.primitive, run.algorithm, members.key)
+    batches = []
+    for stretch, job, row in zip(stretches, jobs, rows, strict=True):
+        for start, ends, members in _with_members(fabric, stretch, row):
+            key = (job.primitive, job.algorithm, members.key)
             if key not in known:
-                with _named(one.first):
-                    known[key] = _traffic(run, row, members, asked.skew)
-            out.append(
-                JobBatch(run, start, ends.astype(SMALL, copy=False), *known[key], (*key, run.size))
-            )
-    # of schedules known only once they have run
-    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in out))
-    return out
+                with _naming(stretch.first):
+                    known[key] = _traffic(job, row, members, asked.skew)
+            ends = ends.astype(SMALL, copy=False)
+            batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
+    # Again: how many messages a schedule has is known only once it has run.
+    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
+    return batches
 
 
-def _alike(groups: Sequence[GroupLayout]) -> Iterator[_Alike]:
+def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
     if isinstance(groups, PatternGroups):
-        yield _Alike(groups[0], 0, groups.ends)
+        yield _JobStretch(groups[0], 0, groups.ends)
         return
+
+    def what_runs(group: GroupLayout) -> tuple[object, ...]:
+        return group.primitive, group.algorithm, group.size, len(group.endpoints)
+
     start = 0
-    for (*_, ranks), run in groupby(
-        groups, key=lambda one: (one.primitive, one.algorithm, one.size, len(one.endpoints))
-    ):
-        some = list(run)
-        yield _Alike(
-            some[0], start, np.array([group.endpoints for group in some]).reshape(len(some), ranks)
-        )
-        start += len(some)
+    for _, run in groupby(groups, key=what_runs):
+        alike = list(run)
+        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
+        start += len(alike)
 
 
 def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
-    """By the group's place in the file, if it has one."""
+    """An error at the group's place in the file, if it has one."""
     return ColltoolError(what, where=group.where, argument="" if group.where else argument, fix=fix)
 
 
-def _check_members(some: _Alike, fabric: Fabric) -> None:
-    """A layout file is checked where it is read; a layout built in Python is not."""
-    first, ranks = some.first, some.ends.shape[1]
+def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
+    """Check endpoints: a layout file is checked where it is read, a layout built in Python is
+    not."""
+    first = stretch.first
+    ends = stretch.ends
+    ranks = ends.shape[1]
     if ranks < 2:
-        raise _refused(
-            first, "group", f"group '{first.name}' has {ranks} ranks", "a group has at least 2"
-        )
-    outside = (some.ends < 0) | (some.ends >= fabric.ranks)
+        what = f"group '{first.name}' has {ranks} ranks"
+        raise _refused(first, "group", what, "a group has at least 2")
+    outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
-        what = f"endpoint {some.ends[outside][0]} is outside {fabric.name}"
+        what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
         raise _refused(first, "layout", what, f"0 .. {fabric.ranks - 1}")
-    ordered = np.sort(some.ends, axis=1)
+    ordered = np.sort(ends, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
         raise _refused(first, "layout", what, "one rank on each endpoint")
 
 
-def _run(group: GroupLayout, asked: JobDefaults) -> GroupJob:
+def _job(group: GroupLayout, asked: JobDefaults) -> GroupJob:
+    # A skew without a primitive means an all-to-all: nothing else can be skewed.
     primitive = group.primitive or asked.primitive or (A2A if asked.skew.given else AR)
-    size = group.size if group.size is not None else asked.size
+    size = asked.size if group.size is None else group.size
     if asked.skew.matrix is not None and primitive is A2A:
         size = mean_bytes(asked.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
-        raise _refused(
-            group, "size", f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
-        )
-    return GroupJob(primitive, group.algorithm or asked.algorithm or default_of(primitive), size)
+        fix = "a size is bytes per rank, such as 16MB"
+        raise _refused(group, "size", f"a size of {size} bytes", fix)
+    algorithm = group.algorithm or asked.algorithm or default_of(primitive)
+    return GroupJob(primitive, algorithm, size)
+
+
+def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> None:
+    """Refuse a layout in which some groups have a size and others have none."""
+    sizes = [job.size for job in jobs]
+    if None in sizes and any(size is not None for size in sizes):
+        first = stretches[sizes.index(None)].first
+        fix = f"{given('size', '16MB')} holds for every group that gives none"
+        raise _refused(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
 
 def _check_few(pairs: int) -> None:
     if pairs > MOST_MESSAGES:
-        what = (
-            f"{pairs} messages between pairs are more than the {MOST_MESSAGES} that are followed"
-            " one by one"
-        )
+        limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
-            what,
+            f"{pairs} messages between pairs are {limit}",
             argument="group",
             fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer",
         )
 
 
 @contextmanager
-def _named(group: GroupLayout) -> Iterator[None]:
+def _naming(group: GroupLayout) -> Iterator[None]:
     """Make errors name the group, and its place in the file where no option is to blame."""
     try:
         yield
     except ColltoolError as error:
-        placed = group.where and error.argument in ("", "algorithm")
-        what, place = f"group '{group.name}': {error.what}", group.where if placed else error.where
-        argument = "" if place else error.argument or "algorithm"
-        raise ColltoolError(what, where=place, argument=argument, fix=error.fix) from error
-
-
-def _row(group: GroupLayout, run: GroupJob) -> TrafficRow:
-    with _named(group):
-        return any_row(run.primitive, run.algorithm)
+        where = error.where
+        if group.where and error.argument in ("", "algorithm"):
+            where = group.where
+        argument = "" if where else error.argument or "algorithm"
+        what = f"group '{group.name}': {error.what}"
+        raise ColltoolError(what, where=where, argument=argument, fix=error.fix) from error
 
 
 def _traffic(
-    run: GroupJob, row: TrafficRow, members: Members, skew: Skew
+    job: GroupJob, row: TrafficRow, members: Members, skew: Skew
 ) -> tuple[Traffic, Floats]:
-    plain = row.maker(members, run.primitive)
-    if run.primitive is not A2A or not skew.given:
+    """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
+    plain = row.maker(members)
+    if job.primitive is not A2A or not skew.given:
         return plain, plain.size
     if not row.dense:
-        what = (
-            f"{run.algorithm} forwards blocks through other ranks, and is not modelled under a skew"
-        )
+        what = "forwards blocks through other ranks, and is not modelled under a skew"
         raise ColltoolError(
-            what, argument="algorithm", fix=f"take {given('algorithm', default_of(A2A))}"
+            f"{job.algorithm} {what}",
+            argument="algorithm",
+            fix=f"take {given('algorithm', default_of(A2A))}",
         )
     return skewed(skew, members.ranks)
 
 
-def _standing(
-    fabric: Fabric, some: _Alike, row: TrafficRow
+def _with_members(
+    fabric: Fabric, stretch: _JobStretch, row: TrafficRow
 ) -> Iterator[tuple[int, Indices, Members]]:
-    """Groups and how their members stand: one by one where their traffic depends on it, else all at
-    once."""
-    ranks = some.ends.shape[1]
-    if not row.by_axes and row.seats is None:
-        yield some.start, some.ends, Members(ranks)
+    """Number of the first group, endpoints, and what the traffic depends on: group by group where
+    it depends on the places of members, else all groups at once."""
+    ranks = stretch.ends.shape[1]
+    if not row.by_axes and row.positions is None:
+        yield stretch.start, stretch.ends, Members(ranks)
         return
-    for number, ends in enumerate(some.ends):
-        with _named(some.first):
-            seats = row.seats(fabric, ends) if row.seats else None
-        lattice = _sub_lattice(fabric, ends) if row.by_axes else None
-        placed = ends if seats is None else ends[seats.order]
-        yield some.start + number, placed[None], Members(ranks, lattice, seats)
+    for number, ends in enumerate(stretch.ends, start=stretch.start):
+        members = Members(ranks)
+        if row.by_axes:
+            members = Members(ranks, lattice=_sub_lattice(fabric, ends))
+        elif row.positions is not None:
+            with _naming(stretch.first):
+                positions = row.positions(fabric, ends)
+            members = Members(ranks, positions=positions)
+            ends = ends[positions.order]
+        yield number, ends[None], members
 
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
     innermost tier."""
-    lattice, inside = capabilities_of(fabric.tiers[0]).axes, fabric.tiers[0].endpoints
-    if not lattice or len(np.unique(ends // inside)) > 1:
+    tier = fabric.tiers[0]
+    lattice = capabilities_of(tier).axes
+    if not lattice or len(np.unique(ends // tier.endpoints)) > 1:
         return None
-    axes, rings, here = [], [], ends % inside
+    coordinates = []
+    rings = []
+    left = ends % tier.endpoints  # the number within all axes that are still to be read
     for axis in lattice:
-        places, place = np.unique(here % axis.size, return_inverse=True)
-        axes.append(place)
-        steps = set(np.diff(places, append=places[0] + axis.size).tolist())
-        # evenly spaced all the way round
+        places, coordinate = np.unique(left % axis.size, return_inverse=True)
+        coordinates.append(coordinate)
+        # A ring of fewer than all places closes where they are evenly spaced all the way round.
+        steps = np.unique(np.diff(places, append=places[0] + axis.size))
         rings.append(axis.is_ring and len(places) >= 3 and len(steps) == 1)
-        here = here // axis.size
-    extents = [int(place.max()) + 1 for place in axes]
+        left = left // axis.size
+    extents = [int(coordinate.max()) + 1 for coordinate in reversed(coordinates)]
     if prod(extents) != len(ends):
         return None
-    grid = np.full(extents[::-1], -1, dtype=np.int64)
-    grid[tuple(reversed(axes))] = np.arange(len(ends))
+    grid = np.empty(extents, dtype=np.int64)
+    grid[tuple(reversed(coordinates))] = np.arange(len(ends))
     return SubLattice(grid, tuple(reversed(rings)))

@@ -1,5 +1,4 @@
-"""Layout files: which ranks form which groups, what each group runs, and which endpoint each rank
-sits on.
+"""Layout files: the groups of ranks, what each group runs, and the endpoint of each rank.
 
     schema: colltool.layout/1
     groups:
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -25,13 +23,14 @@ from colltool.base.errors import ColltoolError, given, shown
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups, Ranks
+from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups
 from colltool.congestion.patterns import (
     MapKind,
     MapPattern,
     Pattern,
     PatternError,
     PatternKind,
+    Ranks,
     expand,
     expand_map,
 )
@@ -57,15 +56,19 @@ MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 
 
 def _few_wrong(listed: object) -> object:
-    """Refuse items that are no whole numbers, but only as many as anybody reads."""
-    if not isinstance(listed, list) or all(type(one) is int for one in listed):
+    """Refuse items that are no whole numbers, but only as many as are printed."""
+    if not isinstance(listed, list):
         return listed
-    wrong = (
-        Slip(f"expected a whole number, got {shown(one)}", at=(at,))
-        for at, one in enumerate(listed)
-        if type(one) is not int
-    )
-    raise Slips(*islice(wrong, MOST + 1))
+    wrong = []
+    for index, item in enumerate(listed):
+        # Not isinstance: true and false are no numbers of ranks.
+        if type(item) is not int:
+            wrong.append(Slip(f"expected a whole number, got {shown(item)}", at=(index,)))
+            if len(wrong) > MOST:
+                break
+    if wrong:
+        raise Slips(*wrong)
+    return listed
 
 
 Positive = Annotated[
@@ -74,7 +77,7 @@ Positive = Annotated[
 Seed = Annotated[
     int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")
 ]
-# of a rank or an endpoint; whether it is in the fabric only the reader knows
+# A rank or an endpoint; whether the fabric has it only the reader knows.
 Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
 
 
@@ -173,7 +176,8 @@ class LayoutFile(JobFields):
     overlap: Flag = False
 
 
-_RUN: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
+# How the values of :class:`JobFields` are read; the model has checked them.
+_JOB: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
 _SHORT = Shorthand("groups", "group", "size=16MB")
 
 
@@ -192,8 +196,8 @@ def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ())
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
-    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; all in order
-    without one."""
+    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; in order
+    where it has none."""
     _small_enough(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
@@ -216,9 +220,10 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
     except PatternError as error:
         raise ColltoolError(error.what, argument="placed", fix=error.fix) from error
     try:
-        return Layout(pattern.kind, PatternGroups(expand(pattern, fabric, fabric.ranks), endpoints))
+        groups = expand(pattern, fabric, fabric.ranks)
     except PatternError as error:
         raise ColltoolError(error.what, argument=error.key, fix=error.fix) from error
+    return Layout(pattern.kind, PatternGroups(groups, endpoints))
 
 
 def _small_enough(fabric: Fabric) -> None:
@@ -237,168 +242,161 @@ class _Groups:
     """
 
     def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
-        self.reading, self.fabric, self.data = reading, fabric, reading.data
-        self.refuse, self.sound, self.where = reading.refuse, reading.sound, reading.source.where
+        self.reading = reading
+        self.fabric = fabric
+        self.data = reading.data
+        self.refuse = reading.refuse
+        self.sound = reading.sound
+        self.where = reading.source.where
+        # The group of each rank and the name of each group, with the place where it was read.
         self.taken: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
-        self.endpoints = self._places()
+        self.endpoints = self._endpoints()
 
     def layout(self) -> Layout:
         data = self.data
-        run = self._run(data, ())
+        job = self._job(data, ())
         groups: list[GroupLayout] = []
         what = "expected either 'groups' or 'pattern', and not both"
-        if self._one_of("groups", data, (), what, "pattern: {kind: block, group: 8}"):
+        if self._has_either("groups", data, (), what, "pattern: {kind: block, group: 8}"):
             if data.get("pattern") is not None:
-                groups = list(self._from_pattern(data["pattern"], ("pattern",), "g", run))
+                groups += self._from_pattern(data["pattern"], ("pattern",), "g", job)
             elif isinstance(data["groups"], list):
-                groups = [
-                    one
-                    for at, group in enumerate(data["groups"])
-                    for one in self._group(group, ("groups", at), run)
-                ]
+                for index, group in enumerate(data["groups"]):
+                    groups += self._group(group, ("groups", index), job)
         return Layout(str(data.get("name") or "layout"), tuple(groups), self.reading.overrides)
 
-    def _one_of(self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str) -> bool:
-        """Whether the key or a pattern is given; refused where both are, or none that is sound."""
-        one = (data.get(key) is None) != (data.get("pattern") is None)
-        if not one and self.sound((*path, key)) and self.sound((*path, "pattern")):
+    def _has_either(
+        self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str
+    ) -> bool:
+        """Whether the key or a pattern is there; refused where both are, or none that is sound."""
+        either = (data.get(key) is None) != (data.get("pattern") is None)
+        if not either and self.sound((*path, key)) and self.sound((*path, "pattern")):
             self.refuse(path, what, fix)
-        return one
+        return either
 
-    def _places(self) -> Ranks:
-        value, identity = self.data.get("map"), tuple(range(self.fabric.ranks))
+    def _endpoints(self) -> Ranks:
+        """The endpoint of each rank; in order where the file has no map that is sound."""
+        value = self.data.get("map")
+        in_order = tuple(range(self.fabric.ranks))
         if value is None or not self.sound(("map",)):
-            return identity
+            return in_order
         if isinstance(value, dict):
             try:
                 return expand_map(MapPattern(**_fields(value, MapPattern._fields)), self.fabric)
             except PatternError as error:
                 self.refuse(("map", error.key), error.what, error.fix)
-            return identity
-        seen: dict[int, int] = {}
+            return in_order
+        rank_on: dict[int, int] = {}
         for rank, endpoint in enumerate(value):
+            place = ("map", rank)
             if self.reading.enough:
-                return identity
-            if not self._inside(endpoint, ("map", rank), "endpoint", self.fabric.ranks):
+                return in_order
+            if not self._is_inside(endpoint, place, "endpoint", self.fabric.ranks):
                 continue
-            if endpoint in seen:
-                what = f"endpoint {endpoint} is given to rank {rank} and to rank {seen[endpoint]}"
-                self.refuse(("map", rank), what, "one rank each")
-            seen.setdefault(endpoint, rank)
-        return tuple(value) if len(seen) == len(value) else identity
+            first = rank_on.setdefault(endpoint, rank)
+            if first != rank:
+                what = f"endpoint {endpoint} is given to rank {rank} and to rank {first}"
+                self.refuse(place, what, "one rank each")
+        return tuple(value) if len(rank_on) == len(value) else in_order
 
     def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
         if not isinstance(group, dict) or self.reading.enough:
             return
-        at, name = (*path, "name"), f"g{path[-1]}"
-        name = str(group.get("name") or name) if self.sound(at) else name
-        if name in self.names:
-            what = (
-                f"two groups are called {shown(name)}, the first at {self.where(self.names[name])}"
-            )
-            self.refuse(at, what, "a name of its own for each")
-        self.names.setdefault(name, at)
-        run, fix = (
-            default | self._run(group, path),
-            "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}",
-        )
-        if not self._one_of(
-            "ranks",
-            group,
-            path,
-            f"group {shown(name)} needs either 'ranks' or 'pattern', and not both",
-            fix,
-        ):
+        name = self._name(group, path)
+        job = default | self._job(group, path)
+        what = f"group {shown(name)} needs either 'ranks' or 'pattern', and not both"
+        fix = "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}"
+        if not self._has_either("ranks", group, path, what, fix):
             return
         if group.get("pattern") is not None:
-            yield from self._from_pattern(group["pattern"], (*path, "pattern"), f"{name}.", run)
+            yield from self._from_pattern(group["pattern"], (*path, "pattern"), f"{name}.", job)
         elif ranks := self._ranks(group["ranks"], (*path, "ranks"), name):
-            yield GroupLayout(
-                name,
-                ranks,
-                tuple(self.endpoints[rank] for rank in ranks),
-                **run,
-                where=self.where(path),
-            )
+            yield self._placed(name, ranks, path, job)
+
+    def _name(self, group: dict[str, Any], path: KeyPath) -> str:
+        """A group's name, which no other may have; without one its number."""
+        place = (*path, "name")
+        name = f"g{path[-1]}"
+        if self.sound(place):
+            name = str(group.get("name") or name)
+        first = self.names.setdefault(name, place)
+        if first != place:
+            what = f"two groups are called {shown(name)}, the first at {self.where(first)}"
+            self.refuse(place, what, "a name of its own for each")
+        return name
+
+    def _placed(self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]) -> GroupLayout:
+        endpoints = tuple(self.endpoints[rank] for rank in ranks)
+        return GroupLayout(name, ranks, endpoints, **job, where=self.where(path))
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
+        """The ranks of a group; none where one of them is refused."""
         good = self.sound(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
             if self.reading.enough:
                 return ()
             if type(rank) is int:
-                there = (*path, index)
-                good &= self._inside(rank, there, "rank", len(self.endpoints)) and self._take(
-                    rank, there, name
-                )
+                place = (*path, index)
+                inside = self._is_inside(rank, place, "rank", len(self.endpoints))
+                good &= inside and self._take(rank, place, name)
         return tuple(value) if good else ()
 
-    def _inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
+    def _is_inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
-        self.refuse(
-            path,
-            f"{what} {shown(value)} is outside the fabric",
-            f"{there} {what}s 0 .. {total - 1}",
-        )
+        outside = f"{what} {shown(value)} is outside the fabric"
+        self.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
         return False
 
     def _take(self, rank: int, path: KeyPath, name: str) -> bool:
-        """Note who has a rank; several groups may have it where their collectives overlap."""
+        """Note the group of a rank; it may have several where their collectives overlap."""
         owner, first = self.taken.setdefault(rank, (name, path))
         if first == path:
             return True
-        if owner != name and self.data.get("overlap") is True:
+        if owner == name:
+            what = f"rank {rank} is named twice in group {shown(name)}, first at"
+            fix = "name it once"
+        elif self.data.get("overlap") is True:
             self.taken[rank] = (name, path)
             return True
-        if owner == name:
-            self.refuse(
-                path,
-                f"rank {rank} is named twice in group {shown(name)}, first at {self.where(first)}",
-                "name it once",
-            )
         else:
+            what = f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at"
             fix = (
                 "one group each; or overlap: true at the top, where its collectives run at the same"
                 " time"
             )
-            self.refuse(
-                path,
-                f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at"
-                f" {self.where(first)}",
-                fix,
-            )
+        self.refuse(path, f"{what} {self.where(first)}", fix)
         return False
 
     def _from_pattern(
-        self, value: Any, path: KeyPath, name: str, run: dict[str, Any]
+        self, value: Any, path: KeyPath, name: str, job: dict[str, Any]
     ) -> Iterator[GroupLayout]:
         if not self.sound(path):
             return
         fields = _fields(value, Pattern._fields)
+        fields["shape"] = tuple(fields.get("shape", ()))
         try:
-            groups = expand(
-                Pattern(**fields | {"shape": tuple(fields.get("shape", ()))}),
-                self.fabric,
-                len(self.endpoints),
-            )
+            groups = expand(Pattern(**fields), self.fabric, len(self.endpoints))
         except PatternError as error:
             self.refuse((*path, error.key), error.what, error.fix)
             return
         for number, ranks in enumerate(groups):
-            if not all(self._take(rank, (*path, number), f"{name}{number}") for rank in ranks):
-                return  # one error per pattern is enough
-        run = run | {"where": self.where(path)}
+            for rank in ranks:
+                if not self._take(rank, (*path, number), f"{name}{number}"):
+                    return  # one error per pattern is enough
         for number, ranks in enumerate(groups):
-            yield GroupLayout(
-                f"{name}{number}", ranks, tuple(self.endpoints[rank] for rank in ranks), **run
-            )
+            yield self._placed(f"{name}{number}", ranks, path, job)
 
-    def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-        told = ((key, data.get(key)) for key in _RUN if self.sound((*path, key)))
-        return {key: _RUN[key](value) for key, value in told if value is not None}
+    def _job(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+        """What a group is to run, as far as the file says so."""
+        job = {}
+        for key, parse in _JOB.items():
+            value = data.get(key)
+            if value is not None and self.sound((*path, key)):
+                job[key] = parse(value)
+        return job
 
 
 def _fields(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:

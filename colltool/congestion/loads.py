@@ -1,5 +1,7 @@
-"""Adds up what groups load, one link class at a time, so that only its totals are in memory; and
-keeps the hottest links."""
+"""Loads of links under the messages of all groups, and the hottest links.
+
+Loads are added up one link class at a time, so that only its totals are in memory.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
 from colltool.network.links import SMALL, LevelBoundary, LinkClass, LinkModel, tier_of
@@ -19,13 +21,12 @@ from colltool.network.tier_links import links_of
 
 
 class Messages(NamedTuple):
-    """Messages of all groups: endpoints, bytes (or units of M) and group number, shape (m,)
-    each."""
+    """Messages of all groups, each array of shape (m,)."""
 
-    src: Indices
+    src: Indices  # endpoints
     dst: Indices
-    size: Floats
-    group: Indices
+    size: Floats  # bytes, or units of M
+    group: Indices  # number of the group
 
     def some(self, chosen: Indices) -> Messages:
         if len(chosen) == len(self.src):
@@ -34,14 +35,15 @@ class Messages(NamedTuple):
 
 
 class ClassTotals(NamedTuple):
-    """The loads of one link class under all messages."""
+    """Loads of one link class under all messages."""
 
     tier: int
     line: int  # number of the class in its tier
     kind: LinkClass
     load: Floats  # bytes on each resource
     users: Indices  # groups on each resource
-    resource: Indices  # with ``group``, every pair that met, once, in order; shape (pairs,)
+    # Every (resource, group) that loads it, in order; shape (pairs,) each.
+    resource: Indices
     group: Indices
     own: Floats  # bytes of each pair
 
@@ -51,122 +53,137 @@ def between(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Message
     each group, its number)."""
     parts = []
     for ends, traffic, amounts, numbers in sent:
-        there = np.flatnonzero(traffic.size > 0)
-        src, dst = (ends[:, nodes[there]].ravel() for nodes in (traffic.src, traffic.dst))
-        size = np.multiply.outer(amounts, traffic.size[there]).ravel()
-        parts.append((src, dst, size, np.repeat(numbers, len(there))))
+        sending = np.flatnonzero(traffic.size > 0)
+        parts.append(
+            Messages(
+                src=ends[:, traffic.src[sending]].ravel(),
+                dst=ends[:, traffic.dst[sending]].ravel(),
+                size=np.multiply.outer(amounts, traffic.size[sending]).ravel(),
+                group=np.repeat(numbers, len(sending)),
+            )
+        )
     return Messages(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def link_models(fabric: Fabric) -> list[LinkModel]:
     """The resources of every tier, innermost first; every rank has a port of its own on the outer
     tiers."""
-    out: list[LinkModel] = []
-    inside, ranks = 1, fabric.ranks
+    models: list[LinkModel] = []
+    inside = 1
     for tier in fabric.tiers:
-        able, size = capabilities_of(tier), tier.endpoints
-        rate = able.rate_Bps
-        if able.joined_by == "pair_links" and ranks * size > 2**25:
-            what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
-            raise ColltoolError(
-                what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}"
-            )
-        levels, sizing = able.classes, able.sizing
-        rails = (
-            sizing.rails
-            if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0
-            else 1
+        models.append(_tier_links(tier, fabric.ranks, inside))
+        inside *= tier.endpoints
+    return models
+
+
+def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
+    """The links of a tier with ``inside`` ranks behind each endpoint."""
+    kind = capabilities_of(tier)
+    size = tier.endpoints
+    rate_Bps = kind.rate_Bps
+    if kind.joined_by == "pair_links" and ranks * size > 2**25:
+        links = ranks // size * size * (size - 1)
+        raise ColltoolError(
+            f"{tier.name} has {links} links, too many to follow",
+            argument="fabric",
+            fix=f"a smaller full mesh, with {given('overrides')}",
         )
-        rails = inside if tier.rail_only else rails  # one for each place in a domain
-        borders = [
-            LevelBoundary(
-                below.name,
-                below.group,
-                below.group * inside * rate / (above.oversubscription * rails),
-            )
-            for below, above in pairwise(levels)
-        ]
-        alphas = [level.alpha_s for level in levels]
-        model = links_of(
-            able.joined_by,
-            ranks,
-            inside,
-            size,
-            tier.name,
-            rate,
-            axes=able.axes,
-            alphas_s=alphas,
-            boundaries=borders,
-            rails=rails,
-            apart=tier.rail_only,
-            wires=able.wires(size),
-        )
-        out.append(model)
-        inside *= size
-    return out
+    levels = kind.classes
+    rails = 1
+    if tier.rail_only:
+        rails = inside  # one for each place in a domain
+    elif kind.sizing is not None and len(levels) > 1 and inside % kind.sizing.rails == 0:
+        rails = kind.sizing.rails
+    boundaries = []
+    for below, above in pairwise(levels):
+        uplink_Bps = below.group * inside * rate_Bps / (above.oversubscription * rails)
+        boundaries.append(LevelBoundary(below.name, below.group, uplink_Bps))
+    return links_of(
+        kind.joined_by,
+        ranks,
+        inside,
+        size,
+        tier.name,
+        rate_Bps,
+        axes=kind.axes,
+        alphas_s=[level.alpha_s for level in levels],
+        boundaries=boundaries,
+        rails=rails,
+        apart=tier.rail_only,
+        wires=kind.wires(size),
+    )
 
 
 def _by_tier(
     models: list[LinkModel], messages: Messages
 ) -> Iterator[tuple[int, LinkModel, Indices, Messages]]:
-    """Of each tier in use: its number, its links, the numbers of its messages, and these where they
-    leave.
+    """For each tier in use: its number, its links, the numbers of its messages, and these from
+    where they enter the tier.
 
     With rails that is the sender's neighbour on the receiver's rail where its group has one, else
     the sender: libraries forward inside the domain to stay on a rail. What that loads inside is not
     counted.
     """
-    tier = tier_of(models, messages.src, messages.dst)
-    for number, one in enumerate(models):
-        chosen = np.flatnonzero(tier == number)
+    on_tier = tier_of(models, messages.src, messages.dst)
+    for number, model in enumerate(models):
+        chosen = np.flatnonzero(on_tier == number)
+        if not len(chosen):
+            continue
         some = messages.some(chosen)
-        if one.rails > 1:
-            neighbour, group = (
-                one.departures(some.src, some.dst),
-                messages.group.astype(np.int64) * one.ranks,
-            )
-            members = np.unique(np.concatenate([group + messages.src, group + messages.dst]))
-            there = np.isin(some.group.astype(np.int64) * one.ranks + neighbour, members)
-            some = some._replace(src=np.where(there, neighbour, some.src))
-        if len(chosen):
-            yield number, one, chosen, some
+        if model.rails > 1:
+            # A member is one number: of its group, then of its rank.
+            first = messages.group.astype(np.int64) * model.ranks
+            members = np.unique(np.concatenate([first + messages.src, first + messages.dst]))
+            neighbour = model.departures(some.src, some.dst)
+            forwards = np.isin(first[chosen] + neighbour, members)
+            some = some._replace(src=np.where(forwards, neighbour, some.src))
+        yield number, model, chosen, some
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
     for tier, model, _, some in _by_tier(models, messages):
         for use in model.uses(some.src, some.dst):
             kind = model.classes[use.number]
-            share, group = some.size[use.message] * use.share, some.group[use.message]
+            links = len(kind.exists)
+            share = some.size[use.message] * use.share
+            group = some.group[use.message]
             order = np.lexsort((group, use.resource))
-            resource, group = use.resource[order], group[order]
+            resource = use.resource[order]
+            group = group[order]
+            # Where a pair of resource and group differs from the one before it.
             new = np.ones(len(order), dtype=bool)
             new[1:] = (resource[1:] != resource[:-1]) | (group[1:] != group[:-1])
             yield ClassTotals(
                 tier=tier,
                 line=use.number,
                 kind=kind,
-                load=np.asarray(
-                    np.bincount(use.resource, share, len(kind.exists)), dtype=np.float64
-                ),
-                users=np.bincount(resource[new], minlength=len(kind.exists)).astype(SMALL),
+                load=np.bincount(use.resource, share, links).astype(np.float64),
+                users=np.bincount(resource[new], minlength=links).astype(SMALL),
                 resource=resource[new].astype(SMALL),
                 group=group[new],
-                own=np.asarray(np.bincount(np.cumsum(new) - 1, share[order]), dtype=np.float64),
+                own=np.bincount(np.cumsum(new) - 1, share[order]).astype(np.float64),
             )
 
 
 def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
     """Each message's α in seconds, without η, and its number of links."""
-    alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
+    alpha_s = np.zeros(len(messages.src))
+    links = np.zeros(len(messages.src), dtype=SMALL)
     for _, model, chosen, some in _by_tier(models, messages):
-        alpha[chosen], links[chosen] = model.latency(some.src, some.dst)
-    return alpha, links
+        alpha_s[chosen], links[chosen] = model.latency(some.src, some.dst)
+    return alpha_s, links
+
+
+def ten_digits(value: float) -> float:
+    """Round to ten digits, which drops the rounding of long sums."""
+    return float(f"{value:.10g}")
 
 
 def clean(values: Floats) -> Floats:
-    """Ten digits: drops the rounding of long sums."""
+    """Round every value to ten digits."""
+    # Half a million groups have few different values.
     unique, at = np.unique(values, return_inverse=True)
-    return np.array([float(f"{value:.10g}") for value in unique.tolist()])[at]
+    return np.array(list(map(ten_digits, unique.tolist())))[at]
 
 
 class Baseline(NamedTuple):
@@ -188,50 +205,47 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
     of a full axis.
     """
     messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
-    tier = tier_of(models, traffic.src, traffic.dst)
-    embedded = (
-        np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None])
-        & traffic.neighbours
-    )
-    busy = np.zeros((len(models), 2))  # of each tier: on any resource, on those of endpoints
-    for line in totals(models, messages.some(np.flatnonzero(~embedded))):
+    on_tier = tier_of(models, traffic.src, traffic.dst)
+    one_hop = np.zeros(len(on_tier), dtype=bool)
+    # Seconds of the busiest resource of each tier, of any kind and of endpoints alone.
+    on_any = np.zeros(len(models))
+    on_endpoints = np.zeros(len(models))
+    alpha_s, links = latency(models, messages)
+    for number, model in enumerate(models):
+        here = on_tier == number
+        if traffic.neighbours and model.hop_alpha_s is not None and here.any():
+            one_hop |= here
+            alpha_s[here] = model.hop_alpha_s
+            links[here] = 1
+            on_any[number] = on_endpoints[number] = float(size[here].max()) / model.capacity_Bps
+    for line in totals(models, messages.some(np.flatnonzero(~one_hop))):
         seconds = float(line.load.max()) / line.kind.capacity_Bps
-        busy[line.tier] = np.maximum(
-            busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0]
-        )
-    alpha, links = latency(models, messages)
-    for number in np.unique(tier[embedded]).tolist():
-        here = embedded & (tier == number)
-        busy[number] = np.maximum(
-            busy[number], float(size[here].max()) / models[number].capacity_Bps
-        )
-        alpha[here], links[here] = models[number].hop_alpha_s, 1
-    worst = int(np.argmax(busy[:, 0]))
-    on_any, on_endpoints = busy[worst].tolist()
+        on_any[line.tier] = max(on_any[line.tier], seconds)
+        if line.kind.endpoint:
+            on_endpoints[line.tier] = max(on_endpoints[line.tier], seconds)
+    busiest = int(np.argmax(on_any))
     return Baseline(
-        on_any,
-        on_endpoints,
-        float(alpha.mean()),
+        float(on_any[busiest]),
+        float(on_endpoints[busiest]),
+        float(alpha_s.mean()),
         int(links.max()),
-        worst,
-        tiers=tuple(np.unique(tier).tolist()),
+        busiest,
+        tiers=tuple(np.unique(on_tier).tolist()),
     )
 
 
-HOTTEST = 10
-
-CELLS = 64
+HOTTEST = 10  # links in the table
+CELLS = 64  # cells in a heat strip, at most
 
 
 class LinkLoad(NamedTuple):
-    """One resource: ``load`` in the unit of the result, and its load/capacity over the ideal of the
-    group it hurts most."""
+    """Load of one resource."""
 
     link: str
     line: str
-    load: float
+    load: float  # in the unit of the result
     capacity_Bps: float
-    over_ideal: float
+    over_ideal: float  # its load/capacity over the ideal of the group that it hurts most
     groups: int
 
 
@@ -248,71 +262,94 @@ class LinkClassLoad(NamedTuple):
 
 
 class Heat:
-    """Filled class by class; ``ideal_s`` is each group's, ``per_link`` keeps every loaded
-    resource."""
+    """The hottest links and the heat strips, filled class by class.
+
+    Args:
+        ideal_s: the ideal of each group.
+        per_link: keep every loaded resource.
+    """
 
     def __init__(self, models: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
-        self.models, self.ideal_s, self.per_link = models, ideal_s, per_link
-        self._links: list[tuple[float, LinkLoad]] = []
-        # resources that carry anything, and those that several groups load
-        self.loaded = self.shared = 0
-        self.tiers: set[int] = set()  # those in use
+        self.models = models
+        self.ideal_s = ideal_s
+        self.per_link = per_link
+        self.loaded = 0  # resources that carry anything
+        self.shared = 0  # resources that several groups load
+        self.tiers: set[int] = set()  # tiers in use
+        self._links: list[tuple[float, LinkLoad]] = []  # with the seconds of each
         self._hottest_s = 0.0
-        self._strips: list[tuple[LinkClassLoad, Floats]] = []
+        self._strips: list[tuple[LinkClassLoad, Floats]] = []  # with the seconds of its cells
 
     def add(self, line: ClassTotals) -> None:
-        rate, name = line.kind.capacity_Bps, f"{line.kind.tier} {line.kind.name}"
-        seconds, used = line.load / rate, np.flatnonzero(line.users)
+        seconds = line.load / line.kind.capacity_Bps
+        used = np.flatnonzero(line.users)
         self.tiers.add(line.tier)
         self.loaded += len(used)
         self.shared += int(np.count_nonzero(line.users > 1))
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
-        kept = (
-            used
-            if self.per_link
-            else np.sort(used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]])
+        kept = used
+        if not self.per_link:
+            # Rounded, so that of links that are equal but for rounding the first are kept.
+            hottest_first = np.argsort(-seconds[used].round(18), kind="stable")
+            kept = np.sort(used[hottest_first[:HOTTEST]])
+        for resource in kept.tolist():
+            load = self._link_load(line, resource)
+            self._links.append((float(seconds[resource]), load))
+        self._add_strip(line)
+
+    def _link_load(self, line: ClassTotals, resource: int) -> LinkLoad:
+        capacity_Bps = line.kind.capacity_Bps
+        load = float(line.load[resource])
+        start = np.searchsorted(line.resource, resource, "left")
+        end = np.searchsorted(line.resource, resource, "right")
+        shortest_s = float(self.ideal_s[line.group[start:end]].min())
+        return LinkLoad(
+            link=self.models[line.tier].name(line.line, resource),
+            line=_line_name(line.kind),
+            load=load,
+            capacity_Bps=capacity_Bps,
+            over_ideal=ten_digits(load / capacity_Bps / shortest_s),
+            groups=int(line.users[resource]),
         )
-        starts, ends = (np.searchsorted(line.resource, kept, side) for side in ("left", "right"))
-        for one, start, end in zip(kept.tolist(), starts, ends, strict=True):
-            load, shortest_s = (
-                float(line.load[one]),
-                float(self.ideal_s[line.group[start:end]].min()),
-            )
-            over, link = (
-                float(f"{load / rate / shortest_s:.10g}"),
-                self.models[line.tier].name(line.line, one),
-            )
-            self._links.append(
-                (
-                    float(seconds[one]),
-                    LinkLoad(link, name, load, rate, over, groups=int(line.users[one])),
-                )
-            )
+
+    def _add_strip(self, line: ClassTotals) -> None:
         every = line.load[line.kind.exists]
-        if len(every):
-            per_cell, loaded = -(-len(every) // CELLS), every[every > 0]
-            cells = np.maximum.reduceat(every, np.arange(0, len(every), per_cell)) / rate
-            mean = float(loaded.mean()) if len(loaded) else 0.0
-            strip = LinkClassLoad(
-                name, len(every), len(loaded), float(every.max()), mean, per_cell, cells=()
-            )
-            self._strips.append((strip, cells))
+        if not len(every):
+            return
+        per_cell = -(-len(every) // CELLS)
+        busiest = np.maximum.reduceat(every, np.arange(0, len(every), per_cell))
+        loaded = every[every > 0]
+        strip = LinkClassLoad(
+            line=_line_name(line.kind),
+            links=len(every),
+            loaded=len(loaded),
+            busiest=float(every.max()),
+            mean=float(loaded.mean()) if len(loaded) else 0.0,
+            per_cell=per_cell,
+            cells=(),
+        )
+        self._strips.append((strip, busiest / line.kind.capacity_Bps))
 
     def hottest(self) -> tuple[LinkLoad, ...]:
         """Hottest first; equal ones in the order of the wiring."""
-        ordered = sorted(self._links, key=lambda one: -float(f"{one[0]:.9e}"))
+        ordered = sorted(self._links, key=lambda link: -float(f"{link[0]:.9e}"))
         return tuple(link for _, link in ordered[:HOTTEST])
 
     def every(self) -> tuple[LinkLoad, ...]:
-        """Every loaded resource in the order of the wiring, where it was asked for."""
+        """Every loaded resource in the order of the wiring; none without ``per_link``."""
         return tuple(link for _, link in self._links) if self.per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
         """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
-        return tuple(
-            one._replace(cells=tuple((cells / self._hottest_s).tolist()))
-            for one, cells in self._strips
-        )
+        lines = []
+        for strip, seconds in self._strips:
+            cells = tuple((seconds / self._hottest_s).tolist())
+            lines.append(strip._replace(cells=cells))
+        return tuple(lines)
+
+
+def _line_name(kind: LinkClass) -> str:
+    return f"{kind.tier} {kind.name}"
 
 
 class Flow(NamedTuple):
@@ -321,7 +358,7 @@ class Flow(NamedTuple):
     traffic: Traffic  # between members of a group, in units of M
     groups: Sequence[Sequence[int]]  # the members of each, as ranks of the fabric
     bytes: Sequence[float]  # M of each
-    by: int  # number of who sends it, to be told apart
+    by: int  # number of the sender, as :attr:`BusyLink.by` repeats it
 
 
 class BusyLink(NamedTuple):
@@ -333,60 +370,54 @@ class BusyLink(NamedTuple):
     bytes: float
     rate_Bps: float  # without contention
     over_mean: float  # its bytes over the mean of the loaded links of its kind and direction
-    by: tuple[tuple[int, float], ...]  # (number of who sends, bytes), the largest first
+    by: tuple[tuple[int, float], ...]  # (number of the sender, bytes), the largest first
 
     @property
     def busy_s(self) -> float:
-        """At its full rate."""
+        """Seconds that its bytes take at full rate."""
         return self.bytes / self.rate_Bps
 
 
 def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]:
     """The busiest link of each kind, innermost tier first."""
     models = link_models(fabric)
+    sent = []
+    for flow in flows:
+        ends = np.asarray(flow.groups, dtype=SMALL)
+        amounts = np.asarray(flow.bytes, dtype=np.float64)
+        sent.append((ends, flow.traffic, amounts, np.full(len(ends), flow.by, dtype=SMALL)))
     found: dict[tuple[str, str], BusyLink] = {}
-    ends = (np.asarray(one.groups, dtype=SMALL) for one in flows)
-    sent = [
-        (
-            some,
-            one.traffic,
-            np.asarray(one.bytes, dtype=np.float64),
-            np.full(len(some), one.by, dtype=SMALL),
-        )
-        for one, some in zip(flows, ends, strict=True)
-    ]
     for line in totals(models, between(sent)):
         if not line.load.any():
             continue
-        at = int(np.argmax(line.load.round(3)))
-        load, here = float(line.load[at]), np.flatnonzero(line.resource == at)
-        one = BusyLink(
-            tier=line.kind.tier,
-            kind=_without_way(line.kind.name),
-            link=models[line.tier].name(line.line, at),
-            bytes=load,
-            rate_Bps=line.kind.capacity_Bps,
-            over_mean=load / float(line.load[line.load > 0].mean()),
-            by=tuple(
-                sorted(
-                    zip(line.group[here].tolist(), line.own[here].tolist(), strict=True),
-                    key=lambda one: -one[1],
-                )
-            ),
-        )
-        before = found.get((one.tier, one.kind))
-        if before is None or one.busy_s > before.busy_s * (1 + 1e-9):
-            found[one.tier, one.kind] = one
+        link = _busiest_of(line, models[line.tier])
+        before = found.get((link.tier, link.kind))
+        # The directions of a class are one kind; of nearly equal ones the first is kept.
+        if before is None or link.busy_s > before.busy_s * (1 + 1e-9):
+            found[link.tier, link.kind] = link
     return tuple(found.values())
 
 
-def _without_way(name: str) -> str:
-    """``ports`` of ``ports out``, ``leaf links`` of ``leaf uplinks``."""
-    first, _, last = name.rpartition(" ")
-    return (
-        f"{first} links"
-        if last in ("uplinks", "downlinks")
-        else first
-        if last in ("out", "in", "+", "-")
-        else name
+def _busiest_of(line: ClassTotals, model: LinkModel) -> BusyLink:
+    # Rounded, so that of links that are equal but for rounding the first is named.
+    resource = int(np.argmax(line.load.round(3)))
+    load = float(line.load[resource])
+    pairs = np.flatnonzero(line.resource == resource)
+    senders = zip(line.group[pairs].tolist(), line.own[pairs].tolist(), strict=True)
+    return BusyLink(
+        tier=line.kind.tier,
+        kind=_without_way(line.kind.name),
+        link=model.name(line.line, resource),
+        bytes=load,
+        rate_Bps=line.kind.capacity_Bps,
+        over_mean=load / float(line.load[line.load > 0].mean()),
+        by=tuple(sorted(senders, key=lambda sender: -sender[1])),
     )
+
+
+def _without_way(name: str) -> str:
+    """``ports`` for ``ports out``, ``leaf links`` for ``leaf uplinks``."""
+    first, _, last = name.rpartition(" ")
+    if last in ("uplinks", "downlinks"):
+        return f"{first} links"
+    return first if last in ("out", "in", "+", "-") else name

@@ -8,9 +8,12 @@ from math import prod
 from random import Random
 from typing import Literal, NamedTuple, assert_never, get_args
 
+import numpy as np
+
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.arrays import Indices
 
 PatternKind = Literal["block", "cyclic", "random", "axis", "box"]
 MapKind = Literal["identity", "reverse", "cyclic", "rotate", "random"]
@@ -31,10 +34,9 @@ class Pattern(NamedTuple):
     """``count`` groups of ``group`` ranks each.
 
     Kinds: ``block``: consecutive ranks, a new group every ``stride``; ``cyclic``: ranks ``stride``
-        apart, as round robin over
-    domains leaves them; ``random``: a shuffle by ``seed``, cut in blocks; ``axis``: along one axis
-    of a lattice, ranks ``stride`` apart on the line; ``box``: sub-lattices of ``shape``, first axis
-    fastest.
+    apart, as round robin over domains leaves them; ``random``: a shuffle by ``seed``, cut in
+    blocks; ``axis``: along one axis of a lattice, ranks ``stride`` apart on the line; ``box``:
+    sub-lattices of ``shape``, first axis fastest.
     """
 
     kind: PatternKind = "block"
@@ -49,11 +51,10 @@ class Pattern(NamedTuple):
 
 
 class MapPattern(NamedTuple):
-    """Which endpoint each rank sits on.
+    """The endpoint of each rank, by rule.
 
     Kinds: ``identity``; ``reverse``; ``cyclic``: round robin over the domains; ``rotate``: position
-        p of domain k moves to p + k,
-    which breaks rails; ``random``: a shuffle by ``seed``.
+    p of domain k moves to p + k, which breaks rails; ``random``: a shuffle by ``seed``.
     """
 
     kind: MapKind = "identity"
@@ -61,6 +62,7 @@ class MapPattern(NamedTuple):
     seed: int = 0
 
 
+# The fields that each kind looks at.
 _USED: dict[PatternKind, tuple[str, ...]] = {
     "block": ("group", "count", "stride", "start"),
     "cyclic": ("group", "count", "stride", "start"),
@@ -74,34 +76,46 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
     """The ranks of each group, out of ``total`` ranks; :class:`PatternError` where they do not
     fit."""
     _check_kind(pattern.kind, KINDS, "pattern")
-    for key, default in Pattern()._asdict().items():  # a value that the kind ignores is a mistake
-        if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
-            kinds = [kind for kind, used in _USED.items() if key in used]
-            raise PatternError(
-                key, f"'{pattern.kind}' has no {key}", f"it belongs to {', '.join(kinds)}"
-            )
-    for key in ("group", "count", "stride", "axis"):
-        value = getattr(pattern, key)
-        if value is not None and value < (2 if key == "group" else 1):
-            least = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
-            raise PatternError(key, f"{least}, got {value}", "write a larger one")
-    if not 0 <= pattern.start < total:
-        raise PatternError(
-            "start",
-            f"start must be a rank of 0 .. {total - 1}, got {pattern.start}",
-            "leave fewer ranks free",
-        )
-    each, groups = (_on_lattice if pattern.kind in ("axis", "box") else _on_line)(
-        pattern, fabric, total
-    )
-    if not groups:
+    _check_fields(pattern, total)
+    match pattern.kind:
+        case "block" | "cyclic" | "random":
+            groups = _on_line(pattern, total)
+            each = f"of {groups.shape[1]} ranks"
+        case "axis":
+            groups = _on_lattice(pattern, fabric, total)
+            each = f"along axis {pattern.axis}"
+        case "box":
+            groups = _on_lattice(pattern, fabric, total)
+            each = f"of shape {by_x(pattern.shape)}"
+        case _:
+            assert_never(pattern.kind)
+    room = len(groups)
+    if not room:
         what = f"no group {each} fits in {total} ranks at this stride"
         raise PatternError("stride" if pattern.stride else "group", what, "make it smaller")
-    count = pattern.count or len(groups)
-    if count > len(groups):
-        what = f"{count} groups {each} do not fit: there is room for {len(groups)}"
-        raise PatternError("count", what, f"at most {len(groups)}")
-    return groups[:count]
+    count = pattern.count or room
+    if count > room:
+        what = f"{count} groups {each} do not fit: there is room for {room}"
+        raise PatternError("count", what, f"at most {room}")
+    return [tuple(ranks) for ranks in groups[:count].tolist()]
+
+
+def _check_fields(pattern: Pattern, total: int) -> None:
+    for key, default in Pattern()._asdict().items():
+        # A value that the kind ignores is a mistake.
+        if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
+            kinds = [kind for kind, used in _USED.items() if key in used]
+            fix = f"it belongs to {', '.join(kinds)}"
+            raise PatternError(key, f"'{pattern.kind}' has no {key}", fix)
+    for key in ("group", "count", "stride", "axis"):
+        value = getattr(pattern, key)
+        least = 2 if key == "group" else 1
+        if value is not None and value < least:
+            rule = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
+            raise PatternError(key, f"{rule}, got {value}", "write a larger one")
+    if not 0 <= pattern.start < total:
+        what = f"start must be a rank of 0 .. {total - 1}, got {pattern.start}"
+        raise PatternError("start", what, "leave fewer ranks free")
 
 
 def _check_kind(word: str, known: Sequence[str], what: str) -> None:
@@ -110,138 +124,124 @@ def _check_kind(word: str, known: Sequence[str], what: str) -> None:
         raise PatternError("kind", f"unknown {what} '{clipped(word)}'", fix)
 
 
-def _on_line(pattern: Pattern, _: Fabric, total: int) -> tuple[str, list[Ranks]]:
+def by_x(shape: Sequence[int]) -> str:
+    """``4x2``."""
+    return "x".join(map(str, shape))
+
+
+def _on_line(pattern: Pattern, total: int) -> Indices:
+    """Groups by the number of ranks alone; shape (groups, N), as below."""
     room = total - pattern.start
     group = pattern.group or room
     if group > room:
-        raise PatternError(
-            "group", f"a group of {group} ranks does not fit in {room}", f"at most {room}"
-        )
-    ranks = tuple(range(pattern.start, total))
+        what = f"a group of {group} ranks does not fit in {room}"
+        raise PatternError("group", what, f"at most {room}")
+    ranks = np.arange(pattern.start, total)
     if pattern.kind == "cyclic":
-        places = _interleaved(room, group, pattern.stride or room // group)
-        return f"of {group} ranks", [
-            tuple(pattern.start + place for place in some) for some in places
-        ]
+        return ranks[_interleaved(room, group, pattern.stride or room // group)]
     stride = pattern.stride or group
+    if stride < group:
+        what = f"blocks of {group} ranks overlap at a stride of {stride}"
+        raise PatternError("stride", what, f"at least {group}")
     if pattern.kind == "random":
-        ranks = _shuffled(ranks, pattern.seed)
-    elif stride < group:
-        raise PatternError(
-            "stride",
-            f"blocks of {group} ranks overlap at a stride of {stride}",
-            f"at least {group}",
-        )
-    return f"of {group} ranks", [
-        ranks[first : first + group] for first in range(0, room - group + 1, stride)
-    ]
+        ranks = np.array(_shuffled(ranks, pattern.seed))
+    # No stride is too long for one group.
+    starts = np.arange(0, room - group + 1, min(stride, room))
+    return ranks[np.add.outer(starts, np.arange(group))]
 
 
-def _shuffled(ranks: Sequence[int], seed: int) -> Ranks:
-    shuffled = list(ranks)
+def _shuffled(ranks: Indices, seed: int) -> list[int]:
+    shuffled: list[int] = ranks.tolist()
     Random(seed).shuffle(shuffled)
-    return tuple(shuffled)
+    return shuffled
 
 
-def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
-    """Groups of ranks ``stride`` apart: ``stride`` of them share a stretch of group * stride
-    ranks."""
+def _interleaved(room: int, group: int, stride: int) -> Indices:
+    """Groups of places ``stride`` apart: ``stride`` of them share a stretch of group * stride."""
     stretch = group * stride
-    starts = (
-        first + offset
-        for first in range(0, room - stretch + 1, stretch)
-        for offset in range(stride)
-    )
-    return [tuple(range(start, start + stretch, stride)) for start in starts]
+    if stretch > room:
+        return np.empty((0, group), dtype=np.int64)
+    starts = np.add.outer(np.arange(0, room - stretch + 1, stretch), np.arange(stride))
+    return np.add.outer(starts.ravel(), np.arange(0, stretch, stride))
 
 
-def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> tuple[str, list[Ranks]]:
+def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> Indices:
+    """Groups by coordinates, alike in every domain of the innermost tier."""
     tier = fabric.tiers[0]
     shape = tuple(axis.size for axis in capabilities_of(tier).axes)
     if not shape:
-        what = (
-            f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
-        )
-        raise PatternError("kind", what, "block, cyclic and random go anywhere")
-    if pattern.kind == "axis":
-        each, within = f"along axis {pattern.axis}", _lines(pattern, shape)
-    else:
-        each, within = f"of shape {'x'.join(map(str, pattern.shape))}", _boxes(pattern, shape)
-    domains = range(0, total - tier.endpoints + 1, tier.endpoints)
-    return each, [tuple(first + r for r in ranks) for first in domains for ranks in within]
-
-
-def _lines(pattern: Pattern, shape: Ranks) -> list[Ranks]:
-    if pattern.axis > len(shape):
+        needs = f"'{pattern.kind}' needs a torus or mesh"
         raise PatternError(
-            "axis",
-            f"axis {pattern.axis} does not exist: the lattice has {len(shape)}",
-            f"from 1 to {len(shape)}",
+            "kind",
+            f"{needs}; {fabric.name} starts with a {tier.topology}",
+            "block, cyclic and random go anywhere",
         )
-    size, step = shape[pattern.axis - 1], prod(shape[: pattern.axis - 1])
+    within = _lines(pattern, shape) if pattern.kind == "axis" else _boxes(pattern, shape)
+    domains = np.arange(0, total - tier.endpoints + 1, tier.endpoints)
+    groups: Indices = np.add.outer(domains, within).reshape(-1, within.shape[1])
+    return groups
+
+
+def _lines(pattern: Pattern, shape: Ranks) -> Indices:
+    if pattern.axis > len(shape):
+        what = f"axis {pattern.axis} does not exist: the lattice has {len(shape)}"
+        raise PatternError("axis", what, f"from 1 to {len(shape)}")
+    size = shape[pattern.axis - 1]
+    step = prod(shape[: pattern.axis - 1])  # from one place on the axis to the next
     group = pattern.group or size
     if group > size:
-        raise PatternError(
-            "group",
-            f"{group} ranks do not fit along axis {pattern.axis} of {size}",
-            "kind: box spreads a group",
-        )
-    places = _interleaved(size, group, pattern.stride or 1)
-    feet = [foot for foot in range(prod(shape)) if foot // step % size == 0]
-    return [tuple(foot + place * step for place in line) for foot in feet for line in places]
+        what = f"{group} ranks do not fit along axis {pattern.axis} of {size}"
+        raise PatternError("group", what, "kind: box spreads a group")
+    places = np.arange(prod(shape))
+    feet = places[places // step % size == 0]  # the first place of every line
+    line = step * _interleaved(size, group, pattern.stride or 1)
+    lines: Indices = np.add.outer(feet, line).reshape(-1, group)
+    return lines
 
 
-def _boxes(pattern: Pattern, shape: Ranks) -> list[Ranks]:
+def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
     if not pattern.shape:
         raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
-        asked, there = "x".join(map(str, pattern.shape)), "x".join(map(str, shape))
-        raise PatternError(
-            "shape", f"a box of {asked} does not fit in the lattice of {there}", f"at most {there}"
-        )
+        there = by_x(shape)
+        what = f"a box of {by_x(pattern.shape)} does not fit in the lattice of {there}"
+        raise PatternError("shape", what, f"at most {there}")
     if prod(box) < 2 or pattern.group not in (None, prod(box)):
         what = f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}"
         raise PatternError("shape", what, "give the shape or the group")
-    steps = [prod(shape[:axis]) for axis in range(len(shape))]
-    inside = _walk(box, steps)
-    corners = _walk(
-        [s // b for s, b in zip(shape, box, strict=True)],
-        [b * s for b, s in zip(box, steps, strict=True)],
-    )
-    return [tuple(corner + place for place in inside) for corner in corners]
-
-
-def _walk(counts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    places = [0]
-    for count, step in zip(counts, steps, strict=True):
-        places = [place + number * step for number in range(count) for place in places]
-    return places
+    # Places in a box, and the first place of every box.
+    inside = corners = np.zeros(1, dtype=np.int64)
+    step = 1
+    for size, extent in zip(shape, box, strict=True):
+        inside = np.add.outer(step * np.arange(extent), inside).ravel()
+        corners = np.add.outer(step * extent * np.arange(size // extent), corners).ravel()
+        step *= size
+    return np.add.outer(corners, inside)
 
 
 def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
     """The endpoint of every rank of the fabric; :class:`PatternError` where domains do not fill
     it."""
-    total, ranks = fabric.ranks, range(fabric.ranks)
     _check_kind(pattern.kind, MAP_KINDS, "map")
+    total = fabric.ranks
     domain = fabric.tiers[0].endpoints if pattern.domain is None else pattern.domain
     if domain < 1 or total % domain:
         what = f"domains of {domain} endpoints do not fill the {total} of {fabric.name}"
         raise PatternError("domain", what, f"a divisor of {total}")
+    ranks = np.arange(total)
     match pattern.kind:
         case "identity":
-            return tuple(ranks)
+            endpoints = ranks
         case "reverse":
-            return tuple(reversed(ranks))
+            endpoints = ranks[::-1]
         case "cyclic":
-            return tuple(
-                rank % (total // domain) * domain + rank // (total // domain) for rank in ranks
-            )
+            endpoints = ranks.reshape(-1, domain).T.ravel()
         case "rotate":
-            return tuple(
-                rank // domain * domain + (rank + rank // domain) % domain for rank in ranks
-            )
+            number, position = np.divmod(ranks, domain)
+            endpoints = number * domain + (position + number) % domain
         case "random":
-            return _shuffled(ranks, pattern.seed)
+            return tuple(_shuffled(ranks, pattern.seed))
         case _:
             assert_never(pattern.kind)
+    return tuple(endpoints.tolist())

@@ -1,7 +1,6 @@
-"""Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added
-up.
+"""The traffic of a collective's algorithm: bytes between each pair of members, summed over steps.
 
-It follows from the routes of the formula where it can, so that groups of a million ranks need no
+It follows from the routes of the formula where possible, so that groups of a million ranks need no
 execution, else from the messages of the executed schedule. Rings over all NICs of a domain, and
 compositions over several tiers, are put together from the messages of one tier. Bytes are in units
 of M, members are numbered 0 .. N-1 in group order. The sums lose timing: a schedule whose steps
@@ -17,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.algorithms import registry
 from colltool.algorithms.composed import (
     NATURAL_ORDER,
     compositions,
@@ -25,7 +23,7 @@ from colltool.algorithms.composed import (
     name_in_phase,
 )
 from colltool.algorithms.executor import joined
-from colltool.algorithms.program import Program, Step, effort, maker
+from colltool.algorithms.program import Program, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
@@ -33,13 +31,15 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
 from colltool.estimate.groups import alone_on
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Group
 
 MOST_MESSAGES = 2**21  # pairs that a run follows: beyond it, minutes and gigabytes
+MOST_WORK = 20_000_000  # messages of a schedule that are followed: seconds of work
 
+# Algorithms whose traffic follows from their formula's route; the first of each is the default.
 _MODELLED = {
     AR: ("ring", "dim-ring", "one-shot", "two-shot", "recursive-doubling", "rabenseifner"),
     AG: ("ring", "dim-ring", "direct", "recursive-doubling"),
@@ -52,22 +52,21 @@ _MODELLED = {
 
 
 class Traffic(NamedTuple):
-    """Messages between members, shape (m,) each; ``neighbours``: laid out well, each is one hop on
-    a link of its own."""
+    """Messages between members; arrays of shape (m,)."""
 
     src: Indices
     dst: Indices
     size: Floats
+    # in the best layout each message is one hop, on a link of its own
     neighbours: bool = False
 
 
-class TierSeats(NamedTuple):
-    """How a group with as many members in every domain sits on its tiers: what a schedule over
-    several has to know."""
+class TierPositions(NamedTuple):
+    """Positions of a group's members on the tiers; every domain of a tier holds as many of them."""
 
-    groups: tuple[Group, ...]  # the tiers that it spans, innermost first, each seen alone
-    whole: Group  # all of it seen flat
-    order: Indices  # the member on each seat, innermost fastest; schedules number members by seat
+    groups: tuple[Group, ...]  # the tiers spanned, innermost first, each as its algorithms see it
+    whole: Group  # all of the group as flat algorithms see it
+    order: Indices  # the member at each position, innermost fastest; schedules number positions
 
 
 class SubLattice(NamedTuple):
@@ -81,28 +80,29 @@ class Members(NamedTuple):
     """A group as its traffic sees it."""
 
     ranks: int
-    lattice: SubLattice | None = None  # for algorithms that go by its axes
-    seated: TierSeats | None = None  # on the tiers, for algorithms known by their schedule
+    lattice: SubLattice | None = None  # for algorithms that go axis by axis
+    positions: TierPositions | None = None  # for algorithms known by their schedule
 
     @property
     def key(self) -> tuple[object, ...]:
-        lattice, sits = self.lattice, self.seated
-        axes = (
-            None
-            if lattice is None
-            else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
-        )
-        return self.ranks, axes, None if sits is None else (sits.groups, sits.whole)
+        """A hashable that is the same for groups of the same traffic."""
+        key: tuple[object, ...] = (self.ranks,)
+        if self.lattice is not None:
+            grid = self.lattice.members
+            key += (grid.shape, grid.tobytes(), self.lattice.rings)
+        if self.positions is not None:
+            key += (self.positions.groups, self.positions.whole)
+        return key
 
 
 class TrafficRow(NamedTuple):
     """An algorithm whose traffic is known."""
 
-    maker: Callable[[Members, Primitive], Traffic]
+    maker: Callable[[Members], Traffic]
     dense: bool = False  # every member sends straight to every other
-    by_axes: bool = False  # it needs ``Members.lattice``
-    # how members sit, where it needs ``Members.seated``
-    seats: Callable[[Fabric, Indices], TierSeats] | None = None
+    by_axes: bool = False  # ``maker`` needs ``Members.lattice``
+    # makes ``Members.positions`` from the members' endpoints, where ``maker`` needs it
+    positions: Callable[[Fabric, Indices], TierPositions] | None = None
 
 
 def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
@@ -110,27 +110,20 @@ def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     if algorithm not in _MODELLED[primitive]:
         return None
     if algorithm == "dim-ring":
-        return TrafficRow(_dim_ring, by_axes=True)
+        return TrafficRow(partial(_dim_ring, primitive), by_axes=True)
     if algorithm == "shortest-path":  # a lattice routes what pairwise sends
-        return TrafficRow(partial(_by_route, "pairwise"), dense=True)
+        algorithm = "pairwise"
     parts = find(primitive, algorithm).schedule(Group(4, "star"))
-    return TrafficRow(
-        partial(_by_route, algorithm),
-        dense=isinstance(parts[0].route, routes.Peers | routes.AllPeers),
-    )
+    dense = isinstance(parts[0].route, routes.Peers | routes.AllPeers)
+    return TrafficRow(partial(_by_route, primitive, algorithm), dense)
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """As :func:`listed`, or an error that says what is modelled."""
-    known = modelled(primitive)
-    if not isinstance(algorithm, str):
-        raise ColltoolError(
-            f"expected the name of an algorithm, got {algorithm!r}",
-            argument="algorithm",
-            fix=", ".join(known),
-        )
-    if row := listed(primitive, algorithm):
+    """The row as :func:`listed` finds it, or an error that lists what is modelled."""
+    row = listed(primitive, algorithm)
+    if row is not None:
         return row
+    known = modelled(primitive)
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
     fix = f"no schedule is written for it; modelled: {', '.join(known)}, and what verify executes"
@@ -147,7 +140,7 @@ def default_of(primitive: Primitive) -> str:
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
-    return row_of(primitive, algorithm).maker(members, primitive)
+    return row_of(primitive, algorithm).maker(members)
 
 
 def messages_of(row: TrafficRow, ranks: int) -> int:
@@ -155,84 +148,106 @@ def messages_of(row: TrafficRow, ranks: int) -> int:
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
-def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
-    """Sends by the parts of the formula; rounds with the same partner are one message."""
-    n, row = members.ranks, find(primitive, name)
-    reason = next((reason for check in row.requires if (reason := check(Group(n, "star")))), None)
-    if reason:
-        raise ColltoolError(f"{name} {reason}", argument="algorithm")
-    here, each, rounds = np.arange(n), 0.0, dict[int, float]()
-    for terms in row.schedule(Group(n, "star")):
+def neighbours(ranks: int, size: float) -> Traffic:
+    """Traffic of a ring: every member sends ``size`` to the next."""
+    here = np.arange(ranks)
+    return Traffic(here, (here + 1) % ranks, np.full(ranks, size))
+
+
+def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
+    """Traffic by the routes of the formula; rounds with the same partner are one message."""
+    n = members.ranks
+    # Any topology will do: only the route is read, and the star is free of conditions.
+    star = Group(n, "star")
+    row = find(primitive, name)
+    for requirement in row.requires:
+        reason = requirement(star)
+        if reason:
+            raise ColltoolError(f"{name} {reason}", argument="algorithm")
+    here = np.arange(n)
+    to_each_peer = 0.0
+    rounds: dict[tuple[int, str], float] = {}
+    for terms in row.schedule(star):
         match terms.route:
             case routes.Ring():
-                return Traffic(here, (here + 1) % n, np.full(n, terms.n_beta), neighbours=True)
+                return neighbours(n, terms.n_beta)._replace(neighbours=True)
             case routes.Chain():  # member 0 is the root
-                src, dst = (here[:-1], here[1:]) if primitive is BC else (here[1:], here[:-1])
+                src, dst = here[:-1], here[1:]
+                if primitive is not BC:
+                    src, dst = dst, src
                 return Traffic(src, dst, np.ones(n - 1), neighbours=True)
             case routes.Pair():
                 if n != 2:
-                    raise ColltoolError(
-                        f"p2p joins 2 ranks, got a group of {n}",
-                        argument="algorithm",
-                        fix="groups of 2",
-                    )
-                return Traffic(np.array([0]), np.array([1]), np.ones(1), neighbours=True)
+                    what = f"p2p joins 2 ranks, got a group of {n}"
+                    raise ColltoolError(what, argument="algorithm", fix="groups of 2")
+                return Traffic(here[:1], here[1:], np.ones(1), neighbours=True)
             case routes.AllPeers(per_peer):
-                each += per_peer
+                to_each_peer += per_peer
             case routes.Peers():
-                each += 1 / n
+                to_each_peer += 1 / n
             case routes.Rounds(partner, steps):
                 for stride, load in steps:
-                    rounds[stride] = rounds.get(stride, 0.0) + load
+                    rounds[stride, partner] = rounds.get((stride, partner), 0.0) + load
             case _:
                 raise TypeError(f"no traffic of {terms.route!r}")
-    if each:
+    if to_each_peer:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
-        return Traffic(src, dst, np.full(len(src), each))
-    strides = sorted(rounds)
-    dst = np.concatenate(
-        [here ^ stride if partner == "xor" else (here + stride) % n for stride in strides]
-    )
-    return Traffic(
-        np.tile(here, len(strides)), dst, np.repeat([rounds[stride] for stride in strides], n)
-    )
+        return Traffic(src, dst, np.full(len(src), to_each_peer))
+    parts = []
+    for (stride, way), size in sorted(rounds.items()):
+        dst = here ^ stride if way == "xor" else (here + stride) % n
+        parts.append(Traffic(here, dst, np.full(n, size)))
+    return _together(parts)
 
 
-def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
-    """A reduce-scatter along each axis in turn, the payload shrinking; an all-gather is that
-    backwards, an all-reduce both."""
+def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
+    """Traffic of a reduce-scatter along each axis in turn, the payload shrinking; an all-gather is
+    the same backwards, an all-reduce both."""
     if members.lattice is None:
-        what = "dim-ring needs a group that fills a sub-lattice of a torus or mesh"
-        raise ColltoolError(
-            what, argument="algorithm", fix=f"{given('algorithm', 'ring')} runs on any group"
-        )
-    src, dst, size, payload = [], [], [], 1.0
+        raise _ring_instead("dim-ring needs a group that fills a sub-lattice of a torus or mesh")
     grid, rings = members.lattice
+    parts = []
+    payload = 1.0
     for axis in reversed(range(grid.ndim)):
         line = np.moveaxis(grid, axis, -1)
         d = line.shape[-1]
-        below = np.arange(1, d)
-        # Up and down each link of the line: a ring takes every block but one's own upwards, in
-        # units of what a place holds at first; on an open line the sums of a block flow to its
-        # place from both ends.
-        shares = (
-            (np.full(d, (d - 1) / d), np.zeros(d)) if rings[axis] else ((d - below) / d, below / d)
-        )
-        up, down = (payload * share for share in shares)
-        forth, back = {RS: (up, down), AG: (down, up), AR: (up + down, up + down)}[primitive]
-        here, there = (ends[..., : len(up)] for ends in (line, np.roll(line, -1, -1)))
-        for one, other, sizes in ((here, there, forth), (there, here, back)):
+        # What crosses each link of the line, up and down, in units of what a place holds at first.
+        if rings[axis]:
+            # All blocks but one's own go upwards.
+            forth = payload * np.full(d, (d - 1) / d)
+            back = np.zeros(d)
+        else:
+            # The sums of a block flow to its place from both ends.
+            below = np.arange(1, d)
+            forth = payload * ((d - below) / d)
+            back = payload * (below / d)
+        if primitive is AG:
+            forth, back = back, forth
+        elif primitive is AR:
+            forth = back = forth + back
+        here = line[..., : len(forth)]
+        there = np.roll(line, -1, -1)[..., : len(forth)]
+        for src, dst, sizes in ((here, there, forth), (there, here, back)):
             used = sizes > 0
-            src.append(one[..., used].ravel())
-            dst.append(other[..., used].ravel())
-            size.append(np.broadcast_to(sizes[used], one[..., used].shape).ravel())
+            size = np.broadcast_to(sizes, src.shape)
+            parts.append(
+                Traffic(src[..., used].ravel(), dst[..., used].ravel(), size[..., used].ravel())
+            )
         payload /= d
-    return Traffic(np.concatenate(src), np.concatenate(dst), np.concatenate(size), neighbours=True)
+    return _together(parts)._replace(neighbours=True)
 
 
-MOST_WORK = 20_000_000  # messages of a schedule that are followed: seconds of work
+def _ring_instead(what: str) -> ColltoolError:
+    fix = f"{given('algorithm', 'ring')} runs on any group"
+    return ColltoolError(what, argument="algorithm", fix=fix)
 
-_AT_ONCE = 1_000_000
+
+def _together(parts: Sequence[Traffic]) -> Traffic:
+    return Traffic(
+        np.concatenate([part.src for part in parts]),
+        np.concatenate([part.dst for part in parts]),
+        np.concatenate([part.size for part in parts]),
+    )
 
 
 class Unscheduled(Exception):
@@ -248,24 +263,26 @@ def traffic_from_schedule(
     ``groups`` are the tiers that it spans, innermost first, each seen alone; ``whole`` is all of it
     seen flat.
     """
-    sizes = [group.ranks for group in groups]
+    sizes = tuple(group.ranks for group in groups)
     if choice.base == "multi-rail-ring":
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
     if choice.base not in _composed(primitive):
         return _scheduled(primitive, choice.base, whole)
-    first: dict[int, Primitive] = {}
+    begun: dict[int, Primitive] = {}  # the primitive of each tier's first phase
     parts = []
-    for step in find_composition(primitive, choice.base).steps(
-        tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"
-    ):
-        begun, does = first.setdefault(step.tier, step.primitive), step.primitive
-        if primitive is AR and choice.tiers[step.tier] == "in-network" and does is not begun:
-            continue  # a switch streams both phases as one call
-        does = AR if primitive is AR and choice.tiers[step.tier] == "in-network" else does
-        own = _scheduled(
-            does, name_in_phase(choice.tiers[step.tier], begun, does), groups[step.tier]
-        )
-        parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))
+    order = NATURAL_ORDER.get(primitive) or "inner-first"
+    for phase in find_composition(primitive, choice.base).steps(sizes, order):
+        algorithm = choice.tiers[phase.tier]
+        does = phase.primitive
+        first = begun.setdefault(phase.tier, does)
+        if primitive is AR and algorithm == "in-network":
+            # A switch streams both phases of a tier as one call.
+            if does is not first:
+                continue
+            does = AR
+        in_phase = name_in_phase(algorithm, first, does)
+        alone = _scheduled(does, in_phase, groups[phase.tier])
+        parts.append(_in_tier(alone, sizes, phase.tier, phase.payload, leaders=phase.leaders))
     return _together(parts)
 
 
@@ -276,73 +293,68 @@ def _composed(primitive: Primitive) -> list[str]:
 def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     """The messages of one registered algorithm on one group."""
     make = maker(primitive, name)
+    ranks = group.ranks
     if make is None:
         raise Unscheduled(f"no schedule is written for {name}")
-    if name == "ring" and not group.axes:  # the same, without following every chunk round
-        return neighbours(
-            group.ranks, (2 if primitive is AR else 1) * (group.ranks - 1) / group.ranks
-        )
-    if effort(primitive, name, group.ranks, None) > MOST_WORK:
-        raise Unscheduled(f"{name} on {group.ranks} ranks sends too many messages to follow")
+    if name == "ring" and not group.axes:
+        # The same without following every chunk all the way round.
+        return neighbours(ranks, _ring_share(primitive, ranks))
+    if effort(primitive, name, ranks, None) > MOST_WORK:
+        raise Unscheduled(f"{name} on {ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
-        raise Unscheduled(
-            f"the servers of {name} are not among the ranks, so their ports are unknown"
-        )
+        what = f"the servers of {name} are not among the ranks, so their ports are unknown"
+        raise Unscheduled(what)
     if program.stands is not None:
-        raise Unscheduled(
+        what = (
             f"{name} goes through the switches by ways of its own, which a layout does not follow"
         )
-    loads = _added_up(program).reshape(program.nodes, program.nodes)
-    if program.nodes > program.ranks:
-        # What passes a switch, as messages to the next member: the same load on every port, and on
-        # the border of every domain once each way, as of what is reduced below it. A port's busier
-        # direction stands for both.
-        up, down = (
-            loads[: program.ranks, program.ranks :].sum(axis=1),
-            loads[program.ranks :, : program.ranks].sum(axis=0),
-        )
-        return neighbours(program.ranks, float(max(up.max(), down.max())))
-    src, dst = np.nonzero(loads * ~np.eye(program.nodes, dtype=bool))
+        raise Unscheduled(what)
+    loads = _pair_loads(program)
+    if program.nodes > ranks:
+        # What passes a switch becomes messages to the next member: the same load on every port,
+        # and on the border of every domain once each way, as of what is reduced below it. A port's
+        # busier direction counts for both.
+        up = loads[:ranks, ranks:].sum(axis=1)
+        down = loads[ranks:, :ranks].sum(axis=0)
+        return neighbours(ranks, float(max(up.max(), down.max())))
+    np.fill_diagonal(loads, 0.0)
+    src, dst = np.nonzero(loads)
     return Traffic(src, dst, loads[src, dst])
 
 
-def neighbours(ranks: int, size: float) -> Traffic:
-    here = np.arange(ranks)
-    return Traffic(here, (here + 1) % ranks, np.full(ranks, size))
+def _ring_share(primitive: Primitive, ranks: int) -> float:
+    """What a ring sends on each link in units of M; an all-reduce goes round twice."""
+    rounds = 2 if primitive is AR else 1
+    return rounds * (ranks - 1) / ranks
 
 
-def _added_up(program: Program) -> Floats:
-    """Bytes of every pair of nodes, shape (nodes * nodes,), in blocks of steps."""
-    total = np.zeros(program.nodes**2)
-
-    def add(steps: Sequence[Step]) -> None:
-        src, dst, chunk = joined(steps)
-        total[:] += np.bincount(
-            src * program.nodes + dst, program.chunk_bytes[chunk], program.nodes**2
-        )
-
-    held: list[Step] = []
+def _pair_loads(program: Program) -> Floats:
+    """Bytes from every node to every other over all steps, shape (nodes, nodes)."""
+    loads = np.zeros(program.nodes**2)
     for batch in program.batches:
-        held += batch
-        if len(held) * program.ranks > _AT_ONCE:
-            add(held)
-            held = []
-    if held:
-        add(held)
-    return total
+        src, dst, chunk = joined(batch)
+        np.add.at(loads, src * program.nodes + dst, program.chunk_bytes[chunk])
+    return loads.reshape(program.nodes, program.nodes)
 
 
 def _in_tier(
-    own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool
+    alone: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool
 ) -> Traffic:
-    """One tier's phase in all of its instances at once; with ``leaders`` of the first rank behind
-    each endpoint alone."""
-    inside, outside = prod(sizes[:tier]), prod(sizes[tier + 1 :])
-    within = np.arange(1 if leaders else inside)
-    start = (np.arange(outside)[:, None] * inside * sizes[tier] + within).ravel()[:, None]
-    src, dst = ((start + nodes * inside).ravel() for nodes in (own.src, own.dst))
-    return Traffic(src, dst, np.tile(own.size * payload, len(start)))
+    """One tier's phase in all of its instances at once.
+
+    ``alone`` is the phase among endpoints; with ``leaders`` only the first rank behind each of them
+    takes part, else every rank does.
+    """
+    inside = prod(sizes[:tier])
+    outside = prod(sizes[tier + 1 :])
+    behind = np.arange(1 if leaders else inside)
+    starts = (np.arange(outside)[:, None] * inside * sizes[tier] + behind).ravel()[:, None]
+    return Traffic(
+        (starts + alone.src * inside).ravel(),
+        (starts + alone.dst * inside).ravel(),
+        np.tile(alone.size * payload, len(starts)),
+    )
 
 
 def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> Traffic:
@@ -351,27 +363,22 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
     Inside, all of it goes between neighbours or, ``spread``, over paths through all members that
     share out the pair links.
     """
-    nics, domains = sizes[0], prod(sizes[1:])
-    size = (2 if primitive is AR else 1) * (prod(sizes) - 1) / prod(sizes)
-    inner, outer = neighbours(nics, size), neighbours(domains, size / nics)
+    nics = sizes[0]
+    domains = prod(sizes[1:])
+    size = _ring_share(primitive, nics * domains)
+    inner = neighbours(nics, size)
     if spread:
         ways = paths(nics)
-        inner = Traffic(
-            ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways))
-        )
+        share = np.full(ways[:, 1:].size, size / len(ways))
+        inner = Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), share)
+    outer = neighbours(domains, size / nics)
+    shape = (nics, domains)
     return _together(
         [
-            _in_tier(one, [nics, domains], tier, 1.0, leaders=False)
-            for tier, one in enumerate((inner, outer))
+            _in_tier(inner, shape, 0, 1.0, leaders=False),
+            _in_tier(outer, shape, 1, 1.0, leaders=False),
         ]
     )
-
-
-def _together(parts: Sequence[Traffic]) -> Traffic:
-    src, dst = (
-        np.concatenate(ends) for ends in zip(*((one.src, one.dst) for one in parts), strict=True)
-    )
-    return Traffic(src, dst, np.concatenate([one.size for one in parts]))
 
 
 def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
@@ -380,121 +387,114 @@ def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     composed = choice.base in _composed(primitive)
     if not composed and choice.base != "multi-rail-ring" and maker(primitive, choice.base) is None:
         return None
+    positions = tier_positions if composed else _flat_positions
+    return TrafficRow(partial(_by_schedule, primitive, choice), positions=positions)
 
-    def seats(fabric: Fabric, ends: Indices) -> TierSeats:
-        return tier_seats(fabric, ends) if composed else _flat_seats(fabric, ends)
 
-    def sent(members: Members, _: Primitive) -> Traffic:
-        assert members.seated is not None  # rows with seats are asked with them
-        _check(primitive, choice, members.seated)
-        try:
-            return traffic_from_schedule(
-                primitive, choice, members.seated.groups, members.seated.whole
-            )
-        except Unscheduled as error:
-            raise ColltoolError(
-                str(error), argument="algorithm", fix="a smaller group, or another algorithm"
-            ) from error
-
-    return TrafficRow(sent, seats=seats)
+def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traffic:
+    positions = members.positions
+    assert positions is not None  # the row makes them
+    _check(primitive, choice, positions)
+    try:
+        return traffic_from_schedule(primitive, choice, positions.groups, positions.whole)
+    except Unscheduled as error:
+        fix = "a smaller group, or another algorithm"
+        raise ColltoolError(str(error), argument="algorithm", fix=fix) from error
 
 
 def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """By the route of the formula, else by the schedule; an error says what is known."""
-    by_schedule = None if listed(primitive, algorithm) else executed(primitive, algorithm)
-    return by_schedule or row_of(primitive, algorithm)
+    """The row by the route of the formula, else by the schedule; an error lists what is known."""
+    by_route = listed(primitive, algorithm)
+    return by_route or executed(primitive, algorithm) or row_of(primitive, algorithm)
 
 
-def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """Flat schedules go from member to member in the group's order; on a lattice, from place to
-    place."""
-    lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
+def _flat_positions(fabric: Fabric, ends: Indices) -> TierPositions:
+    """Positions for flat schedules, which go from member to member in the group's order; on a
+    lattice, from place to place."""
+    if any(capabilities_of(tier).axes for tier in fabric.tiers):
+        return tier_positions(fabric, ends)
+    order = np.arange(len(ends))
     try:
-        sits = tier_seats(fabric, ends)
+        return tier_positions(fabric, ends)._replace(order=order)
     except ColltoolError:
-        if lattice:
-            raise
-        sits = TierSeats((), Group(len(ends), "tiers"), np.arange(len(ends)))
-    return sits if lattice else sits._replace(order=np.arange(len(ends)))
+        # Domains of different sizes: flat schedules run all the same.
+        return TierPositions((), Group(len(ends), "tiers"), order)
 
 
-def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """How the members of a group, at endpoints ``ends`` of shape (N,), sit on the tiers of a
-    fabric."""
-    order, fix = np.argsort(ends, kind="stable"), f"{given('algorithm', 'ring')} runs on any group"
-    units, below = ends[order].astype(np.int64), 1
+def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
+    """Positions of the members of a group, at endpoints ``ends`` of shape (N,), on the tiers."""
+    order = np.argsort(ends, kind="stable")
+    # The tier's endpoints with members behind them, numbered through the fabric.
+    occupied = ends[order].astype(np.int64)
+    below = 1  # endpoints of the tier below in one of its domains
+    inside = 1  # members behind each occupied endpoint
     groups: list[Group] = []
     for number, tier in enumerate(fabric.tiers):
-        units = np.unique(units // below)
-        _, members = np.unique(units // tier.endpoints, return_counts=True)
-        # endpoints from one member to the next on a lattice
-        least, most, stride = int(members.min()), int(members.max()), 1
+        occupied = np.unique(occupied // below)
+        _, members = np.unique(occupied // tier.endpoints, return_counts=True)
+        least = int(members.min())
+        most = int(members.max())
         if least != most:
             what = f"its domains of {tier.name} hold {least} to {most} members"
-            raise ColltoolError(
-                f"{what}; a schedule over tiers needs the same number in each",
-                argument="algorithm",
-                fix=fix,
-            )
+            raise _ring_instead(f"{what}; a schedule over tiers needs the same number in each")
         if most > 1:
-            kind, places = capabilities_of(tier), units.reshape(-1, most)
-            if kind.axes:
-                steps, first = np.unique(np.diff(places, axis=1)), places[:, 0] % tier.endpoints
-                stride = int(steps[0])
-                aligned = len(steps) == 1 and not (first % (stride * most) >= stride).any()
-                if not aligned or kind.part(most, stride) is None:
-                    what = f"its members on {tier.name} do not fill whole axes of it"
-                    raise ColltoolError(what, argument="algorithm", fix=fix)
-            groups.append(
-                alone_on(
-                    tier, most, prod(group.ranks for group in groups), stride, scale_out=number > 0
-                )
-            )
+            stride = _stride_on(tier, occupied.reshape(-1, most))
+            groups.append(alone_on(tier, most, inside, stride, scale_out=number > 0))
+            inside *= most
         below = tier.endpoints
     if len(groups) == 1:
-        return TierSeats((groups[0],), groups[0], order)
+        return TierPositions((groups[0],), groups[0], order)
     lattice = any(group.axes for group in groups)
-    return TierSeats(
-        tuple(groups),
-        Group(prod(one.ranks for one in groups), "lattice_tiers" if lattice else "tiers"),
-        order,
-    )
+    whole = Group(inside, "lattice_tiers" if lattice else "tiers")
+    return TierPositions(tuple(groups), whole, order)
 
 
-def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
-    """Refuse what cannot run on these seats."""
-    if choice.base not in _composed(primitive):
-        row = find(primitive, choice.base, _composed(primitive))
-        _refuse(row.name, row.why_not(row.on(sits.whole, choice)))
+def _stride_on(tier: Tier, places: Indices) -> int:
+    """Endpoints from one member to the next on a lattice, else 1; ``places`` is of shape (domains,
+    members)."""
+    kind = capabilities_of(tier)
+    if not kind.axes:
+        return 1
+    members = places.shape[1]
+    steps = np.unique(np.diff(places, axis=1))
+    stride = int(steps[0])
+    first = places[:, 0] % tier.endpoints
+    aligned = len(steps) == 1 and not (first % (stride * members) >= stride).any()
+    if not aligned or kind.part(members, stride) is None:
+        raise _ring_instead(f"its members on {tier.name} do not fill whole axes of it")
+    return stride
+
+
+def _check(primitive: Primitive, choice: Choice, positions: TierPositions) -> None:
+    """Refuse what cannot run at these positions."""
+    composed = _composed(primitive)
+    if choice.base not in composed:
+        row = find(primitive, choice.base, composed)
+        _refuse(row.name, row.why_not(row.on(positions.whole, choice)))
         return
-    if len(sits.groups) < 2:
-        _refuse(
-            choice.base,
-            f"needs a group over several tiers; its {sits.whole.ranks} ranks lie on one",
-        )
-    if len(choice.tiers) != len(sits.groups):
-        what = (
-            f"'{choice.spec}' names {counted(len(choice.tiers), 'algorithm')}, the group spans"
-            f" {len(sits.groups)} tiers"
-        )
-        usual = Choice(choice.base, ("ring",) * len(sits.groups)).spec
+    groups = positions.groups
+    if len(groups) < 2:
+        ranks = positions.whole.ranks
+        _refuse(choice.base, f"needs a group over several tiers; its {ranks} ranks lie on one")
+    if len(choice.tiers) != len(groups):
+        named = counted(len(choice.tiers), "algorithm")
+        usual = Choice(choice.base, ("ring",) * len(groups)).spec
         raise ColltoolError(
-            what,
+            f"'{choice.spec}' names {named}, the group spans {len(groups)} tiers",
             argument="algorithm",
             fix=f"one for each, innermost first, such as {given('algorithm', usual)}",
         )
-    begun: dict[int, Primitive] = {}
-    for step in find_composition(primitive, choice.base).steps(
-        tuple(group.ranks for group in sits.groups), "inner-first"
-    ):
-        begun.setdefault(step.tier, step.primitive)
-    for tier, first in begun.items():
-        row = registry.row_of(first, choice.tiers[tier]) or find(first, choice.tiers[tier])
-        _refuse(row.name, row.why_not(sits.groups[tier]))
+    sizes = tuple(group.ranks for group in groups)
+    begun: set[int] = set()
+    for phase in find_composition(primitive, choice.base).steps(sizes, "inner-first"):
+        # A tier's algorithm is named by its first phase.
+        if phase.tier not in begun:
+            begun.add(phase.tier)
+            row = find(phase.primitive, choice.tiers[phase.tier])
+            _refuse(row.name, row.why_not(groups[phase.tier]))
 
 
 def _refuse(name: str, reason: str | None) -> None:
     if reason:
-        raise ColltoolError(
-            f"{name} cannot run here: {reason}", argument="algorithm", fix="price lists what can"
-        )
+        what = f"{name} cannot run here: {reason}"
+        raise ColltoolError(what, argument="algorithm", fix="price lists what can")

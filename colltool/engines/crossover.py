@@ -1,123 +1,125 @@
-"""Where a library's kernels cross on a machine, and what its own thresholds cost there. Laws are
-lines in M, so this is exact."""
+"""Where a library's kernels cross on a machine, and what its own thresholds cost there.
+
+Formulas are piecewise linear in the size, so crossings are exact.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import NCCL, AskedLibrary, KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.price import Where, ground, rules_for, where_of
+from colltool.engines.price import KernelSite, kernel_site, measured_kernels, rules_for
 from colltool.engines.results import KernelCrossover, Threshold
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 
+# largest size that is looked at: 1 TiB
 _TOP = 2.0**40
 
 
 def kernel_crossover(
     asked: AskedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
 ) -> KernelCrossover:
-    """Every size at which the fastest kernel changes, and the library's thresholds beside it.
+    """Return every size at which the fastest kernel changes, and the library's own thresholds.
 
     Raises:
-        ColltoolError: no kernels on this machine, or one alone.
+        ColltoolError: no kernels on this machine, or only one.
     """
-    library, on = asked.library, where_of(fabric, group)
-    if library.most_ranks and (on.nodes > 1 or on.ranks > library.most_ranks):
+    library = asked.library
+    site = kernel_site(fabric, group)
+    if library.most_ranks and (site.nodes > 1 or site.ranks > library.most_ranks):
         what = (
             f"{library.called}'s kernels stay within a node of {library.most_ranks}: these"
-            f" {on.ranks} ranks are left to NCCL"
+            f" {site.ranks} ranks are left to NCCL"
         )
         raise ColltoolError(
             what, argument="ranks", fix=f"at most {library.most_ranks}, or the crossover of nccl"
         )
-    found = ground(library, operation, on)
-    if len(found.kernels) < 2:
-        what = f"{library.called} has one kernel on {on.gpu}: {found.kernels[0].name}"
+    measured = measured_kernels(library, operation, site)
+    kernels = measured.kernels
+    if len(kernels) < 2:
+        what = f"{library.called} has one kernel on {site.gpu}: {kernels[0].name}"
         raise ColltoolError(what, argument="library", fix="price it: colltool price")
-    by_name = {one.name: one for one in found.kernels}
-    thresholds = [
-        _threshold(by_name[low], by_name[high], at, on)
-        for (_, at, low), (start, _, high) in pairwise(rules_for(library, on))
-        if at == start and low in by_name and high in by_name and NCCL not in (low, high)
-    ]
+    # in a table the name stands for NCCL itself
+    by_name = {kernel.name: kernel for kernel in kernels if kernel.name != NCCL}
+    thresholds = []
+    for lower, upper in pairwise(rules_for(library, site)):
+        low = by_name.get(lower.kernel)
+        high = by_name.get(upper.kernel)
+        if lower.to_bytes == upper.from_bytes and low and high:
+            thresholds.append(_threshold(low, high, upper.from_bytes, site))
+    notes = [*measured.notes, *(kernel.said for kernel in kernels if kernel.said)]
     return KernelCrossover(
         fabric=fabric.name,
         operation=operation,
-        group=on.placed.placement,
+        group=site.placed.placement,
         library=library.called,
-        crossings=tuple(_envelope(found.kernels, on)),
+        crossings=tuple(_changes_of_fastest(kernels, site)),
         thresholds=tuple(thresholds),
-        notes=tuple(
-            dict.fromkeys((*found.notes, *(one.said for one in found.kernels if one.said)))
-        ),
+        notes=tuple(dict.fromkeys(notes)),
         overrides=fabric.overrides,
     )
 
 
-def _seconds(kernel: KernelFile, on: Where, size: float) -> float:
-    return (
-        FORMULAS[kernel.formula]
-        .of(kernel.parameters, KernelCall(on.ranks, size, 0, on.nic_Bps))
-        .total_s
-    )
+def _seconds(kernel: KernelFile, site: KernelSite, size: float) -> float:
+    call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
+    return FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
 
 
-def _bends(kernel: KernelFile) -> list[float]:
-    return [kernel.parameters["free_KiB"] * 1024] if "free_KiB" in kernel.parameters else []
-
-
-def _meet(one: KernelFile, other: KernelFile, on: Where) -> list[float]:
-    """Sizes from 1 byte on at which two kernels take the same time."""
-    edges = sorted({1.0, _TOP, *_bends(one), *_bends(other)})
-    met = []
-    for low, high in pairwise(edges):
-        before, after = (_seconds(one, on, at) - _seconds(other, on, at) for at in (low, high))
+def _crossings(first: KernelFile, second: KernelFile, site: KernelSite) -> list[float]:
+    """Sizes of at least 1 byte at which two kernels take the same time."""
+    edges = {1.0, _TOP}
+    # between its bends a formula is a line in the size
+    for kernel in (first, second):
+        if "free_KiB" in kernel.parameters:
+            edges.add(kernel.parameters["free_KiB"] * 1024)
+    crossings = []
+    for low, high in pairwise(sorted(edges)):
+        before = _seconds(first, site, low) - _seconds(second, site, low)
+        after = _seconds(first, site, high) - _seconds(second, site, high)
         if before * after < 0:
-            met.append(low + (high - low) * before / (before - after))
-    return met
+            crossings.append(low + (high - low) * before / (before - after))
+    return crossings
 
 
-def _envelope(kernels: Sequence[KernelFile], on: Where) -> list[tuple[float, str, str]]:
-    sizes = sorted(
-        at
-        for index, one in enumerate(kernels)
-        for other in kernels[index + 1 :]
-        for at in _meet(one, other, on)
-    )
-    found = []
-    for at in sizes:
-        below, above = (
-            min(kernels, key=lambda one: _seconds(one, on, near)).name
-            for near in (at * (1 - 1e-9), at * (1 + 1e-9))
-        )
+def _changes_of_fastest(
+    kernels: Sequence[KernelFile], site: KernelSite
+) -> list[tuple[float, str, str]]:
+    """Sizes at which the fastest kernel changes, with the fastest below and above."""
+    sizes: list[float] = []
+    for first, second in combinations(kernels, 2):
+        sizes += _crossings(first, second, site)
+    changes = []
+    for size in sorted(sizes):
+        below = _fastest(kernels, site, size * (1 - 1e-9))
+        above = _fastest(kernels, site, size * (1 + 1e-9))
         if below != above:
-            found.append((at, below, above))
-    return found
+            changes.append((size, below, above))
+    return changes
 
 
-def _threshold(low: KernelFile, high: KernelFile, at: float, on: Where) -> Threshold:
-    """A threshold of the library's, where the two are equal, and what it costs at the worst size in
-    between."""
-    met = _meet(low, high, on)
-    equal = min(met, key=lambda one: abs(one - at)) if met else None
-    ends = [at] if equal is None else [at, equal]
-    measured = all(
-        one.sizes is None or one.sizes[0] <= size <= one.sizes[1]
-        for one in (low, high)
-        for size in ends
-    )
-    gap = abs(_seconds(high, on, at) - _seconds(low, on, at))
-    faster = min((low, high), key=lambda one: _seconds(one, on, at)).name
+def _fastest(kernels: Sequence[KernelFile], site: KernelSite, size: float) -> str:
+    return min(kernels, key=lambda kernel: _seconds(kernel, site, size)).name
+
+
+def _threshold(low: KernelFile, high: KernelFile, size: float, site: KernelSite) -> Threshold:
+    """A threshold of the library, where the two kernels take the same time, and what it costs."""
+    crossings = _crossings(low, high, site)
+    equal = min(crossings, key=lambda crossing: abs(crossing - size), default=None)
+    ends = [size] if equal is None else [size, equal]
     return Threshold(
         below=low.name,
         above=high.name,
-        at_bytes=at,
+        at_bytes=size,
         equal_bytes=equal,
-        costs_s=gap,
-        measured=measured,
-        faster=faster,
+        costs_s=abs(_seconds(high, site, size) - _seconds(low, site, size)),
+        measured=all(_was_measured(low, end) and _was_measured(high, end) for end in ends),
+        faster=_fastest((low, high), site, size),
     )
+
+
+def _was_measured(kernel: KernelFile, size: float) -> bool:
+    return kernel.sizes is None or kernel.sizes[0] <= size <= kernel.sizes[1]

@@ -1,15 +1,15 @@
-"""Library files: an engine's or a library's kernels as data, ``data/NAME-VERSION.toml``; and files
-of one's own.
+"""Library files: kernels of an engine or a library as data.
 
-A kernel is a formula of :mod:`colltool.engines.formulas` by name with its numbers, and the GPUs,
-ranks and sizes that these were measured on. ``dispatch`` says which kernel runs at which size, as
-the library's own code has it.
+Shipped files are ``data/NAME-VERSION.toml``; users may write their own. A kernel names a formula of
+:mod:`colltool.engines.formulas`, its parameters, and the GPUs, ranks and sizes that these were
+measured on. ``dispatch`` has the kernel that runs at each size, as in the library's own code.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args
@@ -31,6 +31,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.reader import read_source
+from colltool.definitions.source import KeyPath
 from colltool.definitions.toml_source import scan_toml
 from colltool.engines.formulas import FORMULAS, Copies, FormulaName
 from colltool.fabric.library import DeviceName
@@ -96,37 +97,29 @@ class KernelFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
-        needs = FORMULAS[self.formula].parameters
-        slips = []
-        for name in self.parameters:
-            if name not in needs:
-                fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
-                slips.append(
-                    Slip(
-                        f"{self.formula} has no parameter '{clipped(name)}'",
-                        fix,
-                        ("parameters", name),
-                    )
-                )
-        if missing := [name for name in needs if name not in self.parameters]:
-            slips.append(
-                Slip(
-                    f"{self.formula} needs {', '.join(missing)}",
-                    "add what is missing",
-                    ("parameters",),
-                )
-            )
-        for key in ("GBps", "own_GBps", "eta"):
-            if self.parameters.get(key) == 0:
-                slips.append(
-                    Slip(f"{key} is above 0", "write what was measured", ("parameters", key))
-                )
+        slips = [*_wrong_parameters(self.formula, self.parameters)]
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
                 slips.append(Slip("the least comes first", "turn them round", (key,)))
         if slips:
             raise Slips(*slips)
         return self
+
+
+def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[Slip]:
+    needs = FORMULAS[formula].parameters
+    for name in parameters:
+        if name not in needs:
+            what = f"{formula} has no parameter '{clipped(name)}'"
+            fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
+            yield Slip(what, fix, ("parameters", name))
+    missing = [name for name in needs if name not in parameters]
+    if missing:
+        yield Slip(f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",))
+    # formulas divide by these
+    for name in ("GBps", "own_GBps", "eta"):
+        if parameters.get(name) == 0:
+            yield Slip(f"{name} is above 0", "write what was measured", ("parameters", name))
 
 
 class DispatchFile(Part):
@@ -179,20 +172,16 @@ class LibraryFile(Part):
 
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
-        names = [one.name for one in self.kernels]
+        names = [kernel.name for kernel in self.kernels]
         slips = []
-        for at, row in enumerate(self.dispatch):
+        for index, row in enumerate(self.dispatch):
+            place = ("dispatch", index, "kernel")
             if self.runs is not None:
-                slips += _unknown_algorithm(row, at)
+                slips += _unknown_algorithm(row, place)
             elif row.kernel not in (*names, NCCL):
-                fix = f"{nearest(row.kernel, names)} known: {', '.join(dict.fromkeys(names))}, {NCCL}".strip()
-                slips.append(
-                    Slip(
-                        f"no kernel is called '{clipped(row.kernel)}'",
-                        fix,
-                        ("dispatch", at, "kernel"),
-                    )
-                )
+                known = ", ".join(dict.fromkeys((*names, NCCL)))
+                fix = f"{nearest(row.kernel, names)} known: {known}".strip()
+                slips.append(Slip(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
         if slips:
             raise Slips(*slips)
         return self
@@ -203,37 +192,37 @@ class LibraryFile(Part):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        named = {row.operation for row in (self.dispatch if self.runs else self.kernels)}
-        return tuple(one for one in OPERATIONS if one in named)
+        rows: tuple[KernelFile | DispatchFile, ...] = self.dispatch if self.runs else self.kernels
+        own = {row.operation for row in rows}
+        return tuple(operation for operation in OPERATIONS if operation in own)
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(gpu for kernel in self.kernels for gpu in kernel.gpus))
+        gpus: list[str] = []
+        for kernel in self.kernels:
+            gpus += kernel.gpus
+        return tuple(dict.fromkeys(gpus))
 
 
 TWO_CALLS = "reduce+broadcast"
 """In a table of algorithms: an all-reduce as two calls."""
 
 
-def _unknown_algorithm(row: DispatchFile, at: int) -> list[Slip]:
+def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
     if row.kernel == TWO_CALLS:
         return []
     try:
         check_algorithm(Primitive(row.operation), row.kernel)
-    except (ColltoolError, ValueError) as error:
-        return [
-            Slip(
-                getattr(error, "what", str(error)),
-                getattr(error, "fix", ""),
-                ("dispatch", at, "kernel"),
-            )
-        ]
+    except ColltoolError as error:
+        return [Slip(error.what, error.fix, place)]
+    except ValueError as error:
+        # an operation that is no collective
+        return [Slip(str(error), at=place)]
     return []
 
 
 NCCL = "nccl"
 """In a dispatch table: what the library leaves to NCCL."""
-
 
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
@@ -242,12 +231,15 @@ UNMEASURED = {
     "oneccl": "no measured rows of it are held here",
     "mpich": "its decision tables are made for each machine",
 }
-"""Libraries that people ask for, and why there is no file."""
+"""Libraries that people know, and why there is no file of them."""
 
 
 class AskedLibrary(NamedTuple):
-    """A library as somebody wrote it, ``vllm@0.24.0``; ``unknown``: the version that there is no
-    data of, empty if there is."""
+    """A library as a user writes it, ``vllm@0.24.0``.
+
+    Args:
+        unknown: the version in the request if there is no data of it, else empty.
+    """
 
     library: LibraryFile
     unknown: str = ""
@@ -255,57 +247,59 @@ class AskedLibrary(NamedTuple):
 
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
-    """(name, version) of every shipped file, versions ascending."""
-    found = [
+    """Return the name and version of every shipped file, versions ascending."""
+    names = [
         re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
         for file in _FOLDER.glob(f"*{SUFFIX}")
     ]
-    return tuple(
-        sorted(
-            ((one[1], one[2]) for one in found if one), key=lambda one: (one[0], _ordered(one[1]))
-        )
-    )
+    libraries = [(name[1], name[2]) for name in names if name]
+    return tuple(sorted(libraries, key=lambda library: (library[0], _version_key(library[1]))))
 
 
 def is_library(name: str) -> bool:
     """Whether kernels of a library with this name (without its version) ship."""
     own = name.partition("@")[0].lower()
-    return own in UNMEASURED or own in {one for one, _ in shipped_libraries()}
+    return own in UNMEASURED or own in dict(shipped_libraries())
 
 
 def find_library(asked: str) -> AskedLibrary:
-    """A shipped library by name and version; without a version the newest, of an unknown version
-    the nearest.
+    """Return a shipped library by name and version.
+
+    Without a version it is the newest, for an unknown version the nearest older one.
 
     Raises:
         ColltoolError: no library has this name.
     """
     name, _, version = asked.lower().partition("@")
-    known = [one for own, one in shipped_libraries() if own == name]
+    known = [shipped for library, shipped in shipped_libraries() if library == name]
     if not known:
-        names = list(dict.fromkeys(own for own, _ in shipped_libraries()))
-        if name in UNMEASURED:
-            fix = "a file of your own: colltool library init; or one of colltool library list"
-            raise ColltoolError(
-                f"{name} has no kernels here: {UNMEASURED[name]}", argument="library", fix=fix
-            )
-        fix = f"{nearest(name, names)} known: {', '.join(names)}; colltool library list shows them".strip()
-        raise ColltoolError(
-            f"no library '{clipped(name)}' has kernels here", argument="library", fix=fix
-        )
-    version = (
-        next((one for one in reversed(known) if one.startswith(f"{version}.")), version)
-        if version
-        else version
-    )
-    if not version or version in known:
-        return AskedLibrary(_shipped(name, version or known[-1]))
-    at = sum(_ordered(one) <= _ordered(version) for one in known)
-    return AskedLibrary(_shipped(name, known[max(at - 1, 0)]), clipped(version))
+        raise _unknown_library(name)
+    if not version:
+        return AskedLibrary(_shipped(name, known[-1]))
+    # 0.24 is the newest of 0.24.*
+    inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
+    if inside:
+        version = inside[-1]
+    if version in known:
+        return AskedLibrary(_shipped(name, version))
+    older = [shipped for shipped in known if _version_key(shipped) <= _version_key(version)]
+    return AskedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
+
+
+def _unknown_library(name: str) -> ColltoolError:
+    if name in UNMEASURED:
+        what = f"{name} has no kernels here: {UNMEASURED[name]}"
+        fix = "a file of your own: colltool library init; or one of colltool library list"
+    else:
+        names = list(dict(shipped_libraries()))
+        what = f"no library '{clipped(name)}' has kernels here"
+        known = f"known: {', '.join(names)}; colltool library list shows them"
+        fix = f"{nearest(name, names)} {known}".strip()
+    return ColltoolError(what, argument="library", fix=fix)
 
 
 def load_library(path: str | os.PathLike[str]) -> LibraryFile:
-    """A library file of one's own; ManyErrors with each mistake at its line and column."""
+    """Return a user's library file; ManyErrors has each mistake at its line and column."""
     typed = os.fspath(path)
     if not typed.endswith(SUFFIX):
         fix = f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one"
@@ -318,19 +312,24 @@ def load_library(path: str | os.PathLike[str]) -> LibraryFile:
 
 
 def read_library(text: str, name: str) -> LibraryFile:
+    """Return a library from TOML text that errors call ``name``."""
     return read_source(LibraryFile, *scan_toml(text, name)).result()
 
 
 def library_of(library: str | None, file: str | os.PathLike[str] | None) -> AskedLibrary | None:
-    """The library of a question: a file of one's own, a shipped one, or none (NCCL and the like
-    have no kernels here)."""
+    """Return the user's own library file, a shipped library, or None.
+
+    None is for NCCL and the like, which have no kernels here.
+    """
     if file is not None:
         if library is not None:
             raise ColltoolError(
                 "names the library", argument="library_file", fix=f"leave {given('library')} out"
             )
         return AskedLibrary(load_library(file))
-    return find_library(library) if library is not None and is_library(library) else None
+    if library is None or not is_library(library):
+        return None
+    return find_library(library)
 
 
 @cache
@@ -344,14 +343,14 @@ def shipped_path(name: str, version: str) -> Path:
 
 
 def template() -> str:
-    """The file that a library file of one's own starts as."""
+    """Return the text that a user's library file starts as."""
     return (_FOLDER / f"_template{SUFFIX}").read_text(encoding="utf-8")
 
 
-def _ordered(version: str) -> list[tuple[int, str]]:
-    """For comparing ``0.9`` with ``0.24.0`` and ``1.3.0rc20``."""
+def _version_key(version: str) -> list[tuple[int, str]]:
+    """Orders versions: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
     return [
-        (int(one[0]) if one[0] else -1, one[1])
-        for one in re.findall(r"(\d*)([^\d.]*)", version)
-        if any(one)
+        (int(number or -1), word)
+        for number, word in re.findall(r"(\d*)([^\d.]*)", version)
+        if number or word
     ]

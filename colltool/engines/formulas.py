@@ -1,14 +1,14 @@
-"""The laws of kernels: seconds of a call from its ranks, bytes and experts, with two to six
-measured numbers each.
+"""Formulas of kernels: seconds of a call from its ranks, bytes and experts.
 
-Times are in microseconds and rates in GB/s, as in the files. n ranks, M bytes of the vector that
-each rank reduces or, for experts, that each sends over the wire.
+Each has two to six measured parameters; their times are in microseconds and their rates in GB/s, as
+in the files. n is the number of ranks, M the bytes of the vector that each rank reduces or, for
+experts, that each rank sends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
 
@@ -19,9 +19,12 @@ Copies = Literal["experts", "ranks", "nodes"]
 
 
 class KernelCall(NamedTuple):
-    """What a kernel is asked: ``bytes`` are M of an all-reduce, and of experts what leaves a rank.
+    """The arguments of a formula.
 
-    ``own_bytes``: of a rank's tokens, once each. ``nic_Bps``: of a rank.
+    Args:
+        bytes: M of an all-reduce; for experts the bytes that leave a rank.
+        nic_Bps: bandwidth of a rank's share of the NICs.
+        own_bytes: bytes of a rank's own tokens, each counted once.
     """
 
     ranks: int
@@ -32,7 +35,7 @@ class KernelCall(NamedTuple):
 
 
 class KernelTimes(NamedTuple):
-    """Seconds: what does not grow with bytes, and what does."""
+    """Seconds that do not grow with bytes, and seconds that do."""
 
     latency_s: float
     bandwidth_s: float
@@ -42,62 +45,67 @@ class KernelTimes(NamedTuple):
         return self.latency_s + self.bandwidth_s
 
 
+Parameters = Mapping[str, float]
+
+
 class Formula(NamedTuple):
-    """``words``: the formula as people read it."""
+    """A formula; ``words`` is its text as people read it."""
 
     parameters: tuple[str, ...]
     words: str
-    of: Callable[[Mapping[str, float], KernelCall], KernelTimes]
+    of: Callable[[Parameters, KernelCall], KernelTimes]
 
 
-def _one_shot(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
+def _latency_s(own: Parameters, ranks: int, experts: int = 0) -> float:
+    per_rank_us = own.get("per_rank_us", 0.0)
+    per_expert_us = own.get("per_expert_us", 0.0)
+    return (own["base_us"] + per_rank_us * ranks + per_expert_us * experts) * 1e-6
+
+
+def _rate_Bps(own: Parameters) -> float:
+    return own["GBps"] * 1e9
+
+
+def _one_shot(own: Parameters, call: KernelCall) -> KernelTimes:
     """Each rank reads the whole vector of every other: (n-1) M over its port."""
-    latency = own["base_us"] + own["per_rank_us"] * (call.ranks - 1)
-    return KernelTimes(latency * 1e-6, (call.ranks - 1) * call.bytes / (own["GBps"] * 1e9))
+    others = call.ranks - 1
+    return KernelTimes(_latency_s(own, others), others * call.bytes / _rate_Bps(own))
 
 
-def _two_shot(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
+def _two_shot(own: Parameters, call: KernelCall) -> KernelTimes:
     """Reduce-scatter, then all-gather: 2(n-1)/n M over its port."""
-    latency = own["base_us"] + own["per_rank_us"] * (call.ranks - 1)
-    return KernelTimes(
-        latency * 1e-6, 2 * (call.ranks - 1) / call.ranks * call.bytes / (own["GBps"] * 1e9)
-    )
+    others = call.ranks - 1
+    sent = 2 * others / call.ranks * call.bytes
+    return KernelTimes(_latency_s(own, others), sent / _rate_Bps(own))
 
 
-def _switch(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
-    """The switch reduces (multimem): M once, of which the first ``free_KiB`` hide behind the
-    latency."""
-    latency = own["base_us"] + own["per_rank_us"] * (call.ranks - 1)
-    return KernelTimes(
-        latency * 1e-6, max(0.0, call.bytes - own["free_KiB"] * 1024) / (own["GBps"] * 1e9)
-    )
+def _switch(own: Parameters, call: KernelCall) -> KernelTimes:
+    """The switch reduces (multimem): M once, of which ``free_KiB`` hide behind the latency."""
+    sent = max(0.0, call.bytes - own["free_KiB"] * 1024)
+    return KernelTimes(_latency_s(own, call.ranks - 1), sent / _rate_Bps(own))
 
 
-def _exchange(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
-    latency = own["base_us"] + own["per_rank_us"] * call.ranks + own["per_expert_us"] * call.experts
-    return KernelTimes(latency * 1e-6, call.bytes / (own["GBps"] * 1e9))
+def _exchange(own: Parameters, call: KernelCall) -> KernelTimes:
+    """What leaves a rank over its port; a latency for each peer and each expert."""
+    return KernelTimes(_latency_s(own, call.ranks, call.experts), call.bytes / _rate_Bps(own))
 
 
-def _exchange_copy(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
-    """What leaves, and beside it every token once through a buffer of the rank's own."""
-    return KernelTimes(
-        own["base_us"] * 1e-6,
-        call.bytes / (own["GBps"] * 1e9) + call.own_bytes / (own["own_GBps"] * 1e9),
-    )
+def _exchange_copy(own: Parameters, call: KernelCall) -> KernelTimes:
+    """What leaves a rank, after every token went once through a buffer of the rank."""
+    copy_s = call.own_bytes / (own["own_GBps"] * 1e9)
+    return KernelTimes(_latency_s(own, call.ranks), call.bytes / _rate_Bps(own) + copy_s)
 
 
-def _exchange_nic(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
-    latency = own["base_us"] + own["per_rank_us"] * call.ranks + own["per_expert_us"] * call.experts
-    return KernelTimes(latency * 1e-6, call.bytes / (own["eta"] * call.nic_Bps))
+def _exchange_nic(own: Parameters, call: KernelCall) -> KernelTimes:
+    """What leaves a rank over its NIC, at a measured share of the NIC's rate."""
+    nic_Bps = own["eta"] * call.nic_Bps
+    return KernelTimes(_latency_s(own, call.ranks, call.experts), call.bytes / nic_Bps)
 
 
-def _transfer(own: Mapping[str, float], call: KernelCall) -> KernelTimes:
-    """From one machine to another: what all pairs' NICs carry, or what the software reaches in
-    all."""
-    return KernelTimes(
-        own["base_us"] * 1e-6,
-        call.bytes / min(own["eta"] * call.nic_Bps * call.ranks, own["GBps"] * 1e9),
-    )
+def _transfer(own: Parameters, call: KernelCall) -> KernelTimes:
+    """From one machine to another: all pairs' NICs together, or the most that the software does."""
+    nics_Bps = own["eta"] * call.nic_Bps * call.ranks
+    return KernelTimes(_latency_s(own, call.ranks), call.bytes / min(nics_Bps, _rate_Bps(own)))
 
 
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
@@ -127,11 +135,16 @@ FORMULAS: dict[FormulaName, Formula] = {
 
 
 class Tokens(NamedTuple):
-    """A call of dispatch or combine: T tokens a rank, k experts each, of hidden width h, E experts,
-    sent as ``dtype``.
+    """A call of dispatch or combine.
 
-    ``groups``: nodes that routing limits a token to (0: any). ``skew``: bytes of the hottest rank
-    over the mean.
+    Args:
+        tokens: tokens of each rank.
+        top_k: experts that a token goes to.
+        hidden: values of a token.
+        experts: experts in all.
+        dtype: format of the values that are sent.
+        groups: nodes that routing limits a token to; 0 for any.
+        skew: bytes of the busiest rank over the mean.
     """
 
     tokens: int
@@ -142,6 +155,16 @@ class Tokens(NamedTuple):
     groups: int = 0
     skew: float = 1.0
 
+    @property
+    def own_bytes(self) -> float:
+        """Bytes of a rank's tokens, each counted once."""
+        return self.tokens * self.hidden * width(self.dtype)
+
+    @property
+    def copied_bytes(self) -> float:
+        """Bytes of all copies of a rank's tokens, one for each expert."""
+        return self.tokens * self.top_k * self.hidden * width(self.dtype)
+
 
 WIDTHS = {
     "bf16": 2.0,
@@ -151,11 +174,18 @@ WIDTHS = {
     "nvfp4": 0.5 + 1 / 16,
     "fp32": 4.0,
 }
-"""Bytes a value takes on the wire: fp8 with a scale of 4 bytes for 128 values, nvfp4 with one byte
-for 16."""
+"""Bytes of a value on the wire.
+
+fp8 and int8 have a scale of 4 bytes for 128 values, nvfp4 one of a byte for 16.
+"""
 
 
 def width(dtype: str) -> float:
+    """Return the bytes of a value on the wire.
+
+    Raises:
+        ColltoolError: the format is not known.
+    """
     if dtype not in WIDTHS:
         raise ColltoolError(
             f"'{dtype}' is not known", argument="dtype", fix=f"one of {', '.join(WIDTHS)}"
@@ -164,33 +194,39 @@ def width(dtype: str) -> float:
 
 
 def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int = 0) -> float:
-    """How many copies of a token leave its rank, on average, for experts drawn evenly.
+    """Return how many copies of a token leave its rank, on average over experts drawn evenly.
 
-    For each expert: k, of which the share on other ranks (across nodes: on other nodes) leaves. For
-    each rank or node: the expected number of distinct ones among k draws, G (1 - (1 - 1/G)^k), of
-    which the others count. Routing that is limited to ``groups`` nodes draws from those.
+    One for each expert: k, of which the share on other ranks (across nodes: on other nodes) leaves.
+    One for each rank or node: the expected number of distinct ones among k draws,
+    G (1 - (1 - 1/G)^k), of which the others count. Routing that is limited to ``groups`` nodes
+    draws from those.
 
     >>> copies_sent("experts", 8, 64, 8)
     7.0
     >>> round(copies_sent("nodes", 8, 64, 8), 2), round(copies_sent("nodes", 8, 64, 8, 4), 2)
     (4.59, 3.15)
     """
+    # within a node what stays is a rank's own share, across nodes the share of its whole node
     parts = nodes if nodes > 1 else ranks
     away = (parts - 1) / parts
-    if copies == "experts":
-        return top_k * away
-    drawn = {"ranks": ranks, "nodes": parts}[copies]
-    if nodes > 1 and groups:
-        drawn = min(groups * (ranks // nodes if copies == "ranks" else 1), drawn)
+    limited = groups if nodes > 1 else 0
+    match copies:
+        case "experts":
+            return top_k * away
+        case "ranks":
+            drawn = ranks
+            reached = limited * (ranks // nodes)
+        case "nodes":
+            drawn = parts
+            reached = limited
+        case _:
+            assert_never(copies)
+    if reached:
+        drawn = min(drawn, reached)
     return drawn * (1 - (1 - 1 / drawn) ** top_k) * away
 
 
-def bytes_sent(copies: Copies, what: Tokens, ranks: int, nodes: int) -> float:
-    """Bytes that leave the busiest rank."""
-    return (
-        what.tokens
-        * what.hidden
-        * width(what.dtype)
-        * copies_sent(copies, what.top_k, ranks, nodes, what.groups)
-        * what.skew
-    )
+def bytes_sent(copies: Copies, call: Tokens, ranks: int, nodes: int) -> float:
+    """Return the bytes that leave the busiest rank."""
+    each = copies_sent(copies, call.top_k, ranks, nodes, call.groups)
+    return call.own_bytes * each * call.skew

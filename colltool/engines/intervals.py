@@ -7,30 +7,31 @@ from math import exp, log
 from colltool.estimate.interval import SHARE, Interval
 from colltool.estimate.spread import law
 
+# Student's t of 4 degrees of freedom: |t| of half of its draws, and of nine tenths
 _MEDIAN_OF_T4 = 0.741
-"""|t| of half of the draws of Student's t of 4 degrees; of nine tenths
-:data:`_NINE_OF_TEN_OF_T4`."""
 _NINE_OF_TEN_OF_T4 = 2.132
 
 
 def kernel_interval(
     total_s: float, error: float | None, error_of: str, *, on_ground: bool
 ) -> Interval | None:
-    """Nine of ten measurements of a kernel whose median error is stated; None where nobody knows
-    it.
+    """Return where nine of ten measurements of a kernel lie; None if its error is unknown.
 
-    ``on_ground``: it was measured on such a GPU, number of ranks and size.
+    Args:
+        error: median error of the formula, ``error_of`` the rows that it was found on.
+        on_ground: whether the kernel was measured on such a GPU, number of ranks and size.
     """
     if error is None:
         return None
-    wide = log(1 + error) * _NINE_OF_TEN_OF_T4 / _MEDIAN_OF_T4
+    # half the width in logarithms: the median error is stretched to nine tenths by Student's t
+    half_width = log(1 + error) * _NINE_OF_TEN_OF_T4 / _MEDIAN_OF_T4
     return Interval(
-        low_s=total_s * exp(-wide),
-        high_s=total_s * exp(wide),
+        low_s=total_s * exp(-half_width),
+        high_s=total_s * exp(half_width),
         share=SHARE,
         rows=0,
         basis="measured" if on_ground else "extrapolated",
-        parts=(("kernel", wide / law()["kappa"]),),
+        parts=(("kernel", half_width / law()["kappa"]),),
         nearest=error_of or None,
         reason="the kernel's own rows" if on_ground else "the kernel was not measured there",
     )

@@ -1,5 +1,4 @@
-"""Two libraries, or two versions of one, on a fabric: where what they run changes, and what that
-costs."""
+"""Where two libraries, or two versions of one, run different kernels on a fabric; and the cost."""
 
 from __future__ import annotations
 
@@ -22,14 +21,19 @@ from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import NcclEstimate, pick
 from colltool.libraries.nccl.rules import spec_of
 
+# 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
 SIZES = tuple(2.0**power for power in range(10, 35))
 SMALL = tuple(2.0**power for power in range(10, 27))
+# The rules of versions differ on small groups; beyond these nodes only the whole fabric is compared.
 _MOST_NODES = 32
 
 
 class PickChange(NamedTuple):
-    """A run of sizes at which two libraries take different kernels on a group; seconds are ours at
-    the first size, or None."""
+    """Sizes in a row at which two libraries take different kernels on a group.
+
+    Args:
+        old_s, new_s: seconds at the first size by colltool's price; None if there is none.
+    """
 
     primitive: str
     ranks: int
@@ -48,8 +52,7 @@ class PickChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryDiff(Result):
-    """Where two libraries differ on a fabric; ``looked``: picks compared, ``differ``: those that
-    are others."""
+    """Where two libraries differ on a fabric: ``differ`` of the ``looked`` picks compared."""
 
     subject: ClassVar[str] = "kernels"
     fabric: str
@@ -64,89 +67,103 @@ class LibraryDiff(Result):
         return bool(self.changes)
 
 
+class _Compared(NamedTuple):
+    """The picks of two versions of NCCL at a size."""
+
+    size: float
+    old: NcclEstimate
+    new: NcclEstimate
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return _name(self.old), _name(self.new)
+
+
+def _name(pick: NcclEstimate) -> str:
+    return f"{pick.algorithm} {pick.protocol}"
+
+
 def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
-    """Two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB, on whole nodes and on one
-    rank a node."""
-    before, after = under_library(fabric, "nccl", old), under_library(fabric, "nccl", new)
+    """Compare two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB.
+
+    Groups are whole nodes, and one rank of each node.
+    """
+    before = under_library(fabric, "nccl", old)
+    after = under_library(fabric, "nccl", new)
     changes: list[PickChange] = []
-    looked = differ = 0
+    looked = 0
+    differ = 0
     for group in _groups(fabric):
         try:
-            one, other = hardware_on(before, group), hardware_on(after, group)
+            old_hardware = hardware_on(before, group)
+            new_hardware = hardware_on(after, group)
         except ColltoolError:
+            # NCCL's model may have no answer for a part of the fabric; without one for all of it
+            # there is nothing to compare
             if group.ranks == fabric.ranks:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
-            found = [
-                (size, pick(one, primitive, size), pick(other, primitive, size)) for size in SIZES
+            picks = [
+                _Compared(
+                    size, pick(old_hardware, primitive, size), pick(new_hardware, primitive, size)
+                )
+                for size in SIZES
             ]
-            looked += len(found)
-            for names, run in groupby(found, key=lambda row: (_called(row[1]), _called(row[2]))):
+            looked += len(picks)
+            for (old_name, new_name), run in groupby(picks, key=lambda compared: compared.names):
                 rows = list(run)
-                if names[0] != names[1]:
+                if old_name != new_name:
                     differ += len(rows)
-                    changes.append(_change(before, group, primitive, rows, (one, other)))
+                    hardware = (old_hardware, new_hardware)
+                    changes.append(_change(before, group, primitive, rows, hardware))
     return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
 
 
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
     inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
     nodes = fabric.ranks // inside
-    counts = sorted(
-        {
-            1,
-            nodes if nodes <= _MOST_NODES else _MOST_NODES,
-            *(2**power for power in range(6) if 2**power <= nodes),
-        }
-    )
-    for count in counts:
+    powers = [2**power for power in range(6) if 2**power <= nodes]
+    for count in sorted({*powers, min(nodes, _MOST_NODES)}):
         if count * inside >= 2:
             yield GroupSpec(count * inside)
         if count >= 2 and inside > 1:
             yield GroupSpec(count, inside)
 
 
-def _called(way: NcclEstimate) -> str:
-    return f"{way.algorithm} {way.protocol}"
-
-
 def _change(
     fabric: Fabric,
     group: GroupSpec,
     primitive: Primitive,
-    rows: list[tuple[float, NcclEstimate, NcclEstimate]],
-    on: tuple[Hardware, Hardware],
+    rows: list[_Compared],
+    hardware: tuple[Hardware, Hardware],
 ) -> PickChange:
-    size, old, new = rows[0]
-    seconds = [
-        _priced(fabric, group, primitive, size, way, hardware)
-        for way, hardware in zip((old, new), on, strict=True)
-    ]
+    first = rows[0]
+    old, new = first.names
+    old_hardware, new_hardware = hardware
     return PickChange(
         primitive=primitive.value,
         ranks=group.ranks or 0,
         stride=group.stride,
-        from_bytes=size,
-        to_bytes=rows[-1][0],
-        old=_called(old),
-        new=_called(new),
-        old_s=seconds[0],
-        new_s=seconds[1],
+        from_bytes=first.size,
+        to_bytes=rows[-1].size,
+        old=old,
+        new=new,
+        old_s=_priced_s(fabric, group, primitive, first.size, first.old, old_hardware),
+        new_s=_priced_s(fabric, group, primitive, first.size, first.new, new_hardware),
     )
 
 
-def _priced(
+def _priced_s(
     fabric: Fabric,
     group: GroupSpec,
     primitive: Primitive,
     size: float,
-    way: NcclEstimate,
-    on: Hardware,
+    taken: NcclEstimate,
+    hardware: Hardware,
 ) -> float | None:
-    """Our price of a pick: of its schedule under its protocol where the fabric has it, else under
-    the fastest."""
-    spec = spec_of(way.algorithm, primitive, on)
+    """Colltool's price of a pick: its schedule under its protocol, or else the fastest protocol."""
+    spec = spec_of(taken.algorithm, primitive, hardware)
     if not spec:
         return None
     try:
@@ -156,31 +173,29 @@ def _priced(
 
 
 def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: int) -> LibraryDiff:
-    """Two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
+    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
     changes: list[PickChange] = []
     for size in SMALL:
-        one, other = (
-            price_kernels(asked, fabric, "all_reduce", size, ranks).best for asked in (old, new)
-        )
-        if abs(one.total_s / other.total_s - 1) > 0.01 or one.kernel != other.kernel:
-            changes.append(
-                PickChange(
-                    primitive="all_reduce",
-                    ranks=ranks,
-                    stride=1,
-                    from_bytes=size,
-                    to_bytes=size,
-                    old=one.kernel,
-                    new=other.kernel,
-                    old_s=one.total_s,
-                    new_s=other.total_s,
-                )
+        before = price_kernels(old, fabric, "all_reduce", size, ranks).best
+        after = price_kernels(new, fabric, "all_reduce", size, ranks).best
+        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
+            change = PickChange(
+                primitive="all_reduce",
+                ranks=ranks,
+                stride=1,
+                from_bytes=size,
+                to_bytes=size,
+                old=before.kernel,
+                new=after.kernel,
+                old_s=before.total_s,
+                new_s=after.total_s,
             )
+            changes.append(change)
     return LibraryDiff(
         fabric.name,
         old.library.called,
         new.library.called,
         tuple(changes),
-        len(SMALL),
-        len(changes),
+        looked=len(SMALL),
+        differ=len(changes),
     )

@@ -1,4 +1,4 @@
-"""A library file as ``colltool library show`` tells it."""
+"""A library file as ``colltool library show`` prints it."""
 
 from __future__ import annotations
 
@@ -10,56 +10,59 @@ from colltool.libraries.nccl.hardware import constants
 
 
 def shown_library(library: LibraryFile) -> LibraryShown:
-    rows = tuple(
-        DispatchRow(one.kernel, one.gpus, one.ranks, one.from_, one.to) for one in library.dispatch
-    )
-    sources = dict.fromkeys(str(one.source) for one in library.kernels if one.source)
+    """Return the kernels and the dispatch table of a library."""
+    dispatch = [
+        DispatchRow(row.kernel, row.gpus, row.ranks, row.from_, row.to) for row in library.dispatch
+    ]
+    sources = dict.fromkeys(str(kernel.source) for kernel in library.kernels if kernel.source)
     return LibraryShown(
         library=library.called,
         spoken=library.spoken,
         kernels=tuple(map(_row, library.kernels)),
-        dispatch=rows,
+        dispatch=tuple(dispatch),
         like=tuple(library.like.items()),
         sources=tuple(sources),
     )
 
 
 def shown_nccl(version: str) -> LibraryShown:
-    """A version of NCCL's cost model: its rules; a price with it names what it picks."""
-    own = constants(version)
-    tables = {key: table for key, table in own.rule.items() if isinstance(table, dict)}
-    rules = [
-        (f"{key}.{inner}", str(value))
-        for key, table in tables.items()
-        for inner, value in table.items()
-    ]
-    rules += [(key, value) for key, value in own.rule.items() if isinstance(value, str)]
+    """Return the rules of a version of NCCL's cost model; a price with it names what it picks."""
+    model = constants(version)
+    words = []
+    rules = []
+    for key, value in model.rule.items():
+        if isinstance(value, dict):
+            rules += [(f"{key}.{name}", str(entry)) for name, entry in value.items()]
+        elif isinstance(value, str):
+            words.append((key, value))
     return LibraryShown(
-        library=f"nccl@{own.version}",
+        library=f"nccl@{model.version}",
         spoken="NCCL's cost model",
         kernels=(),
         dispatch=(),
         like=(),
-        sources=(own.source,),
-        rules=tuple(rules),
+        sources=(model.source,),
+        rules=(*rules, *words),
     )
 
 
-def _row(one: KernelFile) -> KernelRow:
-    sizes = f"{size_text(one.sizes[0])}-{size_text(one.sizes[1])}" if one.sizes else ""
-    sizes = f"{one.tokens[0]}-{one.tokens[1]} tokens" if one.tokens else sizes
-    numbers = ", ".join(
-        f"{name}={plain_number(value):g}" for name, value in one.parameters.items() if value
-    )
-    said = "; ".join(filter(None, (one.network, one.said)))
+def _row(kernel: KernelFile) -> KernelRow:
+    sizes = ""
+    if kernel.tokens:
+        sizes = f"{kernel.tokens[0]}-{kernel.tokens[1]} tokens"
+    elif kernel.sizes:
+        sizes = f"{size_text(kernel.sizes[0])}-{size_text(kernel.sizes[1])}"
+    numbers = [
+        f"{name}={plain_number(value):g}" for name, value in kernel.parameters.items() if value
+    ]
     return KernelRow(
-        kernel=one.name,
-        operation=one.operation,
-        gpus=one.gpus,
-        ranks=one.ranks,
+        kernel=kernel.name,
+        operation=kernel.operation,
+        gpus=kernel.gpus,
+        ranks=kernel.ranks,
         sizes=sizes,
-        formula=FORMULAS[one.formula].words,
-        parameters=numbers,
-        error=one.error,
-        said=said,
+        formula=FORMULAS[kernel.formula].words,
+        parameters=", ".join(numbers),
+        error=kernel.error,
+        said="; ".join(filter(None, (kernel.network, kernel.said))),
     )

@@ -1,5 +1,7 @@
-"""What a call costs by a library's kernels: which of them were measured on the machine, and which
-the library takes."""
+"""What a call costs by a library's kernels.
+
+A price has the kernels that were measured on the machine, and the one that the library takes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from colltool.engines.files import (
     find_library,
     shipped_libraries,
 )
-from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
+from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes, Tokens, bytes_sent, width
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.assumptions import Readings
@@ -32,26 +34,32 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 
-_MEASURED_NIC = 50e9  # of a rank, bytes/s: 400 Gb/s ConnectX-7
+# of a rank, bytes/s: 400 Gb/s ConnectX-7
+_MEASURED_NIC_BPS = 50e9
+
 _OTHER_NETWORKS = {
     "efa": "EFA, where others took 12 to 70% longer than ConnectX-7's law",
     "tcpxo": "GPUDirect-TCPXO",
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
 }
-"""By the tier's name: networks on which the law of ConnectX-7 was seen not to hold, or never
-tried."""
-_OFF = 2.0  # an error is taken this many times as wide off the measured ground
+"""Networks by the tier's name on which the formula of ConnectX-7 does not hold or was not tried."""
+
+# an error is taken this many times as large where the kernel was not measured
+_WIDENED = 2.0
+
+# sizes are equal within rounding
+_ROUNDING = 1 + 1e-9
+
+_OWN_FILE = "a file of your own: colltool library init"
 
 
-class Where(NamedTuple):
-    """A group as kernels see it: ``gpu`` of the fabric, ranks a node (memory domain), nodes, and
-    the NIC of a rank in bytes/s."""
+class KernelSite(NamedTuple):
+    """A group as kernels see it: its GPUs, nodes (memory domains) and a rank's NIC in bytes/s."""
 
     fabric: Fabric
     placed: PlacedGroup
     gpu: str
-    ranks_a_node: int
     nodes: int
     nic_Bps: float
     wire: str
@@ -61,401 +69,443 @@ class Where(NamedTuple):
         return self.placed.ranks
 
 
-def where_of(fabric: Fabric, group: AnyGroup) -> Where:
-    """A group as kernels see it.
+def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
+    """Return a group as kernels see it.
 
     Raises:
-        ColltoolError: the fabric does not say which device stands at its ends.
+        ColltoolError: the fabric has no ``device``.
     """
     check_even(fabric)
     if fabric.device is None:
         what = f"{fabric.name} does not say which GPU it joins, and kernels were measured on GPUs"
         raise ColltoolError(what, argument="fabric", fix="write device: h100 into it")
     placed = place(fabric, group)
-    inner = capabilities_of(placed.spans[0].tier).joins == "accelerators"
-    a_node = (
-        placed.spans[0].endpoints if inner and placed.spans[0].tier is not fabric.tiers[-1] else 1
-    )
-    if inner and len(fabric.tiers) == 1:
-        a_node = placed.ranks
-    nodes = placed.ranks // a_node
-    tier = placed.spans[-1].tier
-    return Where(
-        fabric,
-        placed,
-        fabric.device,
-        ranks_a_node=a_node,
-        nodes=nodes,
-        nic_Bps=capabilities_of(tier).rate_Bps,
-        wire=tier.name,
+    inner = placed.spans[0]
+    outer = placed.spans[-1].tier
+    node_ranks = 1
+    if capabilities_of(inner.tier).joins == "accelerators":
+        if len(fabric.tiers) == 1:
+            node_ranks = placed.ranks
+        elif inner.tier is not fabric.tiers[-1]:
+            node_ranks = inner.endpoints
+    return KernelSite(
+        fabric=fabric,
+        placed=placed,
+        gpu=fabric.device,
+        nodes=placed.ranks // node_ranks,
+        nic_Bps=capabilities_of(outer).rate_Bps,
+        wire=outer.name,
     )
 
 
-class _Ground(NamedTuple):
-    """Kernels for an operation on a machine, and what to say where it is another machine than was
-    measured."""
+class MeasuredKernels(NamedTuple):
+    """A library's kernels for an operation on a machine.
+
+    Args:
+        notes: how the machine differs from the one that they were measured on.
+        like_error: error of taking another GPU's numbers; None if the GPU itself was measured, or
+            the error is unknown.
+    """
 
     kernels: tuple[KernelFile, ...]
     notes: tuple[str, ...] = ()
-    # of another GPU's numbers; None where it was measured itself, or nobody knows
     like_error: float | None = None
 
 
-def ground(library: LibraryFile, operation: str, on: Where) -> _Ground:
-    """The library's kernels for an operation on a GPU, within a node or across.
+def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> MeasuredKernels:
+    """Return the library's kernels for an operation on a GPU, within a node or across.
 
     Raises:
         ColltoolError: it has none, or none was measured there.
     """
-    own = [one for one in library.kernels if one.operation == operation]
+    own = [kernel for kernel in library.kernels if kernel.operation == operation]
     if not own:
+        what = f"{library.called} has no kernel for {operation.replace('_', '-')}"
         fix = f"it has {', '.join(library.operations)}"
-        raise ColltoolError(
-            f"{library.called} has no kernel for {operation.replace('_', '-')}",
-            argument="library",
-            fix=fix,
+        raise ColltoolError(what, argument="library", fix=fix)
+    gpu = _measured_gpu(library, own, site.gpu)
+    across = site.nodes > 1
+    # kernels of experts send over the NICs themselves, where the network's software matters
+    over_nics = across and operation in EXPERTS
+    if over_nics and site.wire in _OTHER_NETWORKS:
+        what = f"{library.called} was not measured on {_OTHER_NETWORKS[site.wire]}"
+        raise ColltoolError(what, argument="library", fix=_OWN_FILE)
+    kernels = tuple(kernel for kernel in own if gpu in kernel.gpus and kernel.across == across)
+    if not kernels:
+        measured = "inside a node" if across else "across nodes"
+        nodes = f"{site.nodes} nodes" if across else f"{site.nodes} node"
+        what = (
+            f"{library.called} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
+            f" are on {nodes}"
         )
-    measured = sorted({gpu for one in own for gpu in one.gpus})
-    gpu = on.gpu if on.gpu in measured else dict(library.like).get(on.gpu, "")
-    if gpu not in measured:
-        fix = f"measured on: {', '.join(measured)}; a file of your own: colltool library init"
-        raise ColltoolError(
-            f"no kernel of {library.called} was measured on {on.gpu}", argument="library", fix=fix
-        )
-    across = on.nodes > 1
-    if across and operation in EXPERTS and (other := _OTHER_NETWORKS.get(on.wire)):
-        fix = "a file of your own: colltool library init"
-        raise ColltoolError(
-            f"{library.called} was not measured on {other}", argument="library", fix=fix
-        )
-    found = tuple(one for one in own if gpu in one.gpus and one.across == across)
-    if not found:
-        have = "inside a node" if across else "across nodes"
-        nodes = f"{on.ranks} ranks are on {on.nodes} node{'s' * across}"
-        what = f"{library.called} was measured on {gpu} {have} alone, and these {nodes}"
         raise ColltoolError(
             what, argument="library", fix="take another number of ranks, or another library"
         )
-    notes = [] if gpu == on.gpu else [f"{on.gpu} was not measured: {gpu}'s numbers"]
-    if across and operation in EXPERTS and not 0.9 < on.nic_Bps / _MEASURED_NIC < 1.1:
-        notes.append(
-            f"measured on {format_rate(_MEASURED_NIC)} a rank, not on {format_rate(on.nic_Bps)}"
-        )
-    return _Ground(found, tuple(notes), None if gpu == on.gpu else library.like_error.get(on.gpu))
+    notes = []
+    like_error = None
+    if gpu != site.gpu:
+        notes.append(f"{site.gpu} was not measured: {gpu}'s numbers")
+        like_error = library.like_error.get(site.gpu)
+    if over_nics and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
+        measured = format_rate(_MEASURED_NIC_BPS)
+        notes.append(f"measured on {measured} a rank, not on {format_rate(site.nic_Bps)}")
+    return MeasuredKernels(kernels, tuple(notes), like_error)
 
 
-def estimate(
+def _measured_gpu(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> str:
+    """The GPU whose numbers hold for ``gpu``: itself, or the one that the library takes for it."""
+    measured: set[str] = set()
+    for kernel in kernels:
+        measured.update(kernel.gpus)
+    for name in (gpu, dict(library.like).get(gpu)):
+        if name in measured:
+            return name
+    raise ColltoolError(
+        f"no kernel of {library.called} was measured on {gpu}",
+        argument="library",
+        fix=f"measured on: {', '.join(sorted(measured))}; {_OWN_FILE}",
+    )
+
+
+def _estimates(
+    library: LibraryFile,
+    operation: str,
+    site: KernelSite,
+    size: float = 0.0,
+    tokens: Tokens | None = None,
+) -> list[KernelEstimate]:
+    """The time of each kernel that was measured on the machine."""
+    measured = measured_kernels(library, operation, site)
+    return [
+        _estimate(kernel, library.called, measured, site, size, tokens)
+        for kernel in measured.kernels
+    ]
+
+
+def _estimate(
     kernel: KernelFile,
     library: str,
-    on: Where,
+    measured: MeasuredKernels,
+    site: KernelSite,
     size: float,
-    what: Tokens | None = None,
-    under: _Ground | None = None,
+    tokens: Tokens | None,
 ) -> KernelEstimate:
-    """A kernel's time; ``size`` is M, or with ``what`` made of its tokens.
+    """A kernel's time for M bytes, or for tokens, from which the bytes that leave a rank follow.
 
-    Below the smallest size that was measured the time is held there; above, on other ranks, and on
-    another GPU whose error nobody knows, the law goes on and the error that is stated doubles.
+    Below the smallest measured size the time stays what it is there. Above the largest, on other
+    ranks, and on another GPU whose error is unknown, the formula goes on and its error doubles.
     """
-    sent = size if what is None else bytes_sent(kernel.copies, what, on.ranks, on.nodes)
-    held, outside = _held(kernel, on, sent, what)
-    other = under.notes if under is not None else ()
-    known = under.like_error if under is not None else None
-    experts, own = (
-        (what.experts, what.tokens * what.hidden * WIDTHS[what.dtype]) if what else (0, 0.0)
-    )
-    times = FORMULAS[kernel.formula].of(
-        kernel.parameters, KernelCall(on.ranks, held, experts, on.nic_Bps, own)
-    )
-    times = _no_faster_than_wires(times, kernel, on, sent, what)
-    off = bool(outside) or (bool(other) and known is None)
-    error = (
-        None
-        if kernel.error is None
-        else max(known or 0.0, min(1.0, kernel.error * (_OFF if off else 1)))
-    )
+    formula = FORMULAS[kernel.formula]
+    call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
+    if tokens is not None:
+        sent = bytes_sent(kernel.copies, tokens, site.ranks, site.nodes)
+        call = call._replace(bytes=sent, experts=tokens.experts, own_bytes=tokens.own_bytes)
+    held, unmeasured = _within_measured(kernel, call.bytes, tokens)
+    unmeasured += _other_ranks(kernel, site.ranks)
+    times = formula.of(kernel.parameters, call._replace(bytes=held))
+    if tokens is not None:
+        least_s = _least_exchange_s(kernel, site, call.bytes)
+        times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
+    other_machine = bool(measured.notes) and measured.like_error is None
+    on_ground = not unmeasured and not other_machine
+    error = _error(kernel, measured.like_error, on_ground)
+    notes = [*measured.notes, *unmeasured]
+    if kernel.said:
+        notes.append(kernel.said)
     return KernelEstimate(
         library=library,
         kernel=kernel.name,
         operation=kernel.operation,
-        ranks=on.ranks,
-        bytes=sent,
+        ranks=site.ranks,
+        bytes=call.bytes,
         latency_s=times.latency_s,
         bandwidth_s=times.bandwidth_s,
-        wire=on.wire,
-        formula=FORMULAS[kernel.formula].words,
+        wire=site.wire,
+        formula=formula.words,
         error=error,
         error_of=kernel.error_of,
-        measured=measured_on(kernel),
-        on_ground=not off,
-        notes=tuple(filter(None, (*other, *outside, kernel.said))),
-        interval=kernel_interval(
-            times.latency_s + times.bandwidth_s, error, kernel.error_of, on_ground=not off
-        ),
+        measured=_measured_on(kernel),
+        on_ground=on_ground,
+        notes=tuple(notes),
+        interval=kernel_interval(times.total_s, error, kernel.error_of, on_ground=on_ground),
     )
 
 
-def _held(
-    kernel: KernelFile, on: Where, sent: float, what: Tokens | None
+def _error(kernel: KernelFile, like_error: float | None, on_ground: bool) -> float | None:
+    if kernel.error is None:
+        return None
+    own = kernel.error if on_ground else min(1.0, kernel.error * _WIDENED)
+    return max(like_error or 0.0, own)
+
+
+def _within_measured(
+    kernel: KernelFile, sent: float, tokens: Tokens | None
 ) -> tuple[float, list[str]]:
-    """The bytes that a law is asked for, at least the fewest measured; and what of the call was not
-    measured."""
-    held, outside = sent, []
-    if what is not None and kernel.tokens is not None:
-        if what.tokens < kernel.tokens[0]:
-            held = sent * kernel.tokens[0] / what.tokens
-            outside.append(f"fewer than {kernel.tokens[0]} tokens were not measured: held there")
-        elif what.tokens > kernel.tokens[1]:
-            outside.append(f"more than {kernel.tokens[1]} tokens were not measured")
-    elif what is None and kernel.sizes is not None:
-        held = max(sent, kernel.sizes[0])
-        if sent < kernel.sizes[0]:
-            outside.append(f"below {size_text(kernel.sizes[0])} not measured: held there")
-        elif sent > kernel.sizes[1] * (1 + 1e-9):
-            outside.append(f"above {size_text(kernel.sizes[1])} not measured")
-    low, high = kernel.ranks
-    if not low <= on.ranks <= high:
-        outside.append(
-            f"measured on {low if low == high else f'{low} to {high}'} ranks, not on {on.ranks}"
-        )
-    return held, outside
+    """Bytes to evaluate the formula at, not below the fewest measured; and notes if off them."""
+    if tokens is not None:
+        if kernel.tokens is None:
+            return sent, []
+        fewest, most = kernel.tokens
+        if tokens.tokens < fewest:
+            held = sent * fewest / tokens.tokens
+            return held, [f"fewer than {fewest} tokens were not measured: held there"]
+        if tokens.tokens > most:
+            return sent, [f"more than {most} tokens were not measured"]
+    elif kernel.sizes is not None:
+        least, largest = kernel.sizes
+        if sent < least:
+            return least, [f"below {size_text(least)} not measured: held there"]
+        if sent > largest * _ROUNDING:
+            return sent, [f"above {size_text(largest)} not measured"]
+    return sent, []
 
 
-def _no_faster_than_wires(
-    times: KernelTimes, kernel: KernelFile, on: Where, sent: float, what: Tokens | None
-) -> KernelTimes:
-    """An oversubscribed network or a slower link than was measured takes at least what its cut
-    needs."""
-    if what is None:
-        return times
-    away = (on.nodes - 1) / on.nodes if on.nodes > 1 else (on.ranks - 1) / on.ranks
-    least = float(cut_bound_of(on.placed, A2A, Readings()).seconds(sent / away)) / (
-        kernel.parameters.get("eta", 1.0)
-    )
-    return times._replace(bandwidth_s=max(times.bandwidth_s, least))
+def _other_ranks(kernel: KernelFile, ranks: int) -> list[str]:
+    fewest, most = kernel.ranks
+    if fewest <= ranks <= most:
+        return []
+    return [f"measured on {_span(fewest, most)} ranks, not on {ranks}"]
 
 
-def measured_on(kernel: KernelFile) -> str:
-    low, high = kernel.ranks
-    words = [", ".join(kernel.gpus), f"{low} ranks" if low == high else f"{low} to {high} ranks"]
+def _span(least: int, most: int) -> str:
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> float:
+    """Seconds that the cut of the network needs at least for an exchange.
+
+    This counts on an oversubscribed network, or a slower link than the measured one.
+    """
+    parts = site.nodes if site.nodes > 1 else site.ranks
+    away = (parts - 1) / parts
+    cut_s = float(cut_bound_of(site.placed, A2A, Readings()).seconds(sent / away))
+    return cut_s / kernel.parameters.get("eta", 1.0)
+
+
+def _measured_on(kernel: KernelFile) -> str:
+    words = [", ".join(kernel.gpus), f"{_span(*kernel.ranks)} ranks"]
     if kernel.sizes:
         words.append(f"{size_text(kernel.sizes[0])} to {size_text(kernel.sizes[1])}")
     if kernel.tokens:
-        words.append(
-            f"{kernel.tokens[0]} to {kernel.tokens[1]} tokens"
-            if kernel.tokens[0] < kernel.tokens[1]
-            else f"{kernel.tokens[0]} tokens"
-        )
-    return ", ".join([*words, kernel.network] if kernel.network else words)
+        words.append(f"{_span(*kernel.tokens)} tokens")
+    if kernel.network:
+        words.append(kernel.network)
+    return ", ".join(words)
 
 
 def price_kernels(
     asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
-    """An all-reduce or all-to-all of ``size`` bytes by a library's kernels, its own choice first.
+    """Price an all-reduce or all-to-all of ``size`` bytes by a library's kernels, its choice first.
 
     Raises:
         ColltoolError: none of its kernels was measured on the machine.
     """
-    library, on = asked.library, where_of(fabric, group)
-    notes = _of_version(asked)
+    library = asked.library
+    site = kernel_site(fabric, group)
+    rules = rules_for(library, site)
+    kernel, reason = _library_choice(library, operation, site, rules, size)
     rows: list[KernelEstimate] = []
-    taken, reason = _taken(library, operation, on, size)
-    if taken != NCCL:
-        found = ground(library, operation, on)
-        rows = [estimate(one, library.called, on, size, under=found) for one in found.kernels]
+    if kernel != NCCL:
+        rows = _estimates(library, operation, site, size)
         rows.sort(key=lambda row: row.total_s)
-        taken = taken or rows[0].kernel
-        if all(row.kernel != taken for row in rows):
-            taken, reason = (
-                rows[0].kernel,
-                f"{taken} was not measured here: the fastest of the others",
-            )
-    if operation == "all_reduce" and (taken == NCCL or _past(library, operation, size)):
-        rows.append(_by_nccl(fabric, group, size))
-        if taken != NCCL and not _in_table(library, on, size):
-            taken, reason = NCCL, "larger than its own kernels were measured at: left to NCCL"
-    rows = [row._replace(picked=row.kernel == taken) for row in rows]
+        fastest = rows[0].kernel
+        if not kernel:
+            kernel = fastest
+        elif all(row.kernel != kernel for row in rows):
+            reason = f"{kernel} was not measured here: the fastest of the others"
+            kernel = fastest
+    beyond = bool(library.most_ranks) and size > _largest_measured(library, operation) * _ROUNDING
+    if operation == "all_reduce" and (kernel == NCCL or beyond):
+        rows.append(_nccl_estimate(fabric, group, size))
+        # its own table reaches farther than the measurements; without one it is NCCL's
+        if not any(rule.covers(size) for rule in rules) and kernel != NCCL:
+            kernel = NCCL
+            reason = "larger than its own kernels were measured at: left to NCCL"
+    rows = [row._replace(picked=row.kernel == kernel) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
-    choice = KernelChoice(library.name, library.version, taken, reason)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
-        group=on.placed.placement,
+        group=site.placed.placement,
         bytes=size,
         results=tuple(rows),
-        library=choice,
-        notes=notes,
+        library=KernelChoice(library.name, library.version, kernel, reason),
+        notes=_version_notes(asked),
         overrides=fabric.overrides,
     )
 
 
-def _of_version(asked: AskedLibrary) -> tuple[str, ...]:
+def _version_notes(asked: AskedLibrary) -> tuple[str, ...]:
     if not asked.unknown:
         return ()
     own = asked.library
-    said = (
-        f"no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and versions"
-        " differ by up to 3x"
+    note = (
+        f"warning: no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and"
+        " versions differ by up to 3x"
     )
-    return (f"warning: {said}",)
+    return (note,)
 
 
-def rules_for(library: LibraryFile, on: Where) -> list[tuple[float, float, str]]:
-    """(from, to, kernel) of the library's own table on a machine, by size."""
-    own = [
-        row
-        for row in library.dispatch
-        if (on.gpu in row.gpus or not row.gpus) and row.ranks[0] <= on.ranks <= row.ranks[1]
-    ]
-    return sorted((row.from_, row.to, row.kernel) for row in own)
+class DispatchRule(NamedTuple):
+    """A row of a library's table: from one size up to another, which is not included."""
+
+    from_bytes: float
+    to_bytes: float
+    kernel: str
+
+    def covers(self, size: float) -> bool:
+        return self.from_bytes <= size < self.to_bytes
 
 
-def _in_table(library: LibraryFile, on: Where, size: float) -> bool:
-    return any(low <= size < high for low, high, _ in rules_for(library, on))
+def rules_for(library: LibraryFile, site: KernelSite) -> list[DispatchRule]:
+    """Return the rows of the library's table that hold on a machine, by size."""
+    rules = []
+    for row in library.dispatch:
+        on_gpu = not row.gpus or site.gpu in row.gpus
+        if on_gpu and row.ranks[0] <= site.ranks <= row.ranks[1]:
+            rules.append(DispatchRule(row.from_, row.to, row.kernel))
+    return sorted(rules)
 
 
-def _taken(library: LibraryFile, operation: str, on: Where, size: float) -> tuple[str, str]:
+def _library_choice(
+    library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
+) -> tuple[str, str]:
     """The kernel that the library takes, empty for the fastest; and why."""
     if operation != "all_reduce":
         return "", "the fastest of its kernels"
-    if library.most_ranks and (on.nodes > 1 or on.ranks > library.most_ranks):
-        why = "across nodes" if on.nodes > 1 else f"more than {library.most_ranks} ranks"
-        return NCCL, f"{why}: its own kernels stay within a node of {library.most_ranks}"
-    table = rules_for(library, on)
-    for low, high, kernel in table:
-        if low <= size < high:
-            return (
-                kernel,
-                (
-                    f"its table for {on.ranks} ranks of {on.gpu}: {size_text(low)} to"
-                    f" {size_text(high)}"
-                ),
-            )
-    if table and size >= table[-1][1]:
-        return NCCL, f"above {size_text(table[-1][1])} its table leaves it to NCCL"
+    most = library.most_ranks
+    if most and (site.nodes > 1 or site.ranks > most):
+        why = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
+        return NCCL, f"{why}: its own kernels stay within a node of {most}"
+    for rule in rules:
+        if rule.covers(size):
+            sizes = f"{size_text(rule.from_bytes)} to {size_text(rule.to_bytes)}"
+            return rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}"
+    if rules and size >= rules[-1].to_bytes:
+        return NCCL, f"above {size_text(rules[-1].to_bytes)} its table leaves it to NCCL"
     return "", "the fastest of its kernels: it has no table here"
 
 
-def _past(library: LibraryFile, operation: str, size: float) -> bool:
-    tops = [one.sizes[1] for one in library.kernels if one.operation == operation and one.sizes]
-    return bool(library.most_ranks) and bool(tops) and size > max(tops) * (1 + 1e-9)
+def _largest_measured(library: LibraryFile, operation: str) -> float:
+    """The largest size of any kernel, in bytes; infinite if none has sizes."""
+    sizes = [kernel.sizes for kernel in library.kernels if kernel.operation == operation]
+    return max((ends[1] for ends in sizes if ends), default=float("inf"))
 
 
-def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
+def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """What colltool prices for NCCL on the fabric."""
     under = under_library(fabric, "nccl")
-    found = price_of(under, AR, float(size), group)
-    priced = price_for_user(found, under, Readings())
-    best, accuracy = priced.best, priced.accuracy
+    prices = price_of(under, AR, float(size), group)
+    priced = price_for_user(prices, under, Readings())
+    best = priced.best
+    accuracy = priced.accuracy
     return KernelEstimate(
-        library="nccl",
+        library=NCCL,
         kernel=NCCL,
         operation="all_reduce",
-        ranks=found.ranks,
+        ranks=prices.ranks,
         bytes=size,
         latency_s=float(best.alpha_s + best.overhead_s + best.software_s),
         bandwidth_s=float(best.bandwidth_s),
         wire=best.phases[-1].tier if best.phases else "",
         formula=best.title,
-        error=accuracy and accuracy.median,
+        error=accuracy.median if accuracy else None,
         error_of=accuracy.like if accuracy else "",
         measured="colltool's price of NCCL",
         interval=best.interval,
     )
 
 
-def check_tokens(what: Tokens) -> None:
-    """ColltoolError for tokens that no call can have."""
-    for name, value in (
-        ("tokens", what.tokens),
-        ("top_k", what.top_k),
-        ("hidden", what.hidden),
-        ("experts", what.experts),
-    ):
+def check_tokens(call: Tokens) -> None:
+    """Raise ColltoolError for tokens that no call can have."""
+    for name in ("tokens", "top_k", "hidden", "experts"):
+        value = getattr(call, name)
         if value < 1:
             raise ColltoolError(
                 f"must be at least 1, got {value}", argument=name, fix="write a positive number"
             )
-    if what.top_k > what.experts:
+    if call.top_k > call.experts:
         raise ColltoolError(
-            f"{what.top_k} of {what.experts} experts",
+            f"{call.top_k} of {call.experts} experts",
             argument="top_k",
             fix="at most as many as there are experts",
         )
-    if what.dtype not in WIDTHS:
-        raise ColltoolError(
-            f"'{what.dtype}' is not known", argument="dtype", fix=f"one of {', '.join(WIDTHS)}"
-        )
+    width(call.dtype)
 
 
 def price_experts(
-    asked: AskedLibrary | None, fabric: Fabric, operation: str, what: Tokens, group: AnyGroup = None
+    asked: AskedLibrary | None, fabric: Fabric, operation: str, call: Tokens, group: AnyGroup = None
 ) -> KernelPrice:
-    """Dispatch or combine by a library's kernels, or by those of every library that was measured on
-    the machine.
+    """Price dispatch or combine by the kernels of a library, or of all that were measured there.
 
-    Those on measured ground first, then the fastest.
+    Those that were measured on such a machine come first, then the fastest.
 
     Raises:
         ColltoolError: none was measured on the machine.
     """
     assert operation in EXPERTS
-    check_tokens(what)
-    on = where_of(fabric, group)
-    if what.experts < on.ranks:
-        fix = f"give experts={on.ranks} or more, or take fewer ranks"
+    check_tokens(call)
+    site = kernel_site(fabric, group)
+    if call.experts < site.ranks:
+        fix = f"give experts={site.ranks} or more, or take fewer ranks"
         raise ColltoolError(
-            f"{what.experts} experts do not reach {on.ranks} ranks", argument="experts", fix=fix
+            f"{call.experts} experts do not reach {site.ranks} ranks", argument="experts", fix=fix
         )
     rows: list[KernelEstimate] = []
     refused: list[tuple[str, str]] = []
-    for one in (asked,) if asked else _every(operation):
-        try:
-            found = ground(one.library, operation, on)
-        except ColltoolError as error:
-            if asked:
-                raise
-            refused.append((one.library.called, error.what))
-            continue
-        rows += [
-            estimate(kernel, one.library.called, on, 0, what, found) for kernel in found.kernels
-        ]
+    if asked is not None:
+        rows = _estimates(asked.library, operation, site, tokens=call)
+    else:
+        for library in _libraries_with(operation):
+            try:
+                rows += _estimates(library, operation, site, tokens=call)
+            except ColltoolError as error:
+                refused.append((library.called, error.what))
     if not rows:
-        why = "; ".join(
-            dict.fromkeys(
-                what for name, what in refused if name.startswith("deepep") or on.gpu not in what
-            )
-        )
-        fix = "NCCL's all-to-all of the same bytes, or a file of your own: colltool library init"
-        raise ColltoolError(
-            f"no library's {operation} was measured there: {why or refused[0][1]}",
-            argument="fabric",
-            fix=fix,
-        )
+        raise _never_measured(operation, site, refused)
     # what was measured goes before what is faster on paper
     rows.sort(key=lambda row: (not row.on_ground, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
-    choice = asked and KernelChoice(
-        asked.library.name, asked.library.version, rows[0].kernel, "the faster of its modes"
-    )
-    copies = what.tokens * what.top_k * what.hidden * WIDTHS[what.dtype]
+    choice = None
+    notes: tuple[str, ...] = ()
+    if asked is not None:
+        library = asked.library
+        reason = "the faster of its modes"
+        choice = KernelChoice(library.name, library.version, rows[0].kernel, reason)
+        notes = _version_notes(asked)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
-        group=on.placed.placement,
-        bytes=copies,
+        group=site.placed.placement,
+        bytes=call.copied_bytes,
         results=tuple(rows),
         library=choice,
-        what=what,
+        what=call,
         refused=tuple(refused),
-        notes=_of_version(asked) if asked else (),
+        notes=notes,
         overrides=fabric.overrides,
     )
 
 
-def _every(operation: str) -> Iterator[AskedLibrary]:
+def _libraries_with(operation: str) -> Iterator[LibraryFile]:
     for name, version in shipped_libraries():
-        asked = find_library(f"{name}@{version}")
-        if operation in asked.library.operations:
-            yield asked
+        library = find_library(f"{name}@{version}").library
+        if operation in library.operations:
+            yield library
+
+
+def _never_measured(
+    operation: str, site: KernelSite, refused: list[tuple[str, str]]
+) -> ColltoolError:
+    reasons: dict[str, None] = {}
+    for library, reason in refused:
+        # That a GPU was not measured is said once, by the library that most people know.
+        if library.startswith("deepep") or site.gpu not in reason:
+            reasons[reason] = None
+    why = "; ".join(reasons) or refused[0][1]
+    return ColltoolError(
+        f"no library's {operation} was measured there: {why}",
+        argument="fabric",
+        fix=f"NCCL's all-to-all of the same bytes, or {_OWN_FILE}",
+    )

@@ -1,5 +1,4 @@
-"""Results of kernels: a price of an all-reduce or of experts by a library's own kernels, and where
-its thresholds stand."""
+"""Results of kernels: prices by a library's own kernels, crossovers, and listings of libraries."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ class KernelEstimate(NamedTuple):
 
     Args:
         library: ``vllm@0.24.0``; ``nccl`` for what it leaves to NCCL.
-        bytes: M of an all-reduce; of experts what leaves the busiest rank.
+        bytes: M of an all-reduce; for experts what leaves the busiest rank.
         wire: the tier that carries it.
-        error: the median error of such a price, ``error_of`` which rows; None where nobody knows.
+        error: the median error of such a price, ``error_of`` on which rows; None if unknown.
         measured: what its numbers were measured on.
-        picked: the library's own table takes it.
-        on_ground: it was measured on such a GPU, number of ranks and size.
-        interval: where nine of ten measurements lie; None where nobody knows.
+        picked: whether the library takes this kernel.
+        on_ground: whether it was measured on such a GPU, number of ranks and size.
+        interval: where nine of ten measurements lie; None if unknown.
     """
 
     library: str
@@ -55,7 +54,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def busbw_Bps(self) -> float:
-        """algbw times nccl-tests' factor; of experts algbw itself."""
+        """algbw times nccl-tests' factor; for experts algbw itself."""
         if self.operation in ("all_reduce", "all_to_all"):
             return self.algbw_Bps * busbw_factor(parse_primitive(self.operation), self.ranks)
         return self.algbw_Bps
@@ -66,8 +65,7 @@ class KernelEstimate(NamedTuple):
 
 
 class KernelChoice(NamedTuple):
-    """The library asked for and the kernel that it takes; ``reason``: by its own table, or as the
-    fastest of its kernels."""
+    """The requested library and the kernel that it takes, by its table or as the fastest."""
 
     name: str
     version: str
@@ -79,9 +77,12 @@ class KernelChoice(NamedTuple):
 class KernelPrice(Result):
     """One call by a library's kernels: the one that it takes first, then the fastest.
 
-    ``bytes``: M as asked for an all-reduce; of dispatch and combine T k h w, all copies of all
-    tokens of a rank. ``library`` is None where every library that was measured on the machine is
-    listed. ``what``: the tokens of a call of experts.
+    Args:
+        bytes: M of an all-reduce; for dispatch and combine T k h w, all copies of all tokens of a
+            rank.
+        library: None if every library that was measured on the machine is listed.
+        what: the tokens of a call of experts.
+        refused: libraries that were not measured there, and why.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -118,12 +119,15 @@ class KernelPriceList(Result):
 
 
 class Threshold(NamedTuple):
-    """A size at which the library changes its kernel, and where the two take the same time on this
-    machine.
+    """A size at which the library changes its kernel, and where the two take the same time.
 
-    ``at_bytes``: its own; ``equal_bytes``: None where one is faster at every size. ``costs_s``: how
-    far apart they are at its own. ``measured``: both kernels were measured at both sizes.
-    ``faster``: of the two, at its own.
+    Args:
+        at_bytes: the library's own size.
+        equal_bytes: where both take the same time on this machine; None if the same kernel is
+            faster at every size.
+        costs_s: how far apart the two are at the library's size.
+        measured: whether both kernels were measured at both sizes.
+        faster: the faster of the two at the library's size.
     """
 
     below: str
@@ -137,10 +141,11 @@ class Threshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelCrossover(Result):
-    """Where one kernel of a library overtakes another, and its own thresholds beside them.
+    """Where one kernel of a library overtakes another, and the library's own thresholds.
 
-    ``crossings``: (bytes, faster below, faster above). ``thresholds``: empty where the library's
-    table is not known.
+    Args:
+        crossings: bytes, the faster kernel below, and the faster above.
+        thresholds: empty if the library's table is unknown.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -160,7 +165,7 @@ class KernelCrossover(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryList(Result):
-    """Every shipped library: (name, version, spoken, operations, GPUs)."""
+    """Every shipped library, a row each."""
 
     subject: ClassVar[str] = "kernels"
     rows: tuple[LibraryRow, ...]
@@ -168,7 +173,7 @@ class LibraryList(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryChecks(LibraryList):
-    """Library files that hold."""
+    """Library files without mistakes."""
 
 
 class LibraryRow(NamedTuple):
@@ -181,8 +186,7 @@ class LibraryRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryShown(Result):
-    """A library file: its kernels with their laws, what they were measured on, and its dispatch
-    table."""
+    """A library file: kernels, their formulas, what they were measured on, and the dispatch table."""
 
     subject: ClassVar[str] = "kernels"
     library: str

@@ -1,5 +1,4 @@
-"""Libraries that run colltool's own algorithms by a table of their own: which of them, and what it
-takes beside the fastest."""
+"""Libraries that run colltool's algorithms by a table of their own, as Open MPI."""
 
 from __future__ import annotations
 
@@ -16,84 +15,88 @@ from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 
-_MORE = 3  # of the fastest others that are shown beside it
+# of the fastest other algorithms, how many are shown
+_MORE = 3
 
 
 def price_by_table(
     asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
-    """The algorithm that a library's table takes for a call, priced on the fabric, and the fastest
-    that it could take.
+    """Return the algorithm of a library's table, priced on the fabric, before the fastest others.
 
     Raises:
         ColltoolError: its table has no such collective or number of ranks.
     """
-    library, primitive = asked.library, Primitive(operation)
+    library = asked.library
     assert library.runs is not None
     under = under_library(fabric, library.runs)
-    every = price(under, primitive, float(size), group)
-    row = _row(asked, operation, every.ranks, size)
-    where = _TablePrice(under, primitive, float(size), group, library.called, every.ranks)
-    rows = [where.taken(row.kernel)]
-    rows += [where.estimate(one) for one in every.leading if one.title != row.kernel][:_MORE]
-    what = "a block" if row.per == "block" else "a rank"
+    primitive = Primitive(operation)
+    prices = price(under, primitive, float(size), group)
+    runner = _TableRunner(under, library.called, primitive, float(size), group, prices.ranks)
+    row = _table_row(asked, operation, prices.ranks, size)
+    others = [other for other in prices.leading if other.title != row.kernel]
+    results = [runner.selected(row.kernel), *map(runner.estimate, others[:_MORE])]
+    each = "a block" if row.per == "block" else "a rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
-        f" {size_text(row.to)} {what}"
+        f" {size_text(row.to)} {each}"
     )
-    unknown = (
-        f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
-    )
-    choice = KernelChoice(library.name, library.version, row.kernel, reason)
+    notes = []
+    if asked.unknown:
+        notes.append(
+            f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
+        )
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
-        group=every.group,
+        group=prices.group,
         bytes=size,
-        results=tuple(rows),
-        library=choice,
-        notes=(unknown,) if asked.unknown else (),
+        results=tuple(results),
+        library=KernelChoice(library.name, library.version, row.kernel, reason),
+        notes=tuple(notes),
         overrides=fabric.overrides,
     )
 
 
-def _row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
-    own = [row for row in asked.library.dispatch if row.operation == operation]
-    if not own:
-        known = ", ".join(dict.fromkeys(row.operation for row in asked.library.dispatch))
-        what = f"{asked.library.called} has no table of {operation.replace('_', '-')}"
+def _table_row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
+    library = asked.library
+    rows = [row for row in library.dispatch if row.operation == operation]
+    if not rows:
+        known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))
+        what = f"{library.called} has no table of {operation.replace('_', '-')}"
         raise ColltoolError(what, argument="library", fix=f"it has: {known.replace('_', '-')}")
-    for row in own:
-        looked_up = size / ranks if row.per == "block" else size
-        if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= max(looked_up, 1.0) < row.to:
+    for row in rows:
+        # blocks of less than a byte count as one
+        looked_up = max(1.0, size / ranks if row.per == "block" else size)
+        if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up < row.to:
             return row
-    what = f"{asked.library.called}'s table has no row for {ranks} ranks and {size_text(size)}"
+    what = f"{library.called}'s table has no row for {ranks} ranks and {size_text(size)}"
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
 
 
-class _TablePrice(NamedTuple):
+class _TableRunner(NamedTuple):
+    """A call by a library, on the fabric with the library's overheads."""
+
     fabric: Fabric
+    library: str
     primitive: Primitive
     size: float
     group: AnyGroup
-    library: str
     ranks: int
 
-    def taken(self, name: str) -> KernelEstimate:
+    def selected(self, name: str) -> KernelEstimate:
+        """The algorithm that the table has for the call."""
         if name != TWO_CALLS:
             best = price(self.fabric, self.primitive, self.size, self.group, None, [name]).best
             return self.estimate(best)._replace(kernel=name, picked=True)
-        first, second = (
-            self.estimate(price(self.fabric, one, self.size, self.group).best)
-            for one in (REDUCE, BC)
-        )
-        return first._replace(
+        reduce = self.estimate(price(self.fabric, REDUCE, self.size, self.group).best)
+        broadcast = self.estimate(price(self.fabric, BC, self.size, self.group).best)
+        return reduce._replace(
             kernel=name,
-            operation=self.primitive.value,
-            latency_s=first.latency_s + second.latency_s,
+            latency_s=reduce.latency_s + broadcast.latency_s,
+            bandwidth_s=reduce.bandwidth_s + broadcast.bandwidth_s,
+            formula=f"{reduce.formula}, then {broadcast.formula}",
             picked=True,
-            bandwidth_s=first.bandwidth_s + second.bandwidth_s,
-            formula=f"{first.formula}, then {second.formula}",
         )
 
     def estimate(self, row: AlgorithmEstimate) -> KernelEstimate:

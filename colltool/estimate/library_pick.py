@@ -34,7 +34,13 @@ from colltool.libraries.nccl.hardware import (
     constants,
     tuned,
 )
-from colltool.libraries.nccl.model import cheapest, estimates, pick, picks, switch_points
+from colltool.libraries.nccl.model import (
+    cheapest,
+    estimates,
+    pick,
+    picked_ways,
+    switch_points,
+)
 from colltool.libraries.nccl.rules import rules_of, spec_of
 
 if TYPE_CHECKING:
@@ -129,12 +135,16 @@ def picked_at(
         return None
     tiers = len(place(fabric, group).spans)
     found = []
-    for best in picks(on, primitive, sizes):
-        spec = spec_of(best.algorithm, primitive, on)
-        # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
-        if ":" in spec and spec.count("/") + 1 != tiers:
-            spec = ""
-        found.append(Picked(spec, best.protocol == SIMPLE and on.nodes > 1))
+    known: dict[tuple[str, str], Picked] = {}
+    for way in picked_ways(on, primitive, list(map(float, sizes))):
+        name = way.algorithm, way.protocol
+        if name not in known:
+            spec = spec_of(way.algorithm, primitive, on)
+            # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
+            if ":" in spec and spec.count("/") + 1 != tiers:
+                spec = ""
+            known[name] = Picked(spec, way.protocol == SIMPLE and on.nodes > 1)
+        found.append(known[name])
     return found
 
 

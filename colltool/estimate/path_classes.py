@@ -21,7 +21,6 @@ from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
 """Messages that leave a domain of a number of endpoints at once and share its uplinks."""
@@ -310,6 +309,9 @@ def _switch_levels(spec: InNetwork, seat: TierSeat, spanned: int | None, *, scat
     if not scattered:
         endpoints = min(seat.endpoints * seat.occupancy.stride, endpoints)
     rails = block.rails * (kind.planes.count if kind.planes else 1)
+    # only Clos networks of a stated radix are sized, and these modules are slow to load
+    from colltool.network.sizing.size_clos import levels_under
+
     return levels_under(tier.endpoints, rails, block.nics_per_rail, block.radix, endpoints)
 
 

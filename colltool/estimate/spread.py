@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from math import hypot, log2, sqrt
 from pathlib import Path
@@ -142,6 +142,14 @@ def spread_of(
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
     say more than rows like it.
     """
+    still = spread_without_dials(asked, law, index, posterior)
+    return with_dials(still, asked.place, asked.moved, law)
+
+
+def spread_without_dials(
+    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+) -> PriceSpread:
+    """The parts of sigma for a question, as if the user had changed no number."""
     scope = asked.place.scope
     at = log2(asked.size)
     nearest = None if asked.foreign else nearest_row(asked, law, index)
@@ -157,9 +165,20 @@ def spread_of(
         found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if asked.one_process:
         found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
-    found["dials"] = law[f"dials_{scope}"] * asked.moved
     felt = [(name, value) for name, value in found.items() if value > 0]
-    return PriceSpread(tuple(sorted(felt, key=lambda part: -part[1])), nearest)
+    return PriceSpread(_largest_first(felt), nearest)
+
+
+def with_dials(spread: PriceSpread, place: MeasuredPlace, moved: float, law: Law) -> PriceSpread:
+    """The spread of a price that the user's own numbers moved by this much."""
+    dials = law[f"dials_{place.scope}"] * moved
+    if dials <= 0:
+        return spread
+    return PriceSpread(_largest_first([*spread.parts, ("dials", dials)]), spread.nearest)
+
+
+def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(parts, key=lambda part: -part[1]))
 
 
 def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:

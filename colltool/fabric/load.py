@@ -21,30 +21,14 @@ from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine, beside, on_machine
 from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
+from colltool.fabric.shipped import SUFFIX as SUFFIX
+from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
+from colltool.fabric.shipped import shipped_folder as shipped_folder
+from colltool.fabric.shipped import stems_in
 
-SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
 
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
-
-
-@lru_cache(maxsize=1)
-def shipped_folder() -> Path:
-    """Within the package in a wheel, at the top of a checkout."""
-    package = Path(__file__).parent.parent
-    packed = package / "_fabrics"
-    return packed if packed.is_dir() else package.parent / "fabrics"
-
-
-def shipped_fabrics() -> list[str]:
-    """Names of the shipped fabrics, sorted."""
-    return list(_stems(shipped_folder()))
-
-
-@lru_cache(maxsize=8)
-def _stems(folder: Path) -> tuple[str, ...]:
-    """Names of the files of a folder of the package, listed once."""
-    return tuple(sorted(file.stem for file in folder.glob(f"*{SUFFIX}")))
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
@@ -61,7 +45,7 @@ def find_file(
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
-    shipped = _stems(folder)
+    shipped = stems_in(folder)
     stem = typed.removesuffix(SUFFIX)
     if stem in shipped:
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"

@@ -8,8 +8,10 @@ it. It is rebuilt without validation, which it passed when it was kept.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -17,6 +19,8 @@ from colltool.base.cache import keep, recall
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types
 from colltool.fabric.model import Fabric
+
+Built = TypeVar("Built")
 
 _ROOM = "colltool.fabric."
 _PLAIN = (str, int, float, bool, type(None))
@@ -27,36 +31,58 @@ def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
 
     ``texts``: of its file, and of those that it is like.
     """
-    data = recall(f"fabric-{name}", _made_from(texts))
-    try:
-        found = None if data is None else _decoded(data, _models())
-    # of another form than ours: an entry that somebody else wrote
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    found = _recalled(f"fabric-{name}", texts)
     return found if isinstance(found, Fabric) else None
 
 
 def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
     """Keep a validated fabric for these texts, if all of it can be written."""
+    _keep(f"fabric-{name}", texts, fabric)
+
+
+def built_once(
+    kind: type[Built], name: str, text: str, build: Callable[[], tuple[Built, ...]]
+) -> tuple[Built, ...]:
+    """Return validated parts of a kind as they were kept for a text; else build and keep them."""
+    found = _recalled(name, (text,))
+    if isinstance(found, tuple) and all(isinstance(part, kind) for part in found):
+        return found
+    parts = build()
+    _keep(name, (text,), parts)
+    return parts
+
+
+def _recalled(name: str, texts: tuple[str, ...]) -> Any:
+    data = recall(name, _made_from(texts))
     try:
-        data = _encoded(fabric)
-    except TypeError:
-        return
-    keep(f"fabric-{name}", _made_from(texts), data)
+        return None if data is None else _decoded(data, _models())
+    # of another form than ours: an entry that somebody else wrote
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _keep(name: str, texts: tuple[str, ...], value: Any) -> None:
+    with suppress(TypeError):
+        keep(name, _made_from(texts), _encoded(value))
 
 
 def _made_from(texts: tuple[str, ...]) -> str:
     """The texts, and the state of the code that validates it: in a checkout it changes between
     versions."""
-    folders = (os.path.dirname(__file__), os.path.dirname(field_types.__file__))
+    return "\n".join([f"{pydantic.VERSION} {_code_changed_ns()}", *texts])
+
+
+@cache
+def _code_changed_ns() -> int:
+    """When the newest module of the code that validates was written."""
     changed = 0
-    for folder in folders:
+    for folder in (os.path.dirname(__file__), os.path.dirname(field_types.__file__)):
         # a package in an archive has no folders, and does not change
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     changed = max(changed, entry.stat().st_mtime_ns)
-    return "\n".join([f"{pydantic.VERSION} {changed}", *texts])
+    return changed
 
 
 def _models() -> dict[str, type[field_types.Part]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from colltool.base.pictures import drawing
+from colltool.base.extras import drawing
 from colltool.base.result import Result
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric

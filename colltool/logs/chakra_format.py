@@ -1,9 +1,9 @@
 """Chakra execution traces, to and from bytes: a stream of protobuf messages, each behind its
 length, the metadata first.
 
-Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto; of the wire format, protobuf's
-encoding guide. It is read by hand because every length here is bounded before anything is made of
-it: no message, list or graph grows past the limits below.
+Field numbers are those of mlcommons/chakra, schema/protobuf/et_def.proto; the wire format is that
+of protobuf's encoding guide. It is read by hand because every length here is bounded before
+anything is made of it: no message, list or graph grows past the limits below.
 """
 
 from __future__ import annotations
@@ -49,12 +49,27 @@ COLLECTIVES = (
     "REDUCE_SCATTER_BLOCK",
     "BARRIER",
 )
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_DOUBLE, _FLOAT, _INT32, _INT64, _UINT64, _SINT, _BOOL, _STRING = 3, 5, 7, 9, 13, (15, 17), 27, 29
-# what readers take an attribute from: Chakra's first feeder looks at one kind of integer for each
-# name
+# Kinds of a field on the wire.
+_VARINT = 0
+_FIXED64 = 1
+_BYTES = 2
+_FIXED32 = 5
+# Fields of an attribute: one for each type of its value.
+_DOUBLE = 3
+_FLOAT = 5
+_INT32 = 7
+_INT64 = 9
+_SINT = (15, 17)
+_BOOL = 27
+_STRING = 29
+# Names whose numbers are written as int32, all others as int64: Chakra's first feeder looks at one
+# kind of integer for each name.
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
-_KEPT = 2**16
+_KEPT = 2**16  # encoded values that are remembered
+_FIX = (
+    "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
+)
+_CUT_OFF = "write the trace again: this file is cut off"
 
 Value = bool | int | float | str
 
@@ -79,11 +94,15 @@ class Malformed(Exception):
 
 
 def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = None) -> bytes:
-    """A file of one rank."""
-    head = _text(1, VERSION) + b"".join(
-        _sized(2, _attribute(name, value)) for name, value in (metadata or {}).items()
-    )
-    return b"".join(_varint(len(one)) + one for one in (head, *map(_node, nodes)))
+    """The bytes of a file of one rank."""
+    head = _text(1, VERSION)
+    for name, value in (metadata or {}).items():
+        head += _sized(2, _attribute(name, value))
+    out = bytearray(_varint(len(head)) + head)
+    for node in nodes:
+        message = _node(node)
+        out += _varint(len(message)) + message
+    return bytes(out)
 
 
 # The nodes of a trace repeat each other: bytes of what was written before are kept.
@@ -111,7 +130,8 @@ def _text(number: int, text: str) -> bytes:
     return _sized(number, text.encode())
 
 
-@lru_cache(_KEPT, typed=True)  # True and 1 are written differently
+# Typed, because True and 1 are equal but written differently.
+@lru_cache(_KEPT, typed=True)
 def _attribute(name: str, value: Value) -> bytes:
     match value:
         case bool():
@@ -132,25 +152,31 @@ def _node(node: ChakraNode) -> bytes:
         (6, node.start_us),
         (7, node.duration_us),
     )
-    lists = ((4, node.ctrl_deps), (5, node.data_deps))
-    return b"".join(
-        (
-            *(_key(number, _VARINT) + _varint(value) for number, value in numbers if value),
-            _text(2, node.name),
-            *(_sized(number, b"".join(map(_varint, ids))) for number, ids in lists if ids),
-            *((_sized(8, _text(1, node.inputs)),) if node.inputs else ()),
-            *(_sized(10, _attribute(name, value)) for name, value in node.attributes.items()),
-        )
-    )
+    out = bytearray()
+    # Zeros and empty lists are left out, as protobuf does.
+    for number, value in numbers:
+        if value:
+            out += _key(number, _VARINT) + _varint(value)
+    out += _text(2, node.name)
+    for number, ids in ((4, node.ctrl_deps), (5, node.data_deps)):
+        if ids:
+            out += _sized(number, b"".join(map(_varint, ids)))
+    if node.inputs:
+        out += _sized(8, _text(1, node.inputs))
+    for name, attribute in node.attributes.items():
+        out += _sized(10, _attribute(name, attribute))
+    return bytes(out)
 
 
 class Decoded(NamedTuple):
+    """A file of one rank; its nodes are read one at a time, with the same errors."""
+
     metadata: dict[str, Value]
-    nodes: Iterator[ChakraNode]  # one at a time; ColltoolError as for the file
+    nodes: Iterator[ChakraNode]
 
 
 def decoded(stream: BinaryIO, where: str) -> Decoded:
-    """A file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a
+    """Read a file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a
     limit."""
     message = _message(stream, where, "its metadata")
     if message is None:
@@ -180,44 +206,39 @@ def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
             ) from error
 
 
-_FIX = (
-    "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
-)
-
-
 def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
     """The next message; None at the end."""
-    size = shift = 0
-    while True:
-        byte = stream.read(1)
-        if not byte:
-            if shift:
-                raise ColltoolError(
-                    f"ends within {what}",
-                    where=where,
-                    fix="write the trace again: this file is cut off",
-                )
-            return None
-        size |= (byte[0] & 0x7F) << shift
-        shift += 7
-        if byte[0] < 0x80:
-            break
-        if shift > 28:
-            raise ColltoolError("is not a Chakra trace", where=where, fix=_FIX)
+    size = _message_size(stream, where, what)
+    if size is None:
+        return None
     if size > MOST_MESSAGE:
         raise ColltoolError(
             f"{what} has {size:,} bytes, more than {MOST_MESSAGE:,}", where=where, fix=_FIX
         )
     content = stream.read(size)
     if len(content) < size:
-        raise ColltoolError(
-            f"ends within {what}", where=where, fix="write the trace again: this file is cut off"
-        )
+        raise ColltoolError(f"ends within {what}", where=where, fix=_CUT_OFF)
     return content
 
 
+def _message_size(stream: BinaryIO, where: str, what: str) -> int | None:
+    """The length before a message; None at the end of the file."""
+    size = 0
+    for shift in range(0, 35, 7):
+        byte = stream.read(1)
+        if not byte:
+            if shift == 0:
+                return None
+            raise ColltoolError(f"ends within {what}", where=where, fix=_CUT_OFF)
+        size |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return size
+    # A length has at most 32 bits, which is five bytes.
+    raise ColltoolError("is not a Chakra trace", where=where, fix=_FIX)
+
+
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A varint and where it ends."""
+    """A varint, and where it ends: seven bits a byte, the lowest first."""
     value = 0
     for length in range(10):
         if at + length >= len(data):
@@ -230,7 +251,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a message's fields: whole numbers, or bytes of fixed and sized ones."""
+    """Numbers and values of a message's fields; the bytes of those that are no varint."""
     at = 0
     while at < len(data):
         key, at = _number(data, at)
@@ -252,7 +273,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_node(data: bytes) -> ChakraNode:
-    numbers, name, inputs, attributes = dict[int, int](), "", "", list[int | bytes]()
+    numbers: dict[int, int] = {}
+    name = ""
+    inputs = ""
+    attributes: list[int | bytes] = []
     deps: dict[int, list[int]] = {4: [], 5: []}
     for number, value in _fields(data):
         if number in deps:
@@ -264,14 +288,7 @@ def _read_node(data: bytes) -> ChakraNode:
         elif number == 2:
             name = value.decode()
         elif number == 8:
-            inputs = next(
-                (
-                    one.decode()
-                    for field, one in _fields(value)
-                    if field == 1 and isinstance(one, bytes)
-                ),
-                "",
-            )
+            inputs = _first_text(value)
         elif number == 10:
             attributes.append(value)
     kind = numbers.get(3, 0)
@@ -290,6 +307,14 @@ def _read_node(data: bytes) -> ChakraNode:
     )
 
 
+def _first_text(data: bytes) -> str:
+    """The first field of a message, if it is a text."""
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            return value.decode()
+    return ""
+
+
 def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for field in fields:
@@ -304,7 +329,9 @@ def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
 
 
 def _packed(data: bytes) -> list[int]:
-    found, at = list[int](), 0
+    """A list of varints, read up to just past the limit."""
+    found: list[int] = []
+    at = 0
     while at < len(data) and len(found) <= MOST_DEPENDENCIES:
         value, at = _number(data, at)
         found.append(value)
@@ -312,17 +339,13 @@ def _packed(data: bytes) -> list[int]:
 
 
 def _read_attribute(data: bytes) -> tuple[str, Value | None]:
-    """Its name and its value; None for lists and bytes, which nothing here reads."""
+    """The name and the value of an attribute; None for lists and bytes, which nothing here
+    reads."""
     name: str = ""
     value: Value | None = None
     for number, raw in _fields(data):
         if isinstance(raw, int):
-            if number == _BOOL:
-                value = bool(raw)
-            elif number in _SINT:
-                value = raw >> 1 ^ -(raw & 1)
-            else:
-                value = raw - 2**64 if number in (_INT32, _INT64) and raw >= 2**63 else raw
+            value = _whole_number(number, raw)
         elif number == 1:
             name = raw.decode()
         elif number == _STRING:
@@ -330,3 +353,15 @@ def _read_attribute(data: bytes) -> tuple[str, Value | None]:
         elif number in (_DOUBLE, _FLOAT):
             (value,) = struct.unpack("<d" if len(raw) == 8 else "<f", raw)
     return name, value
+
+
+def _whole_number(number: int, raw: int) -> bool | int:
+    """The value of a varint, by the type of its field."""
+    if number == _BOOL:
+        return bool(raw)
+    if number in _SINT:
+        # Zigzag: 0, -1, 1, -2, ...
+        return raw >> 1 ^ -(raw & 1)
+    if number in (_INT32, _INT64) and raw >= 2**63:
+        return raw - 2**64
+    return raw

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from colltool.base.formatting import counted, plain_number
 
-if TYPE_CHECKING:
-    # a default type needs Python 3.13 or typing_extensions, which only mypy loads; columns of views
-    # that do not annotate their tables are columns of anything
-    from typing_extensions import TypeVar
-
-    Record = TypeVar("Record", default=Any)
-else:
-    from typing import TypeVar
-
-    Record = TypeVar("Record")
+Record = TypeVar("Record")
 Value = TypeVar("Value")
 
 
@@ -73,9 +64,14 @@ Columns = tuple[Column[Record], ...]
 """The columns of a table of such records."""
 
 
+def _title(key: str, title: str | None) -> str:
+    # an empty title is one: that of a column of words that say themselves what they are
+    return key if title is None else title
+
+
 def number(
     key: str,
-    title: str,
+    title: str | None = None,
     show: Callable[[Value], str] = str,
     drop: int = 0,
     *,
@@ -83,13 +79,13 @@ def number(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a right-aligned column."""
-    return Column(key, title, show, drop, hidden=hidden, get=get, path=path)
+    """Return a right-aligned column, called like its key without a ``title``."""
+    return Column(key, _title(key, title), show, drop, hidden=hidden, get=get, path=path)
 
 
 def label(
     key: str,
-    title: str,
+    title: str | None = None,
     show: Callable[[Value], str] = str,
     drop: int = 0,
     *,
@@ -98,8 +94,18 @@ def label(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a left-aligned column."""
-    return Column(key, title, show, drop, right=False, hidden=hidden, fold=fold, get=get, path=path)
+    """Return a left-aligned column, called like its key without a ``title``."""
+    return Column(
+        key,
+        _title(key, title),
+        show,
+        drop,
+        right=False,
+        hidden=hidden,
+        fold=fold,
+        get=get,
+        path=path,
+    )
 
 
 def yes_or_no(value: object) -> str:
@@ -108,7 +114,7 @@ def yes_or_no(value: object) -> str:
 
 def flag(
     key: str,
-    title: str,
+    title: str | None = None,
     drop: int = 0,
     *,
     hidden: bool = False,
@@ -131,14 +137,14 @@ class Table(NamedTuple):
     ``best`` is the row to highlight. The default view has the ``first`` rows, all when None.
     """
 
-    columns: tuple[Column, ...]
+    columns: Columns[Any]
     records: tuple[Any, ...]
     best: int | None = None
     title: str = ""
     first: int | None = None
 
     @property
-    def shown(self) -> tuple[Column, ...]:
+    def shown(self) -> Columns[Any]:
         return tuple(column for column in self.columns if not column.hidden)
 
     def without(self, *keys: str) -> Table:
@@ -247,4 +253,6 @@ def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def span_text(first: str, last: str) -> str:
     """``1 us to 2 us``; equal ends are one."""
-    return first if first == last else f"{first} to {last}"
+    if first == last:
+        return first
+    return f"{first} to {last}"

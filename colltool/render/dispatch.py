@@ -17,10 +17,8 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, Overrides, machine_used
-from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
-from colltool.render.documents import fields as fields
-from colltool.render.documents import plain as plain
+from colltool.machines.used import Overrides, machine_used
+from colltool.render.blocks import Block, Column, Columns, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -142,7 +140,9 @@ def _for_people(result: Any) -> list[Block]:
 def csv_text(text: str) -> str:
     """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
     shown = printable(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1 else shown
+    if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1:
+        return f"'{shown}"
+    return shown
 
 
 def to_csv(table: Table) -> str:
@@ -218,7 +218,7 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
 
 def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
     """Refuse a name of which no table has a column."""
-    known: list[Column] = []
+    known: list[Column[Any]] = []
     for table in tables:
         known += table.columns
     for name in names:
@@ -234,7 +234,7 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
     """The table with the named columns alone, in the order of their names; all without names."""
     if not names:
         return table
-    found: dict[Column, None] = {}
+    found: dict[Column[Any], None] = {}
     for name in names:
         found |= dict.fromkeys(column for column in table.columns if _is_called(column, name))
     # first named, last dropped
@@ -242,7 +242,7 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
     return table._replace(columns=tuple(kept))
 
 
-def _is_called(column: Column, name: str) -> bool:
+def _is_called(column: Column[Any], name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
@@ -268,14 +268,18 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     used = machine_used(overrides)
     if used is not None and used.own:
         changed.append(used.spoken)
-    return f"{name} with {', '.join(changed)}" if changed else name
+    if changed:
+        return f"{name} with {', '.join(changed)}"
+    return name
 
 
 def described(fabric: Fabric) -> str:
     """The description of a fabric on one line, marked as the file's where numbers are
     overridden."""
     text = " ".join(fabric.description.split())
-    return f"in its file: {text}" if text and fabric.overrides else text
+    if text and fabric.overrides:
+        return f"in its file: {text}"
+    return text
 
 
 signed_percent = partial(percent, sign="+")
@@ -286,21 +290,9 @@ def reached_percent(share: float) -> str:
     return percent(share) if share > 10 else whole_percent(share)
 
 
-def set_field(overrides: Overrides) -> Document:
-    """What was set, if anything, and of a fabric its machine."""
-    found: Document = {"set": dict(overrides)} if overrides else {}
-    return found | machine_field(overrides)
-
-
-def machine_field(overrides: Overrides) -> Document:
-    if not isinstance(overrides, Applied):
-        return {}
-    return {"machine": plain(machine_used(overrides))}
-
-
 def group_columns(
     group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
-) -> tuple[Column, ...]:
+) -> Columns[Any]:
     """Hidden columns that distinguish groups of equal size: stride, or shape."""
 
     def shape(record: Any) -> str | None:
@@ -318,10 +310,10 @@ def group_columns(
     if group is None:
         return ()
     if group.stride == 1:
-        return (label("shape", "shape", hidden=True, get=shape),) if group.shape else ()
+        return (label("shape", hidden=True, get=shape),) if group.shape else ()
     return (
-        number("stride", "stride", hidden=True, get=stride),
-        flag("alone", "alone", hidden=True, get=alone),
+        number("stride", hidden=True, get=stride),
+        flag("alone", hidden=True, get=alone),
     )
 
 
@@ -329,7 +321,7 @@ def set_text(overrides: Overrides) -> str:
     return " ".join(f"{key}={value}" for key, value in overrides)
 
 
-def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
+def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
     """Hidden columns with one value in all rows, for rows of several runs to be put together;
     ``set`` only with overrides."""
     if overrides:
@@ -337,7 +329,7 @@ def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
     return tuple(_same_in_all(key, value) for key, value in values.items())
 
 
-def _same_in_all(key: str, value: Any) -> Column:
+def _same_in_all(key: str, value: Any) -> Column[Any]:
     kind = number if isinstance(value, int | float) else label
     if key == "bytes":
         return kind(key, "size", title_size, hidden=True, get=lambda _: value)

@@ -10,20 +10,24 @@ To write a result as a document:
 2. A value from elsewhere: ``estimate_s: float = derived("pick.seconds")``, a dotted path, or
    ``derived(function)``, which is called with the record. ``optional(...)`` is a key that is left
    out where there is nothing to say: where its value is None or empty, or a function returns
-   :data:`LEFT_OUT`.
+   :data:`LEFT_OUT`. ``or_null(path)`` is null where its value is empty. With ``class
+   FooDocument(Document, at="pick")`` a key without more is the attribute at ``pick.NAME``.
 3. Records within the record are written by the document that names their class
    (``class LayersDocument(Document, of=Layers)``; with ``extends=`` in place of ``of=`` the fields
-   of a named tuple need not be repeated), other named tuples key by key as they are. In an
-   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``.
-4. Give the view ``FooDocument.of``, list the class in ``DOCUMENTS`` of
-   :mod:`colltool.render.schemas`, and take the document's shapes out of ``shapes.txt``.
-   ``tests/render/test_schemas.py`` names columns of the view that have no key in the document.
+   of a named tuple or a data class need not be repeated), others field by field as they are. In an
+   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``. An object
+   that is no record of its own is ``derived(PartDocument.of)``.
+4. Give the view ``FooDocument.of``, and list the class in ``DOCUMENTS`` of
+   :mod:`colltool.render.schemas`. ``tests/render/test_schemas.py`` names columns of the view that
+   have no key in the document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from enum import Enum, StrEnum
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.formatting import plain_number
@@ -40,24 +44,29 @@ LEFT_OUT = _Missing.LEFT_OUT
 
 
 class DocumentKey(NamedTuple):
-    """Where the value of a key comes from, and whether the key may be missing."""
+    """Where the value of a key comes from, and whether the key may be missing or null."""
 
     source: str | Callable[[Any], object]
-    optional: bool
+    optional: bool = False
+    empty_is_null: bool = False
 
     def value(self, record: Any) -> Any:
         """The value for a record, or :data:`LEFT_OUT`."""
-        if isinstance(self.source, str):
-            value = attribute_at(record, self.source)
-            # a number of 0 or a False says something
-            empty = value is None or (isinstance(value, str | tuple) and not value)
-            return LEFT_OUT if self.optional and empty else value
-        return self.source(record)
+        if not isinstance(self.source, str):
+            return self.source(record)
+        value = attribute_at(record, self.source)
+        # a number of 0 or a False says something
+        if value is None or (isinstance(value, str | tuple) and not value):
+            if self.optional:
+                return LEFT_OUT
+            if self.empty_is_null:
+                return None
+        return value
 
 
 def derived(source: str | Callable[[Any], object]) -> Any:
     """Declare a key whose value is at a path of the record, or is returned by a function of it."""
-    return DocumentKey(source, optional=False)
+    return DocumentKey(source)
 
 
 def optional(source: str | Callable[[Any], object]) -> Any:
@@ -66,16 +75,30 @@ def optional(source: str | Callable[[Any], object]) -> Any:
     return DocumentKey(source, optional=True)
 
 
+def or_null(path: str) -> Any:
+    """Declare a key that is null where its path holds an empty text or tuple."""
+    return DocumentKey(path, empty_is_null=True)
+
+
 WRITTEN_AS: dict[type, type[Document]] = {}
 """The documents by the class whose records they write."""
+
+
+@cache
+def field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a named tuple or a data class; none of other classes."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    return getattr(kind, "_fields", ())
 
 
 class Document:
     """The base of documents: its annotations are the keys, in order, after those of its bases.
 
     ``of``: the class whose records are written so wherever they occur. ``extends``: the same of a
-    named tuple, whose fields are keys as they are, before the annotated ones. ``open``: a document
-    may have further keys, which its schema does not name.
+    named tuple or data class, whose fields are keys as they are, before the annotated ones.
+    ``at``: the path of the record within the record whose attributes the keys are. ``open``: a
+    document may have further keys, which its schema does not name.
     """
 
     keys: ClassVar[dict[str, DocumentKey]] = {}
@@ -83,18 +106,23 @@ class Document:
     open: ClassVar[bool] = False
 
     def __init_subclass__(
-        cls, of: type | None = None, extends: type | None = None, *, open: bool = False
+        cls,
+        of: type | None = None,
+        extends: type | None = None,
+        *,
+        at: str = "",
+        open: bool = False,
     ) -> None:
         cls.open = open
         cls.extends = extends
-        cls.keys = {name: derived(name) for name in getattr(extends, "_fields", ())}
         own = vars(cls)
+        cls.keys = {name: derived(name) for name in field_names(extends)} if extends else {}
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
         # annotations are read by name alone: what they mean is worked out only for a schema, which
         # costs more than printing
         for name in own.get("__annotations__", ()):
-            cls.keys[name] = own.get(name) or derived(name)
+            cls.keys[name] = own.get(name) or derived(f"{at}.{name}" if at else name)
         written = of or extends
         if written is not None:
             WRITTEN_AS[written] = cls
@@ -111,19 +139,15 @@ class Document:
 
 
 def plain(value: Any) -> Any:
-    """A value for JSON: records by their document, named tuples as dicts, tuples as lists, enums as
+    """A value for JSON: records by their document or field by field, tuples as lists, enums as
     text."""
-    document = WRITTEN_AS.get(type(value))
+    kind: Any = type(value)
+    document = WRITTEN_AS.get(kind)
     if document is not None:
         return document.of(value)
+    names = field_names(kind)
+    if names:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        if names is None:
-            return [plain(part) for part in value]
-        return {name: plain(part) for name, part in zip(names, value, strict=True)}
+        return [plain(part) for part in value]
     return value.value if isinstance(value, StrEnum) else plain_number(value)
-
-
-def fields(record: Any, names: str) -> dict[str, Any]:
-    """These attributes of a record, for JSON."""
-    return {name: plain(getattr(record, name)) for name in names.split()}

@@ -32,7 +32,17 @@ from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.rules import name_on
-from colltool.render.blocks import Block, Columns, Lines, Table, flag, label, lines_by_text, number
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Lines,
+    Table,
+    flag,
+    label,
+    lines_by_text,
+    number,
+)
 from colltool.render.dispatch import context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument
@@ -80,7 +90,7 @@ def _price_group(ranked: Ranked) -> Any:
 
 def price_context(price: Price | None) -> Columns[Ranked]:
     """The hidden columns that say what was priced."""
-    size = number("bytes", "size", title_size, hidden=True, path="size")
+    size: Column[Ranked] = number("bytes", "size", title_size, hidden=True, path="size")
     if price is None:
         return (*context(fabric="", primitive="", ranks=0), size)
     return (
@@ -92,8 +102,8 @@ def price_context(price: Price | None) -> Columns[Ranked]:
 
 
 _ROW: Columns[Ranked] = (
-    label("algorithm", "algorithm", fold=22, path="row.title"),
-    label("protocol", "protocol", drop=5, path="row.protocol"),
+    label("algorithm", fold=22, path="row.title"),
+    label("protocol", drop=5, path="row.protocol"),
     number("n_alpha", "n_alpha", format_count, 6, path="row.n_alpha"),
     number("n_beta", "n_beta", format_count, 7, path="row.n_beta"),
     number("alpha_s", "alpha", format_time, 2, path="row.alpha_s"),
@@ -108,14 +118,14 @@ _ROW: Columns[Ranked] = (
     number("algbw_Bps", "algbw", format_rate, 8, path="row.algbw_Bps"),
     number("busbw_Bps", "busbw", format_rate, 3, path="row.busbw_Bps"),
     number("energy_J", "energy", format_energy, 8, path="row.energy_J"),
-    label("status", "status", drop=11, path="row.status"),
+    label("status", drop=11, path="row.status"),
     label("shipped_by", "shipped by", drop=11),
-    label("spec", "spec", drop=12, hidden=True, path="row.spec"),
-    flag("leads", "leads", hidden=True, path="row.selectable"),
+    label("spec", drop=12, hidden=True, path="row.spec"),
+    flag("leads", hidden=True, path="row.selectable"),
     label("why_not", "why not", hidden=True),
 )
 _NAMED: Columns[Ranked] = (
-    label("algorithm", "algorithm", fold=22, path="name"),
+    label("algorithm", fold=22, path="name"),
     label("how", "how (inside / across)", fold=18),
 )
 
@@ -257,7 +267,9 @@ def _where(price: Price) -> str:
 def running(library: str, *, leads: bool) -> str:
     """The library in a title; ``leads`` says whether it runs any of the rows."""
     known = LIBRARIES[library]
-    return known.spoken if leads else f"none of it implemented in {known.spoken}{known.hint}"
+    if leads:
+        return known.spoken
+    return f"none of it implemented in {known.spoken}{known.hint}"
 
 
 def notes(
@@ -340,7 +352,9 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
 
 def place_name(tier: str, level: str) -> str:
     """Such as ``ib leaf``; a tier without levels has one of its own name."""
-    return tier if level in ("", tier) else f"{tier} {level}"
+    if level in ("", tier):
+        return tier
+    return f"{tier} {level}"
 
 
 def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
@@ -455,7 +469,9 @@ def _no_interval(row: AlgorithmEstimate) -> Any:
 
 
 def _bound_ratio(row: AlgorithmEstimate) -> Any:
-    return None if row.lower_bound_s is None else row.total_s / row.lower_bound_s
+    if row.lower_bound_s is None:
+        return None
+    return row.total_s / row.lower_bound_s
 
 
 def _bound(row: AlgorithmEstimate) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltool.base.formatting import format_count, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.interval import NO_INTERVAL, Interval
-from colltool.render.documents import LEFT_OUT, Document, derived, plain
+from colltool.render.documents import LEFT_OUT, Document, derived
 
 if TYPE_CHECKING:
     from colltool.analysis.grid import Cell
@@ -95,15 +95,6 @@ class IntervalDocument(Document, of=Interval):
         lambda interval: tuple(IntervalPart(*part) for part in interval.parts)
     )
     nearest: str | None
-
-
-def interval_field(interval: Interval | None, why_none: str) -> dict[str, Any]:
-    """``interval`` of a JSON row, and where it is null the reason; nothing without a reason."""
-    if interval is not None:
-        return {"interval": plain(interval)}
-    if not why_none:
-        return {}
-    return {"interval": None, "no_interval": why_none}
 
 
 def no_cell_interval(cell: Cell) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
@@ -121,7 +122,7 @@ def _html_table(table: Table, most: int | None) -> str:
     return out
 
 
-def _cell(tag: str, column: Column, text: str) -> str:
+def _cell(tag: str, column: Column[Any], text: str) -> str:
     side = ' class="n"' if column.right else ""
     return f"<{tag}{side}>{html(text)}</{tag.partition(' ')[0]}>"
 

@@ -1,24 +1,21 @@
 """JSON Schemas of the documents that ``--format json`` prints.
 
-The schema of a document follows from its class (:mod:`colltool.render.documents`). Those that have
-no class yet are in ``shapes.txt`` beside this: a shape lists keys; what a key without a type holds
-follows from its name, whose unit it carries.
+The schema of a document follows from its class (:mod:`colltool.render.documents`); the unit of a
+number follows from the name of its key.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import field, make_dataclass
 from functools import cache, reduce
 from operator import or_
-from pathlib import Path
 from pkgutil import resolve_name
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from colltool.base.errors import ColltoolError, clipped, nearest
-from colltool.estimate.assumptions import DECLARED, KINDS, takes_count, words
-from colltool.render.documents import WRITTEN_AS, Document
+from colltool.estimate.assumptions import KINDS, takes_count, words
+from colltool.render.documents import WRITTEN_AS, Document, field_names
 
 Schema = dict[str, Any]
 _UNITS = {
@@ -39,19 +36,37 @@ def reading_schema(name: str) -> Schema:
 
 
 DOCUMENTS = {
+    "assumptions": ("report:AssumptionsDocument",),
     "breakdown": ("price:BreakdownDocument",),
+    "calibrate": ("calibrate:CalibrateDocument",),
     "compare": ("compare:CompareDocument",),
     "contention": ("contention:ContentionDocument",),
     "contention-eta": ("contention:LayoutEtaDocument",),
     "crossover": ("explain:CrossoverDocument", "kernels:KernelCrossoverDocument"),
     "diff": ("ladder:DiffDocument",),
+    "doctor": ("doctor:DoctorDocument",),
     "explain": ("explain:ExplainDocument",),
+    "fabric-check": ("job:CheckDocument",),
+    "fabric-draw": ("fabric:FabricDrawDocument",),
+    "fabric-list": ("fabric:FabricListDocument",),
+    "fabric-show": ("fabric:FabricShowDocument",),
+    "fabric-size": ("fabric_parts:FabricSizeDocument",),
+    "fabric-size-direct": ("direct:DirectSizeDocument",),
+    "job-check": ("job:CheckDocument",),
+    "job-list": ("job:JobListDocument",),
+    "job-show": ("job:JobDocument",),
     "ladder": ("ladder:LadderDocument",),
     "library-check": ("kernels:LibrariesDocument",),
     "library-diff": ("kernels:LibraryDiffDocument",),
     "library-list": ("kernels:LibrariesDocument",),
     "library-show": ("kernels:LibraryDocument",),
+    "plan": ("plan:PlanDocument",),
+    "plan-compare": ("plan_compare:PlanCompareDocument",),
+    "plan-search": ("plan_compare:PlanSearchDocument",),
+    "plan-sensitivity": ("plan_compare:PlanSensitivityDocument",),
+    "plan-traces": ("plan_traces:PlanTracesDocument",),
     "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
+    "report": ("report:ReportDocument",),
     "reshard": ("serve:ReshardDocument",),
     "sensitivity": ("sensitivity:SensitivityDocument",),
     "sensitivity-compare": ("sensitivity:ContestDocument",),
@@ -59,6 +74,8 @@ DOCUMENTS = {
     "serve-list": ("serve:ServeListDocument",),
     "serve-spread": ("serve:ServeSpreadDocument",),
     "sweep": ("sweep:SweepDocument",),
+    "trace": ("trace:TraceDocument",),
+    "validate": ("calibrate:ValidateDocument",),
     "verify": ("verify:VerifyDocument",),
 }
 """The classes of each document, in the modules of :mod:`colltool.render.views`. A document of
@@ -111,8 +128,7 @@ def asked_by(document: str) -> str:
 
 def documents() -> list[str]:
     """The documents by the name in their ``schema``, sorted."""
-    shapes = (name for name in _shapes() if "." not in name and name not in _SHARED)
-    return sorted([*DOCUMENTS, *shapes])
+    return sorted(DOCUMENTS)
 
 
 def document_schema(name: str) -> Schema:
@@ -121,14 +137,11 @@ def document_schema(name: str) -> Schema:
     Raises:
         ColltoolError: no document is called so; names the nearest.
     """
-    if name not in documents():
+    if name not in DOCUMENTS:
         known = [*documents(), *FILE_KINDS]
         fix = f"{nearest(name, known)} known: {', '.join(known)}".strip()
         raise ColltoolError(f"nothing with a schema is called '{clipped(name)}'", fix=fix)
-    if name in DOCUMENTS:
-        own = _typed_schema(name)
-    else:
-        own = _object(name) | {"$defs": {shape: _object(shape) for shape in sorted(_reached(name))}}
+    own = _typed_schema(name)
     identity = f"colltool.{name}/1"
     properties = {
         "schema": {"const": identity},
@@ -141,24 +154,8 @@ def document_schema(name: str) -> Schema:
         "title": identity,
         "properties": properties | own["properties"],
         "required": [*properties, *own["required"]],
-        "$defs": own.get("$defs", {}) | _ANY_DOCUMENT,
+        "$defs": own.get("$defs", {}),
     }
-
-
-# what a report holds: the documents of other commands
-_ANY_DOCUMENT: Schema = {
-    "document": {
-        "type": "object",
-        "required": ["schema", "colltool"],
-        "properties": {
-            "schema": {"type": "string", "pattern": "^colltool\\.[a-z-]+/[0-9]+$"},
-            "colltool": {"type": "string"},
-        },
-    },
-}
-
-
-# --- documents that have a class
 
 
 def document_classes(name: str) -> list[type[Document]]:
@@ -184,7 +181,7 @@ def _typed_schema(name: str) -> Schema:
     schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
-            # as in shapes.txt, a key that may be null does not say its unit
+            # the schema of a key that may be null is a choice, which has no unit of its own
             if value.get("type") in ("number", "integer") and _unit(key):
                 value["description"] = _unit(key)
     return schema
@@ -192,7 +189,7 @@ def _typed_schema(name: str) -> Schema:
 
 @cache
 def record_type(*kinds: type) -> type:
-    """Return a document, or a named tuple as it is, as a data class for pydantic.
+    """Return a document, or a record as it is, as a data class for pydantic.
 
     Of several kinds it has the keys of any, and requires those of all.
     """
@@ -221,16 +218,16 @@ def record_type(*kinds: type) -> type:
 
 
 def _keys(kind: Any) -> dict[str, bool]:
-    """The keys of a document or a named tuple, and whether each is required."""
+    """The keys of a document or a record, and whether each is required."""
     if issubclass(kind, Document):
         return {name: not declared.optional for name, declared in kind.keys.items()}
-    return dict.fromkeys(kind._fields, True)
+    return dict.fromkeys(field_names(kind), True)
 
 
 def _known(hint: Any) -> Any:
-    """A type with documents and named tuples replaced by what pydantic makes objects of."""
-    if isinstance(hint, type) and (issubclass(hint, Document) or hasattr(hint, "_fields")):
-        kind: Any = hint
+    """A type with documents and records replaced by what pydantic makes objects of."""
+    kind: Any = hint
+    if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     # the arguments of a Literal are values, not types
@@ -242,85 +239,3 @@ def _known(hint: Any) -> Any:
 
 def _unit(key: str) -> str:
     return next((unit for suffix, unit in _UNITS.items() if key.endswith(suffix)), "")
-
-
-# --- documents that are still in shapes.txt
-
-_COUNTED = ("n_alpha", "n_beta", "eta_alpha", "eta_beta", "share", "of_total")
-_TYPES = {
-    "int": {"type": "integer"},
-    "num": {"type": "number"},
-    "bool": {"type": "boolean"},
-    "text": {"type": "string"},
-    "map": {"type": "object"},
-    "any": {},
-}
-_SHARED = ("accuracy", "interval", "machine", "model")
-_KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<null>~)?")
-
-
-@cache
-def _shapes() -> dict[str, list[str]]:
-    """The words of each shape."""
-    text = re.sub(r"\n  ", " ", (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8"))
-    shapes = {}
-    for line in text.splitlines():
-        name, _, words_of_shape = line.partition(" = ")
-        if words_of_shape and not line.startswith("#"):
-            shapes[name] = words_of_shape.split()
-    shapes["model"] = []
-    for name, option in DECLARED.items():
-        if option.echoed != "never":
-            maybe = "" if option.echoed == "always" else "?"
-            shapes["model"].append(f"{name}{maybe}:reading")
-    return shapes
-
-
-def _reached(name: str) -> set[str]:
-    """The shapes that a shape refers to, directly or through others."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        words_of_shape = " ".join(_shapes()[waiting.pop()])
-        new = set(re.findall(r"@([\w.-]+)", words_of_shape)) - found - {"document"}
-        found |= new
-        waiting += new
-    return found
-
-
-def _object(name: str) -> Schema:
-    properties = {}
-    required = []
-    for word in _shapes()[name]:
-        key = _KEY.fullmatch(word)
-        assert key is not None, f"{name}: {word}"
-        properties[key["name"]] = _typed(key["name"], key["type"] or "", null=bool(key["null"]))
-        if not key["maybe"]:
-            required.append(key["name"])
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _typed(name: str, kind: str, *, null: bool) -> Schema:
-    """The schema of a key's value."""
-    unit = _unit(name)
-    if kind == "reading":
-        return reading_schema(name)
-    if kind.startswith("["):
-        inner = kind[1:-1]
-        items = _typed("", inner.rstrip("~"), null=inner.endswith("~"))
-        found: Schema = {"type": "array", "items": items}
-    elif kind.startswith("@"):
-        found = {"$ref": f"#/$defs/{kind[1:]}"}
-    else:
-        usual = "num" if unit or name in _COUNTED else "text"
-        found = dict(_TYPES[kind or usual])
-    if null:
-        found = {"anyOf": [found, {"type": "null"}]}
-    if unit and not kind:
-        found["description"] = unit
-    return found

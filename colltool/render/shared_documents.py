@@ -7,12 +7,23 @@ from typing import Any
 from colltool.base.formatting import whole_bytes
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Applied, MachineUsed, Overrides, machine_used
-from colltool.render.documents import LEFT_OUT, Document, optional
+from colltool.render.blocks import attribute_at
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
 
 
 def whole_size(record: Any) -> Any:
     """The size of a record in whole bytes."""
     return whole_bytes(record.bytes)
+
+
+def whole(path: str) -> Any:
+    """Declare a key whose value is at a path, an integer where it is a whole number."""
+    return derived(lambda record: whole_bytes(attribute_at(record, path)))
+
+
+def mapping(path: str) -> Any:
+    """Declare a key whose value is an object of the pairs at a path."""
+    return derived(lambda record: dict(attribute_at(record, path)))
 
 
 def model_echo(result: Any) -> Any:

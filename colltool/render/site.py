@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from colltool import __version__
-from colltool.base.pictures import drawing
+from colltool.base.extras import drawing
 from colltool.fabric.model import Fabric
 from colltool.guides import TOPICS, about, read_guide
 
@@ -47,7 +47,9 @@ def _body(markdown: str) -> str:
 def _linked(found: re.Match[str]) -> str:
     """The name of a guide, as a link to its page."""
     name = found[0]
-    return f'<a href="{found[1]}.html">{name}</a>' if found[1] in TOPICS else name
+    if found[1] in TOPICS:
+        return f'<a href="{found[1]}.html">{name}</a>'
+    return name
 
 
 def _index() -> str:

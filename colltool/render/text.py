@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from io import StringIO
 from itertools import chain, zip_longest
 from math import ceil
 from textwrap import fill, wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
@@ -113,8 +114,12 @@ def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
         grids += continued(every[0], rest, screen.width or 0)
     else:
         dropped += [drawn_column.column.title for drawn_column in rest]
-    title = _painted(printable(table.title), screen, _BOLD) if table.title else ""
-    return title + "".join(_grid(columns, screen, table.best) for columns in grids)
+    text = ""
+    if table.title:
+        text = _painted(printable(table.title), screen, _BOLD)
+    for columns in grids:
+        text += _grid(columns, screen, table.best)
+    return text
 
 
 class _Border(NamedTuple):
@@ -134,14 +139,18 @@ _UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
 def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     border = _UNICODE_BORDER if screen.unicode else _ASCII_BORDER
     dashes = [border.dash * (column.width + 2) for column in columns]
-    lines = [_rule(border.top, dashes)]
-    lines += _row([column.title for column in columns], columns, border.bar, screen, _BOLD)
-    lines.append(_rule(border.middle, dashes))
-    for at, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
+    titles = [column.title for column in columns]
+    lines = [
+        _rule(border.top, dashes),
+        *_row(titles, columns, border.bar, screen, _BOLD),
+        _rule(border.middle, dashes),
+    ]
+    rows = zip(*[column.cells for column in columns], strict=True)
+    for at, cells in enumerate(rows):
         style = _BEST if at == best else ""
         lines += _row(cells, columns, border.bar, screen, style)
-    lines.append(_rule(border.bottom, dashes))
-    return "".join(f"{line}\n" for line in lines)
+    lines += [_rule(border.bottom, dashes), ""]
+    return "\n".join(lines)
 
 
 def _rule(ends: str, dashes: Sequence[str]) -> str:
@@ -152,7 +161,9 @@ def _row(
     cells: Sequence[str], columns: Sequence[Drawn], bar: str, screen: Screen, style: str
 ) -> Iterator[str]:
     """A row of a table, of as many lines as its highest cell."""
-    for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+    # an empty cell has a line, too: splitlines would leave it none
+    lines = [cell.split("\n") for cell in cells]
+    for texts in zip_longest(*lines, fillvalue=""):
         sides = []
         for text, drawn_column in zip(texts, columns, strict=True):
             adjust = str.rjust if drawn_column.column.right else str.ljust
@@ -170,16 +181,14 @@ _OPTION = re.compile(r"(--[\w-]+) (?=\S)")
 class Drawn(NamedTuple):
     """A column with the texts of its title and cells."""
 
-    column: Column
+    column: Column[Any]
     title: str
     cells: tuple[str, ...]
     width: int
 
     @property
     def longest_word(self) -> int:
-        words: list[str] = []
-        for cell in self.cells:
-            words += _OPTION.sub("\\1\0", cell).split()
+        words = _OPTION.sub("\\1\0", "\n".join(self.cells)).split()
         return max(map(len, words), default=0)
 
     @property
@@ -220,7 +229,8 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [column.with_folded_title() for column in columns]
-    there = {column.column for column in _needed(list(map(_narrowest, folded)), width)}
+    needed = _needed(list(map(_narrowest, folded)), width)
+    there = {column.column for column in needed}
     kept = [column for column in folded if column.column in there]
     _fold_widest(kept, width, whole_words=True)
     _fold_widest(kept, width, whole_words=False)
@@ -277,8 +287,9 @@ def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
         narrow.append(column._replace(width=widest))
     kept = {column.column for column in _needed(narrow, width)}
     dropped = [column for column in table.shown if column not in kept]
-    keys = (column.key for column in dropped)
-    return table.without(*keys), tuple(column.title for column in dropped)
+    keys = [column.key for column in dropped]
+    titles = [column.title for column in dropped]
+    return table.without(*keys), tuple(titles)
 
 
 # --- heat maps
@@ -293,7 +304,8 @@ def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> 
     of them."""
     shades = BLOCKS if unicode else ASCII
     width = width or _WIDE
-    label = max((len(strip.name) for strip in block.strips), default=0)
+    names = [strip.name for strip in block.strips]
+    label = max(map(len, names), default=0)
     room = max(8, width - label - 6)
     lines = []
     for strip in block.strips:
@@ -332,13 +344,14 @@ def to_guide(text: str, screen: Screen) -> str:
     """
     if not screen.unicode:
         return text
-    # prose and fenced in turn
     parts = _FENCED.split(_COMMENT.sub(r"`\1`:", text))
-    drawn = [
-        _verbatim(part, screen) if number % 2 else _prose(part, screen)
-        for number, part in enumerate(parts)
-    ]
-    return "\n".join(part for part in drawn if part.strip())
+    shown = []
+    for number, part in enumerate(parts):
+        # the parts are prose and fenced in turn
+        drawn_part = _verbatim(part, screen) if number % 2 else _prose(part, screen)
+        if drawn_part.strip():
+            shown.append(drawn_part)
+    return "\n".join(shown)
 
 
 def _prose(part: str, screen: Screen) -> str:
@@ -360,7 +373,8 @@ def _prose(part: str, screen: Screen) -> str:
         legacy_windows=False,
     )
     console.print(Markdown(part))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n") + "\n"
+    lines = map(str.rstrip, file.getvalue().splitlines())
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def _verbatim(part: str, screen: Screen) -> str:
@@ -371,7 +385,7 @@ def _verbatim(part: str, screen: Screen) -> str:
         room = screen.width - len(indent)
         # without a command it is the text of a file, whose lines stay as they are
         if any(line.startswith("$ ") for line in lines):
-            lines = list(chain.from_iterable(_in_pieces(line, room) for line in lines))
+            lines = list(chain.from_iterable(map(partial(_in_pieces, width=room), lines)))
         if max(map(len, lines), default=0) > room:
             indent = ""
     out = ""

@@ -1,9 +1,12 @@
-"""What would change a token's network time: other cuts, other engines, a faster wire; and a search
-over cuts."""
+"""What would change a token's network time, and a search over layouts.
+
+Changes are other layouts, other engines, and a faster wire.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import find_library, shipped_libraries
@@ -14,94 +17,88 @@ from colltool.serving.results import Served, ServedChange, ServeList
 Run = Callable[[Deployment, "str | None", "Fabric | None"], Served]
 """The same question with another deployment, another engine, or on another fabric."""
 
+# smaller changes of the network time are not worth a line
+_LEAST_CHANGE = 0.01
+
+
+class _ChangeTrial(NamedTuple):
+    name: str
+    deployment: Deployment
+    engine: str | None = None
+    fabric: Fabric | None = None
+
 
 def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...]:
-    """Each change that can be made alone, the largest gain first."""
+    """Return each change that can be made alone, the largest gain first."""
+    before_s = served.decode.network_s
     found = []
-    for name, deployment, engine, other in _tries(served, fabric):
+    for trial in _trials(served, fabric):
         try:
-            after = run(deployment, engine, other)
+            after_s = run(trial.deployment, trial.engine, trial.fabric).decode.network_s
         except ColltoolError:
             continue
-        if served.decode.network_s and after.decode.network_s:
-            found.append(
-                ServedChange(
-                    name, after.decode.network_s, after.decode.network_s / served.decode.network_s
-                )
-            )
-    return tuple(
-        sorted((one for one in found if abs(one.factor - 1) > 0.01), key=lambda one: one.factor)
-    )
+        if before_s and after_s and abs(after_s / before_s - 1) > _LEAST_CHANGE:
+            found.append(ServedChange(trial.name, after_s, after_s / before_s))
+    return tuple(sorted(found, key=lambda change: change.factor))
 
 
-def _tries(
-    served: Served, fabric: Fabric
-) -> Iterator[tuple[str, Deployment, str | None, Fabric | None]]:
+def _trials(served: Served, fabric: Fabric) -> Iterator[_ChangeTrial]:
     own = served.deployment
-    if own.tp > 1 and not own.exchanges:
-        yield (
-            f"tp {own.tp // 2}, pp {own.pp * 2}",
-            own._replace(tp=own.tp // 2, pp=own.pp * 2),
-            None,
-            None,
-        )
-        yield f"tp {own.tp * 2}", own._replace(tp=own.tp * 2), None, None
-        yield (
-            f"tp {own.tp // 2}, dp {own.dp * 2}",
-            own._replace(tp=own.tp // 2, dp=own.dp * 2),
-            None,
-            None,
-        )
-    elif own.tp > 1:
-        yield (
-            f"tp {own.tp // 2} (dp attention {own.dp * 2})",
-            own._replace(tp=own.tp // 2, dp=own.dp * 2),
-            None,
-            None,
-        )
-    yield f"batch {own.batch * 2}", own._replace(batch=own.batch * 2), None, None
-    for name, version in shipped_libraries():
-        called = f"{name}@{version}"
-        # an engine
-        if called != served.engine and find_library(called).library.most_ranks and own.tp > 1:
-            yield f"{called}'s all-reduce", own, called, None
-    wires = {one.wire for one in served.decode.operations if one.wire}
-    for wire in sorted(wires):
-        tiers = tuple(
-            tier.model_copy(update={"bandwidth": tier.bandwidth * 2}) if tier.name == wire else tier
-            for tier in fabric.tiers
-        )
-        yield (
-            f"twice the bandwidth of {wire}",
-            own,
-            None,
-            fabric.model_copy(update={"tiers": tiers}),
-        )
+    if own.tp > 1:
+        yield from _other_layouts(own)
+    yield _ChangeTrial(f"batch {own.batch * 2}", own._replace(batch=own.batch * 2))
+    if own.tp > 1:
+        for name, version in shipped_libraries():
+            engine = f"{name}@{version}"
+            # only engines limit the ranks of their all-reduce
+            if engine != served.engine and find_library(engine).library.most_ranks:
+                yield _ChangeTrial(f"{engine}'s all-reduce", own, engine=engine)
+    for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
+        name = f"twice the bandwidth of {wire}"
+        yield _ChangeTrial(name, own, fabric=_twice_as_fast(fabric, wire))
+
+
+def _other_layouts(own: Deployment) -> Iterator[_ChangeTrial]:
+    half = own.tp // 2
+    replicas = own._replace(tp=half, dp=own.dp * 2)
+    if own.exchanges:
+        # the ranks of the experts stay as many
+        yield _ChangeTrial(f"tp {half} (dp attention {own.dp * 2})", replicas)
+        return
+    yield _ChangeTrial(f"tp {half}, pp {own.pp * 2}", own._replace(tp=half, pp=own.pp * 2))
+    yield _ChangeTrial(f"tp {own.tp * 2}", own._replace(tp=own.tp * 2))
+    yield _ChangeTrial(f"tp {half}, dp {own.dp * 2}", replicas)
+
+
+def _twice_as_fast(fabric: Fabric, wire: str) -> Fabric:
+    tiers = []
+    for tier in fabric.tiers:
+        if tier.name == wire:
+            tier = tier.model_copy(update={"bandwidth": tier.bandwidth * 2})
+        tiers.append(tier)
+    return fabric.model_copy(update={"tiers": tuple(tiers)})
 
 
 def search(
     ranks: int, base: Deployment, run: Callable[[Deployment], Served], most: int = 10
 ) -> ServeList:
-    """Every cut of the ranks into tp, pp and dp of powers of two, experts on all of a stage or cut
-    by tp.
+    """Return the best layouts of the ranks into tp, pp and dp of powers of two.
 
-    Ordered by the network time of a token on top of the floor; those that do not fit the memory are
-    left out.
+    Experts are on all ranks of a stage, or split by tp. The order is by the network time of a token
+    on top of the floor; layouts that do not fit the memory are left out.
     """
     found: list[Served] = []
     refused: list[tuple[str, str]] = []
-    tried = 0
-    for one in _cuts(ranks, base):
-        tried += 1
+    for deployment in _layouts(ranks, base):
         try:
-            served = run(one)
+            served = run(deployment)
         except ColltoolError as error:
-            refused.append((one.spoken, error.what))
+            refused.append((deployment.spoken, error.what))
             continue
         if served.fits is False:
-            refused.append((one.spoken, "does not fit the memory"))
-            continue
-        found.append(served)
+            refused.append((deployment.spoken, "does not fit the memory"))
+        else:
+            found.append(served)
     if not found:
         why = "; ".join(dict.fromkeys(f"{name}: {what}" for name, what in refused[:3]))
         raise ColltoolError(
@@ -109,25 +106,25 @@ def search(
             argument="ranks",
             fix="more ranks, or a smaller batch",
         )
+    tried = len(found) + len(refused)
     found.sort(key=lambda served: served.decode.network_s + (served.decode.floor_s or 0.0))
-    first = found[:most]
-    names = tuple(one.deployment.spoken for one in first)
+    best = found[:most]
     return ServeList(
-        f"{tried} cuts of {ranks} ranks, {len(found)} can run",
-        tuple(first),
-        names,
-        tried,
-        tuple(refused),
+        title=f"{tried} cuts of {ranks} ranks, {len(found)} can run",
+        served=tuple(best),
+        names=tuple(served.deployment.spoken for served in best),
+        tried=tried,
+        refused=tuple(refused),
     )
 
 
-def _cuts(ranks: int, base: Deployment) -> Iterator[Deployment]:
-    powers = [2**power for power in range(21) if 2**power <= ranks]
+def _layouts(ranks: int, base: Deployment) -> Iterator[Deployment]:
+    powers = [2**power for power in range(ranks.bit_length())]
     for tp in powers:
         for pp in powers:
-            dp, rest = divmod(ranks, tp * pp)
-            if rest or dp < 1:
+            if ranks % (tp * pp):
                 continue
+            dp = ranks // (tp * pp)
             yield base._replace(tp=tp, pp=pp, dp=dp, ep=1)
             if base.ep != 1 and dp > 1:
                 yield base._replace(tp=tp, pp=pp, dp=dp, ep=tp * dp)

@@ -1,5 +1,8 @@
-"""A step of decode and of prefill on a fabric: which collectives, by which kernels, and what they
-take."""
+"""The network's part of a step of decode and of prefill.
+
+A step's collectives follow from the model and the deployment; each is priced by the engine's kernel,
+or by the library of the fabric.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,10 @@ from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.files import AskedLibrary
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.engines.intervals import kernel_interval
-from colltool.engines.price import ground, price_experts, price_kernels, where_of
+from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
 from colltool.engines.results import KernelEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
-from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.user_price import judged, price_for_user
@@ -26,38 +28,40 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.deployment import (
     Deployment,
-    deployment_of,
-    floor_of,
-    held,
+    checked_deployment,
     kv_bytes,
+    kv_bytes_of_rank,
     shape_of,
+    step_floor,
+    weight_bytes,
 )
 from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.training.files.presets import preset_names, read_device
-from colltool.training.model import Accelerator, Shape, TransformerModel, accelerator_of
+from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
 
-_NOWHERE = Path()
-REDUCED = "bf16"  # activations travel in it
-
-
-class ServedCall(NamedTuple):
-    seconds: float
-    kernel: str
-    why: str
-    wire: str
-    error: float | None = None
-    notes: tuple[str, ...] = ()
-    interval: Interval | None = None
+# format of activations on the wire
+REDUCED = "bf16"
+# pairs of ranks that transfers of KV caches were measured on
+_MEASURED_PAIRS = 8
 
 
-class ServedOn(NamedTuple):
-    """What a step is priced with: the fabric, the engine's library and that of the experts (None:
-    NCCL, or the fastest)."""
+class ServingContext(NamedTuple):
+    """A deployment on a fabric, and the libraries of its collectives.
 
+    Args:
+        device: None if the fabric has none that is known.
+        engine: the engine whose all-reduce runs; None for the fabric's library.
+        experts: the library of dispatch and combine; None for the fastest that was measured.
+        experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
+    """
+
+    model: TransformerModel
+    deployment: Deployment
     fabric: Fabric
+    device: Accelerator | None
     engine: AskedLibrary | None
     experts: AskedLibrary | None
-    by_nccl: bool = False  # experts by NCCL's all-to-all
+    experts_by_nccl: bool
 
 
 def serve(
@@ -69,250 +73,237 @@ def serve(
     *,
     by_nccl: bool = False,
 ) -> Served:
-    """The network's part of a token and of the first token.
+    """Return the network's part of a token and of the first token.
 
     Raises:
         ColltoolError: a deployment that does not fit the model or the fabric, or kernels that were
             not measured there.
     """
     check_even(fabric)
-    own = deployment_of(model, question.deployment, question.dp)
+    own = checked_deployment(model, question.deployment, question.dp)
     if own.ranks > fabric.ranks:
         raise ColltoolError(
             f"{own.spoken} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
             argument="tp",
             fix="fewer",
         )
-    device, on = _device(fabric), ServedOn(fabric, engine, experts, by_nccl)
-    machine, chunk = _Machine(model, own, on, device), min(own.chunk, own.input)
-    decode = _phase("decode", machine, own.tokens, own.input + own.output / 2)
-    prefill = _phase("prefill", machine, chunk, own.input / 2, times=ceil(own.input / chunk))
-    weights = held(model, own, own.tokens).weights
-    cache = (
-        kv_bytes(model, own.kv_dtype)
-        / own.pp
-        / (1 if shape_of(model).mla else min(own.tp, shape_of(model).kv_heads))
+    device = _device(fabric)
+    serving = ServingContext(
+        model, own, fabric, device, engine=engine, experts=experts, by_nccl=by_nccl
     )
-    needs = weights + cache * own.tokens * own.pp * (own.input + own.output)
+    # A token of decode reads the cache of every sequence, on average half of its output long; a
+    # chunk of prefill that of one prompt, on average half of it.
+    decode = _phase("decode", serving, own.tokens, (own.input + own.output / 2) * own.tokens)
+    chunk = min(own.chunk, own.input)
+    prefill = _phase("prefill", serving, chunk, own.input / 2, times=ceil(own.input / chunk))
+    weights = weight_bytes(model, own, own.tokens).weights
+    cache = kv_bytes_of_rank(model, own) * own.tokens * own.pp * (own.input + own.output)
     return Served(
         job=model.name,
         fabric=fabric.name,
         engine=engine.library.called if engine else fabric.library_name,
         deployment=own,
         phases=(prefill, decode),
-        kv=_kv(model, own, question, on, prefill),
+        kv=_kv_transfer(serving, question, prefill),
         tpot_s=question.tpot_s,
-        memory_bytes=needs,
+        memory_bytes=weights + cache,
         capacity_bytes=device.memory_bytes if device else None,
-        notes=_said(engine, experts, decode, prefill),
+        notes=_notes(serving, decode, prefill),
         overrides=fabric.overrides,
     )
 
 
-def _said(
-    engine: AskedLibrary | None, experts: AskedLibrary | None, *phases: ServedPhase
-) -> tuple[str, ...]:
-    asked = [one for one in (engine, experts) if one is not None and one.unknown]
-    unknown = [
-        f"warning: no data of {one.library.name} {one.unknown}: {one.library.called}'s kernels"
-        for one in asked
-    ]
-    told = (note for phase in phases for one in phase.operations for note in one.notes)
-    return tuple(dict.fromkeys([*unknown, *told]))
-
-
 def _device(fabric: Fabric) -> Accelerator | None:
-    name = fabric.device or ""
-    return (
-        accelerator_of(read_device(name, _NOWHERE), name)
-        if name in preset_names("devices")
-        else None
-    )
+    name = fabric.device
+    if name is None or name not in preset_names("devices"):
+        return None
+    # a preset's name needs no folder to be found
+    return accelerator_of(read_device(name, Path()), name)
 
 
-class _Machine(NamedTuple):
-    model: TransformerModel
-    own: Deployment
-    on: ServedOn
-    device: Accelerator | None
+def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
+    notes = []
+    for asked in (serving.engine, serving.experts):
+        if asked is not None and asked.unknown:
+            own = asked.library
+            notes.append(f"warning: no data of {own.name} {asked.unknown}: {own.called}'s kernels")
+    for phase in phases:
+        for operation in phase.operations:
+            notes += operation.notes
+    return tuple(dict.fromkeys(notes))
 
 
 def _phase(
-    name: str, machine: _Machine, tokens: int, context: float, times: int = 1
+    name: str, serving: ServingContext, tokens: int, cached: float, times: int = 1
 ) -> ServedPhase:
-    """A step of ``tokens`` a replica, ``times`` over: decode's sequences, or the chunks of one
-    prompt."""
-    model, own, on, device = machine
-    operations = tuple(
-        _summed(one, count * times) for one, count in _operations(model, own, on, tokens)
-    )
-    network = sum(one.total_s for one in operations)
-    told = [one._replace(share=one.total_s / network if network else 0.0) for one in operations]
-    sequences = tokens if name == "decode" else 1
-    floor = floor_of(model, own, device, tokens, context * sequences)
-    if floor is None:
-        return ServedPhase(name, tuple(told), network, None, None, tokens)
-    by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
-    return ServedPhase(name, tuple(told), network, floor.total_s * own.pp * times, by, tokens)
+    """A step, or the steps of a prompt's chunks.
+
+    Args:
+        tokens: tokens of a step, for each replica.
+        cached: tokens of KV cache that a step reads, for each replica.
+        times: steps.
+    """
+    calls = list(_operations(serving, tokens))
+    totals_s = [call.each_s * (call.calls * times) for call in calls]
+    network_s = sum(totals_s)
+    operations = []
+    for call, total_s in zip(calls, totals_s, strict=True):
+        share = total_s / network_s if network_s else 0.0
+        operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
+    floor_s = None
+    floor_by = None
+    own = serving.deployment
+    floor = step_floor(serving.model, own, serving.device, tokens, cached)
+    if floor is not None:
+        floor_s = floor.total_s * own.pp * times
+        floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
+    return ServedPhase(name, tuple(operations), network_s, floor_s, floor_by, tokens)
 
 
-def _summed(one: ServedOperation, calls: float) -> ServedOperation:
-    return one._replace(calls=calls, total_s=one.each_s * calls)
-
-
-def _operations(
-    model: TransformerModel, own: Deployment, on: ServedOn, tokens: int
-) -> Iterator[tuple[ServedOperation, float]]:
+def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperation]:
     """Each collective of a step with its calls: a token passes all layers, in all stages."""
-    shape, tp = shape_of(model), GroupSpec(own.tp)
+    model = serving.model
+    own = serving.deployment
+    shape = shape_of(model)
+    tp = GroupSpec(own.tp)
     vector = tokens * shape.hidden * WIDTHS[REDUCED]
-    # after attention and after the FFN, which of a layer with experts elsewhere is theirs
+    exchanged = shape.moe if own.exchanges and model.moe_layers else None
     if own.tp > 1:
-        calls = 2 * model.layers - (model.moe_layers if own.exchanges else 0)
-        yield _operation("all-reduce", tp, vector, _reduced(on, vector, tp)), calls
-    if own.exchanges and model.moe_layers:
-        group = GroupSpec(own.ep)
-        what = _tokens(shape, own, max(1, ceil(tokens / own.tp)))
-        for name, sent in (
-            ("dispatch", "fp8" if own.dtype != "bf16" else "bf16"),
-            ("combine", REDUCED),
-        ):
-            bytes_, found = _exchanged(on, name, what._replace(dtype=sent), group)
-            yield _operation(name, group, bytes_, found), model.moe_layers
+        # after attention and after the FFN, unless experts on other ranks take the FFN's place
+        layers = 2 * model.layers - (model.moe_layers if own.exchanges else 0)
+        yield _all_reduce(serving, vector, tp)._replace(calls=layers)
+    if exchanged is not None:
+        call = _expert_call(serving, exchanged, tokens)
+        # results are combined in full precision, tokens are sent in the weights' 8 bits
+        sent = call if own.dtype == REDUCED else call._replace(dtype="fp8")
+        yield _exchange(serving, "dispatch", sent)._replace(calls=model.moe_layers)
+        yield _exchange(serving, "combine", call)._replace(calls=model.moe_layers)
     if own.pp > 1:
         pair = GroupSpec(2, own.tp * own.dp)
-        yield (
-            _operation("p2p", pair, vector / own.tp, _by_library(on, P2P, vector / own.tp, pair)),
-            own.pp - 1,
-        )
+        stages = _by_library(serving, "p2p", P2P, vector / own.tp, pair)
+        yield stages._replace(calls=own.pp - 1)
     if own.tp > 1:
+        # logits are of the last token of each sequence
         logits = min(tokens, own.tokens) * shape.vocab * WIDTHS[REDUCED]
-        yield _operation("all-gather", tp, logits, _by_library(on, AG, logits, tp)), 1
+        yield _by_library(serving, "all-gather", AG, logits, tp)._replace(calls=1)
 
 
-def _operation(name: str, group: GroupSpec, size: float, found: ServedCall) -> ServedOperation:
+def _expert_call(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
+    own = serving.deployment
+    # routing to groups of experts limits nodes only where each group has ranks of its own
+    groups = moe.top_groups if moe.top_groups < moe.groups <= own.ep else 0
+    # the ranks of tp share a replica's tokens
+    each = max(1, ceil(tokens / own.tp))
+    hidden = shape_of(serving.model).hidden
+    return Tokens(each, moe.top_k, hidden, moe.experts, REDUCED, groups)
+
+
+def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> ServedOperation:
+    """An all-reduce by the engine's kernel, or else by the fabric's library."""
+    engine = serving.engine
+    if engine is None or "all_reduce" not in engine.library.operations:
+        return _by_library(serving, "all-reduce", AR, size, group)
+    priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
+    best = priced.best
+    why = priced.library.reason if priced.library is not None else ""
+    return _by_kernel("all-reduce", group, best, best.kernel, why)
+
+
+def _by_kernel(
+    name: str, group: GroupSpec, row: KernelEstimate, kernel: str, why: str
+) -> ServedOperation:
+    return ServedOperation(
+        operation=name,
+        ranks=group.ranks or 0,
+        stride=group.stride,
+        bytes=row.bytes,
+        kernel=kernel,
+        why=why,
+        each_s=row.total_s,
+        wire=row.wire,
+        error=row.error,
+        notes=row.notes,
+        interval=row.interval,
+    )
+
+
+def _by_library(
+    serving: ServingContext, name: str, primitive: Primitive, size: float, group: GroupSpec
+) -> ServedOperation:
+    """A collective by the fabric's library."""
+    fabric = serving.fabric
+    prices = price(fabric, primitive, float(size), group)
+    if fabric.library_name == "nccl":
+        prices = price_for_user(prices, fabric, Readings())
+    else:
+        prices = judged(prices, fabric, prices.group.spec, Readings())
+    best = prices.best
+    by_nccl = prices.library is not None and prices.library.pick is not None
     return ServedOperation(
         operation=name,
         ranks=group.ranks or 0,
         stride=group.stride,
         bytes=size,
-        kernel=found.kernel,
-        why=found.why,
-        each_s=found.seconds,
-        wire=found.wire,
-        error=found.error,
-        notes=found.notes,
-        interval=found.interval,
-    )
-
-
-def _tokens(shape: Shape, own: Deployment, tokens: int) -> Tokens:
-    assert shape.moe is not None
-    groups = (
-        shape.moe.top_groups
-        if shape.moe.groups > 1 and shape.moe.top_groups < shape.moe.groups
-        else 0
-    )
-    nodes = groups if groups and own.ep >= shape.moe.groups else 0
-    return Tokens(tokens, shape.moe.top_k, shape.hidden, shape.moe.experts, REDUCED, nodes)
-
-
-def _reduced(on: ServedOn, size: float, group: GroupSpec) -> ServedCall:
-    """By the engine's kernel, else by the fabric's library."""
-    if on.engine is None or "all_reduce" not in on.engine.library.operations:
-        return _by_library(on, AR, size, group)
-    found = price_kernels(on.engine, on.fabric, "all_reduce", size, group)
-    choice, best = found.library, found.best
-    assert choice is not None
-    return _by_kernel(best, best.kernel, choice.reason)
-
-
-def _by_kernel(best: KernelEstimate, name: str, why: str) -> ServedCall:
-    return ServedCall(
-        seconds=best.total_s,
-        kernel=name,
-        why=why,
-        wire=best.wire,
-        error=best.error,
-        notes=best.notes,
+        kernel=f"{fabric.library_name} {best.title}",
+        why="NCCL's pick" if by_nccl else "the fastest that runs",
+        each_s=float(best.total_s),
+        wire=best.phases[-1].tier if best.phases else "",
         interval=best.interval,
     )
 
 
-def _by_library(on: ServedOn, primitive: Primitive, size: float, group: GroupSpec) -> ServedCall:
-    fabric = on.fabric
-    found = price(fabric, primitive, float(size), group)
-    if fabric.library_name == "nccl":
-        told = price_for_user(found, fabric, Readings())
-    else:
-        told = judged(found, fabric, found.group.spec, Readings())
-    best = told.best
-    picked = told.library.pick if told.library is not None else None
-    why = "NCCL's pick" if picked is not None else "the fastest that runs"
-    wire = best.phases[-1].tier if best.phases else ""
-    return ServedCall(
-        float(best.total_s),
-        f"{fabric.library_name} {best.title}",
-        why,
-        wire,
-        interval=best.interval,
-    )
+def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperation:
+    """Dispatch or combine by the experts' library, or the fastest that was measured there."""
+    group = GroupSpec(serving.deployment.ep)
+    if serving.experts_by_nccl:
+        return _by_library(serving, name, A2A, call.copied_bytes, group)
+    best = price_experts(serving.experts, serving.fabric, name, call, group).best
+    why = "the faster of its modes" if serving.experts else "the fastest measured on this machine"
+    return _by_kernel(name, group, best, f"{best.library} {best.kernel}", why)
 
 
-def _exchanged(on: ServedOn, name: str, what: Tokens, group: GroupSpec) -> tuple[float, ServedCall]:
-    """Bytes that leave a rank, and the kernel: the library asked for, else the fastest that was
-    measured on the machine."""
-    if on.by_nccl:
-        size = what.tokens * what.top_k * what.hidden * WIDTHS[what.dtype]
-        return size, _by_library(on, A2A, size, group)
-    found = price_experts(on.experts, on.fabric, name, what, group)
-    best = found.best
-    why = "the faster of its modes" if on.experts else "the fastest measured on this machine"
-    return best.bytes, _by_kernel(best, f"{best.library} {best.kernel}", why)
-
-
-def _kv(
-    model: TransformerModel,
-    own: Deployment,
-    question: ServeQuestion,
-    on: ServedOn,
-    prefill: ServedPhase,
+def _kv_transfer(
+    serving: ServingContext, question: ServeQuestion, prefill: ServedPhase
 ) -> KvTransfer | None:
-    """The cache of one prompt from the machines of prefill to those of decode, over all pairs of
-    ranks at once."""
-    if question.prefill_tp is None:
+    """The cache of one prompt from machines of prefill to those of decode, by all pairs of ranks."""
+    if question.prefill_tp is None or question.kv is None:
         return None
+    model = serving.model
+    own = serving.deployment
+    fabric = serving.fabric
+    library = question.kv.library
     pairs = min(question.prefill_tp, own.tp)
     size = kv_bytes(model, own.kv_dtype) * own.input
-    where = where_of(on.fabric, GroupSpec(2, own.tp) if own.tp * 2 <= on.fabric.ranks else None)
-    assert question.kv is not None
-    across = place(on.fabric, None).spans[-1].tier
-    nic = capabilities_of(across).rate_Bps
-    found = ground(question.kv.library, "kv_transfer", where._replace(nodes=2, ranks_a_node=1))
-    kernel = found.kernels[0]
-    times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(pairs, size, 0, nic))
-    layer = times.bandwidth_s / model.layers
+    site = kernel_site(fabric, GroupSpec(2, own.tp) if own.tp * 2 <= fabric.ranks else None)
+    # the two machines are apart, also where the fabric has one node
+    measured = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
+    kernel = measured.kernels[0]
+    nic_Bps = capabilities_of(place(fabric, None).spans[-1].tier).rate_Bps
+    call = KernelCall(pairs, size, nic_Bps=nic_Bps)
+    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
     # a layer's cache travels while the next is computed; what is left is the last one
-    computed = None if prefill.floor_s is None else prefill.floor_s / model.layers
-    hides = computed is not None and layer <= computed
-    needed = (
-        None
-        if computed is None
-        else size / model.layers / computed / pairs / kernel.parameters["eta"]
-    )
+    layer_s = times.bandwidth_s / model.layers
+    computed_s = None
+    hiding_nic_Bps = None
+    if prefill.floor_s is not None:
+        computed_s = prefill.floor_s / model.layers
+        hiding_nic_Bps = size / model.layers / computed_s / pairs / kernel.parameters["eta"]
+    hidden = computed_s is not None and layer_s <= computed_s
+    on_ground = pairs == _MEASURED_PAIRS
+    notes = [*measured.notes]
+    if not on_ground:
+        notes.append(f"measured on {_MEASURED_PAIRS} pairs, not on {pairs}")
     return KvTransfer(
         bytes=size,
         pairs=pairs,
-        kernel=f"{question.kv.library.called} {kernel.name}",
+        kernel=f"{library.called} {kernel.name}",
         total_s=times.total_s,
-        layer_s=layer,
-        prefill_layer_s=computed,
-        hidden=hides,
-        exposed_s=times.latency_s + layer if hides else times.total_s,
-        hiding_nic_Bps=needed,
+        layer_s=layer_s,
+        prefill_layer_s=computed_s,
+        hidden=hidden,
+        exposed_s=times.latency_s + layer_s if hidden else times.total_s,
+        hiding_nic_Bps=hiding_nic_Bps,
         error=kernel.error,
-        interval=kernel_interval(
-            times.total_s, kernel.error, kernel.error_of, on_ground=pairs == 8
-        ),
-        notes=(*found.notes, *(() if pairs == 8 else (f"measured on 8 pairs, not on {pairs}",))),
+        interval=kernel_interval(times.total_s, kernel.error, kernel.error_of, on_ground=on_ground),
+        notes=tuple(notes),
     )

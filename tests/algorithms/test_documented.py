@@ -3,6 +3,7 @@ without the tests."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
@@ -23,10 +24,12 @@ ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(),
 NAMES = {
     name: text for name, text in vars(registry).items() if name.isupper() and isinstance(text, str)
 }
-WITH_DOCTESTS = [
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
+WITH_EXAMPLES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for path in SOURCES
+    if EXAMPLE.search(path.read_text(encoding="utf-8"))
 ]
 
 
@@ -34,11 +37,22 @@ def doc_of(row: Algorithm | Composition) -> str:
     return inspect.getdoc(row.steps if isinstance(row, Composition) else row.formula) or ""
 
 
-@swept("module", WITH_DOCTESTS)
+@swept("module", WITH_EXAMPLES)
 def test_the_examples_of_a_module_hold(module: str) -> None:
-    failed, tried = doctest.testmod(import_module(module), extraglobs={"totals": totals})
-    assert tried
+    loaded = import_module(module)
+    failed, tried = doctest.testmod(loaded, extraglobs={"totals": totals})
+    written = len(EXAMPLE.findall(inspect.getsource(loaded)))
+    assert tried == written, "an example that doctest does not find"
     assert not failed
+
+
+def test_no_example_was_wrapped_into_a_sentence() -> None:
+    """Doctest runs only what begins a line: an example behind words on its line is never run."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = ast.get_docstring(node) or ""
+                assert text.count(">>>") == len(EXAMPLE.findall(text)), f"{path}: {text}"
 
 
 @swept("row", ROWS)

@@ -116,4 +116,4 @@ def test_a_toml_file_is_read_as_it_is_now(folder: Path, tmp_path: Path) -> None:
         assert packaged_toml(file) == {"a": 1.5, "tier": [{"media": ["ib"]}]}
     file.write_text("a = 2\n")
     assert packaged_toml(file) == {"a": 2}
-    assert [entry.name for entry in folder.iterdir()] == ["toml-numbers-1.0.json"]
+    assert [entry.name for entry in folder.iterdir()] == [f"toml-{tmp_path.name}-numbers-1.0.json"]

@@ -7,7 +7,7 @@ import pytest
 from small import clos, fabric, star, switch
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.calibration.series_prices import AlgorithmCosts, costs
+from colltool.calibration.algorithm_costs import AlgorithmCosts, costs
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.price import price

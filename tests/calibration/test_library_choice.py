@@ -13,7 +13,7 @@ from small import gb, us
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
 from colltool.calibration.calibrate import Calibration
-from colltool.calibration.series_prices import LibraryRun, library_runs_of, nccl_on
+from colltool.calibration.library_choice import LibraryRun, library_runs_of, nccl_on
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.estimate.protocols import tier_under

@@ -20,10 +20,11 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.calibration.machine_rows import own_rows, with_rows
+from colltool.calibration.machine_rows import own_rows
 from colltool.calibration.next_row import next_row
 from colltool.estimate.interval import Interval
 from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import on_machine
 from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.own import machine_of, machine_text, read_machine_file
 
@@ -157,7 +158,7 @@ def pairs() -> tuple[Pair, ...]:
             for row in sorted(known, key=by_bytes)
         )
         measured = Series(parse_primitive(rows[0].collective), rows[0].ranks, None, points)
-        own = with_rows(fabric, own_rows(fabric, Measurements((measured,), ()), "mine"))
+        own = on_machine(fabric, own_rows(fabric, Measurements((measured,), ()), "mine").machine)
         found += [
             Pair(source.source_id, judged(fabric, row), judged(own, row))
             for row in rows

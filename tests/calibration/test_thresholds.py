@@ -13,14 +13,15 @@ from small import fabric, star
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, parse_choice
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_time
 from colltool.base.primitives import Primitive
 from colltool.calibration import calibrate
+from colltool.calibration import library_choice as candidates
 from colltool.calibration import serialise as entries
-from colltool.calibration import series_prices as candidates
 from colltool.calibration.envelope import Certainty, Envelope
-from colltool.calibration.series_prices import check_fits, price_series
+from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
 from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate
 from colltool.estimate.assumptions import Readings
@@ -127,12 +128,13 @@ def test_nine_tenths_of_the_busbw_is_what_a_fabric_should_give(share: float, wor
     assert one.findings[0].startswith(words)
 
 
-TABLES = {"NCCL": candidates._NCCL, "MPI": candidates._MPI, "full mesh": candidates._DIRECT}
+TABLES = packaged_toml(candidates.CANDIDATES)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", ["nccl", "mpi", "full_mesh"])
 def test_every_candidate_is_an_algorithm_of_its_primitive(table: str) -> None:
-    for primitive, names in TABLES[table].items():
+    for key, names in TABLES[table].items():
+        primitive = Primitive(key)
         known = {row.name for row in algorithms(primitive)} | {
             row.name for row in compositions(primitive)
         }
@@ -147,7 +149,7 @@ def test_every_primitive_has_candidates_of_every_library() -> None:
     for primitive in Primitive:
         assert candidates.tried(primitive, "NCCL", "star", 1)
         assert candidates.tried(primitive, "MPI", "star", 1)
-    assert candidates.IN_SWITCH in {row.name for row in algorithms(Primitive.ALL_REDUCE)}
+    assert IN_SWITCH in {row.name for row in algorithms(Primitive.ALL_REDUCE)}
 
 
 def verdict(errors: dict[int, float]) -> str:
@@ -220,7 +222,7 @@ def test_a_bandwidth_that_may_be_five_times_itself_is_not_told(
         theta = found.theta[component]
         ci95 = np.stack([theta, theta], axis=1)
         ci95[2, 0] /= times_wide
-        return Certainty(ci95, alpha_is_told=True)
+        return Certainty(ci95, alpha_is_determined=True)
 
     monkeypatch.setattr(entries, "certainty", as_wide)
     (one,) = only(

@@ -867,7 +867,7 @@ def is_json(text: str) -> None:
     assert list(document)[:2] == ["schema", "colltool"]
     assert document["colltool"] == colltool.__version__
     assert not list(schema_of(document).iter_errors(document)), (
-        "colltool schema says otherwise: the document of its view, or colltool/render/shapes.txt"
+        "colltool schema says otherwise: see the document of its view"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.serving.deployment import Deployment, held
+from colltool.serving.deployment import Deployment, weight_bytes
 from colltool.training.job import load_job
 
 
@@ -14,7 +14,7 @@ def test_a_step_reads_one_of_the_two_tables_of_words() -> None:
     reads all of the parameters but one table."""
     draft = load_job("llama3-8b").draft
     assert draft is not None
-    weights = held(draft.model, Deployment(dtype="bf16"), tokens=16)
+    weights = weight_bytes(draft.model, Deployment(dtype="bf16"), tokens=16)
     table = 128256 * 4096 * 2
     assert weights.weights == pytest.approx(2 * 8.03e9, rel=1e-3)
     assert weights.weights - weights.read == pytest.approx(table, rel=1e-3)

@@ -6,6 +6,8 @@ Switch takes two links. The files are for the congestion-unaware binary, in whic
 its links' latencies plus bytes over bandwidth, as in colltool.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Sequence
 from math import ceil
@@ -22,23 +24,45 @@ from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.software_time import Curve
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.network.twisted import is_twisted
 
-NETWORK, SYSTEM = "network.yml", "system.json"
+NETWORK = "network.yml"
+SYSTEM = "system.json"
 MOST_DIMENSIONS = 4
 _COLLECTIVES = (AR, AG, RS, A2A)
 _GIB = 2**30
 _WIDTH = 120
-# local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's memory, which colltool's α and
-# bandwidth contain
-_NO_COPIES = 10**9
+# Settings of system.json but for the algorithms: one chunk at a time, phase after phase. Copies in
+# a rank's memory cost nothing (local-mem-bw in GB/s), as colltool's alpha and bandwidth contain them.
+_SYSTEM_SETTINGS = {
+    "scheduling-policy": "LIFO",
+    "endpoint-delay": 1,
+    "active-chunks-per-dimension": 1,
+    "preferred-dataset-splits": 1,
+}
+_AFTER_ALGORITHMS = {"collective-optimization": "localBWAware", "local-mem-bw": 10**9}
+
+# Sentences for the head of the network file and for the terminal.
+_ABOUT_SYSTEM = (
+    "system.json: one chunk at a time, phase after phase, as colltool prices a hierarchy; 1 ns"
+    " of endpoint-delay is the least that ASTRA-sim takes; local-mem-bw is so large that copies"
+    " in memory cost nothing, as in colltool"
+)
+_ALL_TO_ALL_ON_A_SWITCH = (
+    "all-to-all on a Switch is direct1, one message after the other: that binary lets those of"
+    " direct overlap on a port"
+)
+_OFF_ON_A_SWITCH = (
+    "the congestion-aware one is 1.9 to 3.1 times off for all-reduce, all-gather and"
+    " reduce-scatter on a Switch"
+)
 
 _Topology = Literal["Switch", "Ring", "FullyConnected"]
 _Algorithm = Literal["ring", "direct", "direct1", "halvingDoubling"]
-# links per message between neighbours
+# Links that a message between neighbours takes.
 _LINKS: dict[_Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 
 
@@ -60,7 +84,7 @@ class GroupUnderProtocol(NamedTuple):
     curve: Curve
 
     def has(self, topology: _Topology) -> bool:
-        return any(one.topology == topology for one in self.dimensions)
+        return any(dimension.topology == topology for dimension in self.dimensions)
 
 
 def astra_sim(
@@ -69,55 +93,65 @@ def astra_sim(
     """The two input files by name. ``group``: all of the fabric when None. ``ideal``: every η is 1.
     ``size``: M in bytes, for comments on what to run. Raises ColltoolError for a group that does
     not fit or that ASTRA-sim cannot express."""
-    widest = _widest(_under_each(fabric, group, ideal))
-    placed, dimensions, _ = widest
-    title = f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}"
-    about_system = (
-        "system.json: one chunk at a time, phase after phase, as colltool prices a hierarchy; 1 ns"
-        " of endpoint-delay is the least that ASTRA-sim takes; local-mem-bw is so large that copies"
-        " in memory cost nothing, as in colltool"
-    )
-    notes = [title, *_left_out(widest, ideal), *to_know(fabric, group, ideal, size), about_system]
-    lists = (
-        ("topology", "", [one.topology for one in dimensions]),
-        ("npus_count", "", [str(one.npus) for one in dimensions]),
-        (
-            "bandwidth",
-            "  # 2^30 B/s per directed link",
-            [f"{one.bandwidth_Bps / _GIB:.12g}" for one in dimensions],
-        ),
-        ("latency", "  # ns per link", [f"{one.latency_s * 1e9:.12g}" for one in dimensions]),
-    )
-    network = [f"# {line}" for note in notes for line in wrap(note, _WIDTH)]
-    network += [f"{key}: [{', '.join(items)}]{unit}" for key, unit, items in lists]
-    algorithms = {
-        f"{primitive.spoken}-implementation": [
-            _runs(one.topology, primitive, one.npus) for one in dimensions
+    under_each = _under_each(fabric, group, ideal)
+    widest = _widest(under_each)
+    placed = widest.placed
+    notes = [
+        f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}",
+        *_left_out(widest, ideal),
+        *_facts(under_each, widest, size),
+        _ABOUT_SYSTEM,
+    ]
+    return {NETWORK: _network(notes, widest.dimensions), SYSTEM: _system(widest.dimensions)}
+
+
+def _network(notes: Sequence[str], dimensions: Sequence[AstraDimension]) -> str:
+    """The network file, with notes as comments."""
+    lines = []
+    for note in notes:
+        lines += [f"# {line}" for line in wrap(note, _WIDTH)]
+    topologies = ", ".join(dimension.topology for dimension in dimensions)
+    counts = ", ".join(str(dimension.npus) for dimension in dimensions)
+    rates = ", ".join(f"{dimension.bandwidth_Bps / _GIB:.12g}" for dimension in dimensions)
+    latencies = ", ".join(f"{dimension.latency_s * 1e9:.12g}" for dimension in dimensions)
+    lines += [
+        f"topology: [{topologies}]",
+        f"npus_count: [{counts}]",
+        f"bandwidth: [{rates}]  # 2^30 B/s per directed link",
+        f"latency: [{latencies}]  # ns per link",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _system(dimensions: Sequence[AstraDimension]) -> str:
+    """The system file: the algorithm of each collective on each dimension, and its settings."""
+    algorithms = {}
+    for primitive in _COLLECTIVES:
+        algorithms[f"{primitive.spoken}-implementation"] = [
+            _algorithm(dimension.topology, primitive, dimension.npus) for dimension in dimensions
         ]
-        for primitive in _COLLECTIVES
-    }
-    system = {
-        "scheduling-policy": "LIFO",
-        "endpoint-delay": 1,
-        "active-chunks-per-dimension": 1,
-        "preferred-dataset-splits": 1,
-        **algorithms,
-        "collective-optimization": "localBWAware",
-        "local-mem-bw": _NO_COPIES,
-    }
-    return {NETWORK: "\n".join(network) + "\n", SYSTEM: json.dumps(system, indent=2) + "\n"}
+    return json.dumps({**_SYSTEM_SETTINGS, **algorithms, **_AFTER_ALGORITHMS}, indent=2) + "\n"
 
 
 def to_know(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> list[str]:
-    """What to know before the first run: which binary, what not to trust, which sizes to give.
-    ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
-    several = _under_each(fabric, group, ideal)
-    widest = _widest(several)
-    each, shard = ("", "") if size is None else (_whole(size), _whole(size / widest.placed.ranks))
+    """What to know before the first run: which binary, what not to trust, which sizes to give."""
+    under_each = _under_each(fabric, group, ideal)
+    return _facts(under_each, _widest(under_each), size)
+
+
+def _facts(
+    under_each: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
+) -> list[str]:
+    """ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
+    each = ""
+    shard = ""
+    if size is not None:
+        each = _whole(size)
+        shard = _whole(size / widest.placed.ranks)
     return [
-        *_misleads(widest, several),
+        *_misleads(widest, under_each),
         *_how_to_run(widest),
         (
             "size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts"
@@ -128,49 +162,54 @@ def to_know(
 
 
 def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
+    """The group under each of the fabric's protocols."""
     check_even(fabric)
-    several = []
+    found = []
     for placed in under_protocols(place(fabric, group), AR):
-        dimensions = [
-            dimension
-            for span in placed.spans
-            for dimension in _dimensions(span, Readings(ideal=ideal))
-        ]
-        several.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
-    if (count := len(several[0].dimensions)) > MOST_DIMENSIONS:
+        dimensions: list[AstraDimension] = []
+        for span in placed.spans:
+            dimensions += _dimensions(span, Readings(ideal=ideal))
+        found.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
+    count = len(found[0].dimensions)
+    if count > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(
             what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}"
         )
-    return several
+    return found
 
 
-def _widest(several: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
-    """ASTRA-sim has one set of numbers: the protocol with the most bandwidth, the last of
-    equals."""
-    return min(reversed(several), key=lambda one: (one.curve.b, one.curve.a))
+def _widest(under_each: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
+    """The group under the protocol with the most bandwidth, the last of equals: ASTRA-sim has one
+    set of numbers."""
+    return min(reversed(under_each), key=lambda group: (group.curve.b, group.curve.a))
 
 
 def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch
     overhead it ignores."""
-    a, b, held = placed.overhead_s, 0.0, 1.0
-    for one in dimensions:
-        algorithm = _runs(one.topology, AR, one.npus)
-        # sequential messages and share of the vector per link, of the reduce-scatter half
-        messages, sent = one.npus - 1, (one.npus - 1) / one.npus
-        if algorithm == "direct":
-            messages, sent = 1, 1 / one.npus
-        elif algorithm == "halvingDoubling":
-            messages = one.npus.bit_length() - 1
-        a += 2 * messages * one.latency_s * _LINKS[one.topology]
-        b += 2 * held * sent / one.bandwidth_Bps
-        held /= one.npus
+    a = placed.overhead_s
+    b = 0.0
+    share = 1.0  # of the vector that a dimension reduces
+    for dimension in dimensions:
+        npus = dimension.npus
+        # Sequential messages, and share of the vector per link, of the reduce-scatter half.
+        messages = npus - 1
+        sent = (npus - 1) / npus
+        match _algorithm(dimension.topology, AR, npus):
+            case "direct":
+                messages = 1
+                sent = 1 / npus
+            case "halvingDoubling":
+                messages = npus.bit_length() - 1
+        a += 2 * messages * dimension.latency_s * _LINKS[dimension.topology]
+        b += 2 * share * sent / dimension.bandwidth_Bps
+        share /= npus
     return Curve(a, b)
 
 
 def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
-    """Of one tier of a group."""
+    """The dimensions of a tier of a group."""
     joined = capabilities_of(span.tier).joined_by
     match joined:
         case "neighbour_links":
@@ -184,11 +223,8 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
                 f"'{span.tier.name}' is routed link by link, which ASTRA-sim's dimensions cannot"
                 " express"
             )
-            raise ColltoolError(
-                what,
-                argument="fabric",
-                fix="take a group inside the tiers below it, or a star of its bandwidth",
-            )
+            fix = "take a group inside the tiers below it, or a star of its bandwidth"
+            raise ColltoolError(what, argument="fabric", fix=fix)
         case "tiers":
             raise AssertionError("a tier alone is not several")
         case _:
@@ -196,22 +232,19 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
 
 
 def _one_class(span: Span, readings: Readings) -> PathClass:
+    """The paths of a group on a tier, which must all have one latency and bandwidth."""
     name = span.tier.name
     used = tier_paths(span.seat, readings).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
-        what, setting = (
-            f"'{name}' is oversubscribed {thinned:g}:1 within the group",
-            "oversubscription=1",
-        )
+        what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
         fix = f"take a group below that level with {given('ranks')}"
+        setting = "oversubscription=1"
     elif len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
-        what, setting = (
-            f"the group spans levels of '{name}' with different alpha ({levels})",
-            "alpha=TIME",
-        )
+        what = f"the group spans levels of '{name}' with different alpha ({levels})"
         fix = f"take a group inside '{used[0].name}' with {given('ranks')}"
+        setting = "alpha=TIME"
     else:
         return used[-1]
     if capabilities_of(span.tier).levels:
@@ -220,29 +253,23 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 
 
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
-    tier, kind = span.tier, capabilities_of(span.tier)
-    axes = [
-        axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1
-    ]
+    """The axes of a torus, each a ring."""
+    tier = span.tier
+    part = capabilities_of(tier).part(span.endpoints, span.occupancy.stride) or ()
+    axes = [axis for axis in part if axis.size > 1]
     if is_twisted(axes):
         what = (
             f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are"
             " rings along each axis"
         )
-        raise ColltoolError(
-            what, argument="fabric", fix=given("overrides", [f"{tier.name}.twist=false"])
-        )
-    # two ranks are a ring with and without
+        fix = given("overrides", [f"{tier.name}.twist=false"])
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    # Two ranks are a ring with and without a wraparound.
     if any(axis.size > 2 and not axis.wrap for axis in axes):
-        what = (
-            f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and"
-            " ASTRA-sim has only rings"
-        )
-        raise ColltoolError(
-            what,
-            argument="fabric",
-            fix="take whole axes of a torus, or a slice that has wraparound",
-        )
+        shape = shape_text([axis.size for axis in axes])
+        what = f"'{tier.name}' is an open {shape} here, and ASTRA-sim has only rings"
+        fix = "take whole axes of a torus, or a slice that has wraparound"
+        raise ColltoolError(what, argument="fabric", fix=fix)
     (level,) = tier_paths(span.seat, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
@@ -252,7 +279,7 @@ def _dimension(topology: _Topology, npus: int, level: PathClass) -> AstraDimensi
     return AstraDimension(topology, npus, level.bandwidth_Bps * level.eta_beta, latency_s)
 
 
-def _runs(topology: _Topology, primitive: Primitive, npus: int) -> _Algorithm:
+def _algorithm(topology: _Topology, primitive: Primitive, npus: int) -> _Algorithm:
     """The algorithm of a dimension: the fewest messages that send no more than a ring's bytes; only
     neighbours on a Ring."""
     match topology:
@@ -261,11 +288,11 @@ def _runs(topology: _Topology, primitive: Primitive, npus: int) -> _Algorithm:
         case "FullyConnected":
             return "direct"
         case "Switch" if primitive is A2A:
-            # one message at a time: in the congestion-unaware binary those of direct do not share a
-            # port
+            # One message at a time: in the congestion-unaware binary those of direct do not share
+            # a port.
             return "direct1"
         case "Switch":
-            # a ring's bytes in fewer messages, for a power of two
+            # A ring's bytes in fewer messages, for a power of two.
             return "ring" if npus & (npus - 1) else "halvingDoubling"
         case _:
             assert_never(topology)
@@ -294,63 +321,56 @@ def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
             )
 
 
-def _misleads(widest: GroupUnderProtocol, several: Sequence[GroupUnderProtocol]) -> Iterator[str]:
-    """That one protocol stands for all, and below which size another is faster."""
+def _misleads(
+    widest: GroupUnderProtocol, under_each: Sequence[GroupUnderProtocol]
+) -> Iterator[str]:
+    """Which protocol the numbers belong to, and below which size another is faster."""
     protocol = widest.placed.protocol
     if not protocol:
         return
     tiers = [span.tier for span in widest.placed.spans]
-    differ = any(
-        tier.protocols_for(primitive) != tier.protocols_for(AR)
-        for tier in tiers
-        for primitive in _COLLECTIVES
-    )
-    listed = (
-        f" as listed for {AR.spoken}, other collectives have numbers of their own" if differ else ""
-    )
+    listed = ""
+    if any(map(_collectives_differ, tiers)):
+        listed = f" as listed for {AR.spoken}, other collectives have numbers of their own"
     yield (
         f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows"
         " none"
     )
-    curves = {one.placed.protocol: one.curve for one in several}
+    curves = {group.placed.protocol: group.curve for group in under_each}
     *faster, (border, _) = lower_envelope(curves, 1.0)
     if faster:
         ratio = format_factor(widest.curve.at(1.0) / curves[faster[0][1]].at(1.0), 2)
         others = " and ".join(dict.fromkeys(name for _, name in reversed(faster)))
-        below = (
+        yield (
             f"below {format_bytes(border, 3)} they mislead: an {AR.spoken} is faster there under"
-            f" {others}"
+            f" {others}, for the smallest messages {ratio} as fast"
         )
-        yield f"{below}, for the smallest messages {ratio} as fast"
+
+
+def _collectives_differ(tier: Tier) -> bool:
+    """Whether a tier lists other protocols for another collective than for all-reduce."""
+    listed = tier.protocols_for(AR)
+    return any(tier.protocols_for(primitive) != listed for primitive in _COLLECTIVES)
 
 
 def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     """Which binary, and what it makes of an all-to-all."""
     first, *others = group.dimensions
     why = "these numbers are for it"
-    if others or (first.topology == "Ring" and first.npus == 2):
-        why = (
-            "the congestion-aware one ends with an error on"
-            f" {'more than one dimension' if others else 'a Ring of 2'}"
-        )
+    if others:
+        why = "the congestion-aware one ends with an error on more than one dimension"
+    elif first.topology == "Ring" and first.npus == 2:
+        why = "the congestion-aware one ends with an error on a Ring of 2"
     elif first.topology == "Switch":
-        off = "1.9 to 3.1 times off for all-reduce, all-gather and reduce-scatter on a Switch"
-        why = f"the congestion-aware one is {off}"
+        why = _OFF_ON_A_SWITCH
     yield f"run AstraSim_Analytical_Congestion_Unaware: {why}"
     if group.has("Switch"):
-        yield (
-            "all-to-all on a Switch is direct1, one message after the other: that binary lets those"
-            " of direct overlap on a port"
-        )
-    rings = [one.npus for one in group.dimensions if one.topology == "Ring"]
+        yield _ALL_TO_ALL_ON_A_SWITCH
+    rings = [dimension.npus for dimension in group.dimensions if dimension.topology == "Ring"]
     if any(npus > 2 for npus in rings):
-        # n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two;
-        # ASTRA-sim's has n(n-1)/2 messages
-        shortest = sum(npus * npus // 4 / (2 * npus) if npus > 2 else 0.5 for npus in rings)
-        ratio, relayed = (
-            sum((npus - 1) / 2 for npus in rings) / shortest,
-            sum(npus * (npus - 1) // 2 for npus in rings),
-        )
+        shortest = sum(map(_shortest_path_share, rings))
+        ratio = sum((npus - 1) / 2 for npus in rings) / shortest
+        relayed = sum(npus * (npus - 1) // 2 for npus in rings)
         yield (
             "do not trust an all-to-all on a Ring: ASTRA-sim relays every block one way, one"
             f" message after the other; here its Rings move {format_factor(ratio, 2)} the bytes of"
@@ -358,6 +378,12 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
         )
 
 
+def _shortest_path_share(npus: int) -> float:
+    """n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two."""
+    return npus * npus // 4 / (2 * npus) if npus > 2 else 0.5
+
+
 def _whole(size: float) -> str:
     whole = ceil(size)
-    return f": {whole} byte{'s' if whole != 1 else ''}{', rounded up' if whole != size else ''}"
+    text = f": {whole} byte" if whole == 1 else f": {whole} bytes"
+    return text if whole == size else f"{text}, rounded up"

@@ -2,9 +2,8 @@
 them wait for which.
 
 Grammar: txt2bin.re of LogGOPSim (Hoefler, Schneider, Lumsdaine 2010). Times there are whole numbers
-    of any unit: the unit is the
-power of ten seconds in which L just fits 31 bits, so that G, one over the bandwidth, keeps its
-digits.
+of any unit. The unit here is the power of ten seconds in which L just fits 31 bits, so that G, one
+over the bandwidth, keeps its digits.
 """
 
 from collections.abc import Iterator
@@ -21,8 +20,8 @@ _WIDTH = 120
 
 
 class LogGP(NamedTuple):
-    """What LogGOPSim is told of the network: L and G in units of ``unit_s``; o, g and O are 0, α is
-    all in L."""
+    """LogGOPSim's parameters of the network: L and G in units of ``unit_s``; o, g and O are 0, as
+    all of α is in L."""
 
     L: int
     G: int
@@ -37,9 +36,10 @@ def log_gp(run: Scheduled) -> LogGP:
     """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for
     all pairs."""
     costs = [part.cost for part in run.costed.parts]
-    alpha_s, rate = max(one.alpha_s for one in costs), min(one.effective_Bps for one in costs)
-    unit_s = 10.0 ** ceil(log10(max(alpha_s, 1 / rate) / _MOST_INT))
-    return LogGP(round(alpha_s / unit_s), max(1, round(1 / rate / unit_s)), unit_s)
+    alpha_s = max(cost.alpha_s for cost in costs)
+    rate_Bps = min(cost.effective_Bps for cost in costs)
+    unit_s = 10.0 ** ceil(log10(max(alpha_s, 1 / rate_Bps) / _MOST_INT))
+    return LogGP(round(alpha_s / unit_s), max(1, round(1 / rate_Bps / unit_s)), unit_s)
 
 
 def goal(run: Scheduled, size: float) -> str:
@@ -50,15 +50,20 @@ def goal(run: Scheduled, size: float) -> str:
     """
     ranks = [_RankLabels() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
-        _write(ranks, step, number)
-    body = ("\n".join([f"rank {k} {{", *rank.lines, "}\n"]) for k, rank in enumerate(ranks))
-    notes = [f"// {line}" for note in about(run, size) for line in wrap(note, _WIDTH)]
-    return "\n".join([*notes, f"num_ranks {len(ranks)}", "", *body])
+        _add_step(ranks, step, number)
+    lines = []
+    for note in about(run, size):
+        lines += [f"// {line}" for line in wrap(note, _WIDTH)]
+    lines += [f"num_ranks {len(ranks)}", ""]
+    for number, rank in enumerate(ranks):
+        lines += [f"rank {number} {{", *rank.lines, "}\n"]
+    return "\n".join(lines)
 
 
 def about(run: Scheduled, size: float) -> Iterator[str]:
     """How to run the file, and what LogGOPSim makes of it."""
-    net, placed = log_gp(run), run.placed
+    net = log_gp(run)
+    placed = run.placed
     what = (
         f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title},"
         f" {placed.placement.spoken}"
@@ -94,27 +99,33 @@ class _RankLabels:
     def add(self, operation: str, waits: list[str]) -> str:
         self.operations += 1
         label = f"l{self.operations}"
-        self.lines += [f"{label}: {operation}", *(f"{label} requires {one}" for one in waits)]
+        self.lines.append(f"{label}: {operation}")
+        for other in waits:
+            self.lines.append(f"{label} requires {other}")
         return label
 
     def wait(self) -> list[str]:
-        """The operations of the step before, joined in one where there are many."""
+        """The operations of the step before, joined into one where they are many."""
         if len(self.before) > MOST_LISTED:
             self.before = [self.add("calc 0", self.before)]
         return self.before
 
 
-def _write(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
-    """One step: every rank in it sends and receives at the same time; a tag is a step."""
-    waits = {rank: ranks[rank].wait() for one in step for rank in (one.src, one.dst)}
-    done: dict[int, list[str]] = {rank: [] for rank in waits}
-    for one in step:
-        done[one.src].append(
-            ranks[one.src].add(f"send {one.bytes}b to {one.dst} tag {number}", waits[one.src])
-        )
-    for one in step:
-        done[one.dst].append(
-            ranks[one.dst].add(f"recv {one.bytes}b from {one.src} tag {number}", waits[one.dst])
-        )
+def _add_step(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
+    """Add one step: every rank in it sends and receives at the same time; the tag is the step."""
+    waits: dict[int, list[str]] = {}
+    done: dict[int, list[str]] = {}
+    for message in step:
+        for rank in (message.src, message.dst):
+            if rank not in waits:
+                waits[rank] = ranks[rank].wait()
+                done[rank] = []
+    # All sends come first, so that the labels of a rank's receives follow those of its sends.
+    for src, dst, size in step:
+        send = f"send {size}b to {dst} tag {number}"
+        done[src].append(ranks[src].add(send, waits[src]))
+    for src, dst, size in step:
+        receive = f"recv {size}b from {src} tag {number}"
+        done[dst].append(ranks[dst].add(receive, waits[dst]))
     for rank, labels in done.items():
         ranks[rank].before = labels

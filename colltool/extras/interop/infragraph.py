@@ -2,11 +2,10 @@
 instances, links and edges.
 
 Schema: infragraph 3.1.0 on PyPI, docs/openapi.yaml. The innermost tier is inside a device,
-    ``node``; tiers around it join the
-instances of it, by a NIC of each accelerator. In a star or Clos one switch is in place of all that
-stand side by side; any other tier has its links one by one. Rates are those of the data sheet,
-without η. The latency of a path is alpha: half of it a link where pairs meet under one switch, the
-surplus of a higher level on the links that enter it.
+``node``; tiers around it join the instances of it, by a NIC of each accelerator. In a star or Clos
+one switch is in place of all that are parallel; any other tier has its links one by one. Rates are
+those of the data sheet, without η. The latency of a path is alpha: half of it on each link where
+pairs meet under one switch, the surplus of a higher level on the links that enter it.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise, product
 from math import ceil, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.extras.interop.infragraph_links import Joined, joined_by_links, switch_count
-from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -41,77 +39,104 @@ def infragraph(fabric: Fabric) -> str:
     """
     check_even(fabric)
     inner, *outer = fabric.tiers
-    node = _node(inner, fabric)
-    made: Data = {
-        "name": fabric.name,
-        "description": _LEFT_OUT,
-        "devices": [node],
-        "links": [],
-        "instances": [],
-        "edges": [],
-    }
-    made["instances"].append(
-        {"name": "node", "device": "node", "count": prod(tier.endpoints for tier in outer)}
-    )
+    made = _Infrastructure(_node(inner, fabric), prod(tier.endpoints for tier in outer))
     nodes = 1  # in an endpoint of the tier
     for tier in outer:
-        add = _add_tier if capabilities_of(tier).joined_by == "switches" else _add_links
-        add(made, tier, inner.endpoints, nodes)
+        ports = inner.endpoints * nodes
+        if capabilities_of(tier).joined_by == "switches":
+            _add_switched(made, tier, ports, nodes)
+        else:
+            _add_linked(made, tier, ports, nodes)
         nodes *= tier.endpoints
-    return json.dumps(made, indent=1) + "\n"
-
-
-def _component(name: str, choice: str, count: int, description: str = "") -> Data:
-    return {
-        "name": name,
-        **({"description": description} if description else {}),
-        "count": count,
-        "choice": choice,
+    document = {
+        "name": fabric.name,
+        "description": _LEFT_OUT,
+        "devices": made.devices,
+        "links": made.links,
+        "instances": made.instances,
+        "edges": made.edges,
     }
+    return json.dumps(document, indent=1) + "\n"
+
+
+class _Infrastructure:
+    """The lists of an infrastructure while they grow; ``nodes``: how many the fabric has."""
+
+    def __init__(self, node: Data, nodes: int) -> None:
+        self.nodes = nodes
+        self.devices = [node]
+        self.links: list[Data] = []
+        self.instances: list[Data] = [{"name": "node", "device": "node", "count": nodes}]
+        self.edges: list[Data] = []
+
+    def add_switches(self, name: str, ports: int, count: int, tier: Tier) -> None:
+        """Add a switch of so many ports as a device, and its instances."""
+        if ports > MAX_PORTS:
+            what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
+            fix = f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}"
+            raise ColltoolError(what, argument="fabric", fix=fix)
+        parts = [
+            _component("asic", "switch", 1),
+            _component("port", "port", ports),
+            _component("uplink", "port", 1),
+        ]
+        edges = [_edge("asic", part, "ic", "many2many") for part in ("port", "uplink")]
+        self.devices.append(
+            {"name": name, "components": parts, "links": [_link("ic")], "edges": edges}
+        )
+        self.instances.append({"name": name, "device": name, "count": count})
+
+
+def _component(name: str, choice: str, count: int) -> Data:
+    return {"name": name, "count": count, "choice": choice}
 
 
 def _link(name: str, bandwidth_Bps: float | None = None, latency_s: float = 0.0) -> Data:
     if bandwidth_Bps is None:
         return {"name": name}
     rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": bandwidth_Bps / 1e9}
-    return {
-        "name": name,
-        "physical": {"bandwidth": rate, "latency": {"choice": "us", "us": latency_s * 1e6}},
-    }
+    latency = {"choice": "us", "us": latency_s * 1e6}
+    return {"name": name, "physical": {"bandwidth": rate, "latency": latency}}
 
 
-def _edge(one: str, other: str, link: str, scheme: str = "one2one") -> Data:
-    return {"ep1": {"component": one}, "ep2": {"component": other}, "scheme": scheme, "link": link}
+def _edge(a: str, b: str, link: str, scheme: str = "one2one") -> Data:
+    """An edge between components of one device."""
+    return {"ep1": {"component": a}, "ep2": {"component": b}, "scheme": scheme, "link": link}
 
 
-def _between(
-    one: tuple[str, str], other: tuple[str, str], link: str, scheme: str = "one2one"
-) -> Data:
+def _between(a: tuple[str, str], b: tuple[str, str], link: str, scheme: str = "one2one") -> Data:
     """An edge between components of instances."""
-    ends = {
-        name: {"instance": end[0], "component": end[1]}
-        for name, end in (("ep1", one), ("ep2", other))
+    return {
+        "ep1": {"instance": a[0], "component": a[1]},
+        "ep2": {"instance": b[0], "component": b[1]},
+        "scheme": scheme,
+        "link": link,
     }
-    return {**ends, "scheme": scheme, "link": link}
 
 
 def _node(tier: Tier, fabric: Fabric) -> Data:
     """The innermost tier as a device: accelerators, their links, and a NIC on each outer tier."""
-    kind, count = capabilities_of(tier), tier.endpoints
-    parts = [_component("xpu", "xpu", count, (fabric.device or fabric.name).upper())]
-    links, edges = list[Data](), list[Data]()
+    kind = capabilities_of(tier)
+    count = tier.endpoints
+    described = (fabric.device or fabric.name).upper()
+    parts = [{"name": "xpu", "description": described, "count": count, "choice": "xpu"}]
+    links: list[Data] = []
+    edges: list[Data] = []
+    switch = f"{tier.name}_switch"
     if count > 1 and kind.joined_by == "switches":
-        parts.append(_component(f"{tier.name}_switch", "switch", 1))
+        parts.append(_component(switch, "switch", 1))
         links.append(_link(tier.name, tier.bandwidth * tier.ports, kind.reached[-1].alpha_s / 2))
-        edges.append(_edge("xpu", f"{tier.name}_switch", tier.name, "many2many"))
+        edges.append(_edge("xpu", switch, tier.name, "many2many"))
     elif count > 1:
-        if switches := switch_count(tier):
-            parts.append(_component(f"{tier.name}_switch", "switch", switches))
-        named = _LinkNames(tier)
-        for one in joined_by_links(tier):
-            ends = _sliced(*_place(one.one, tier, "xpu")), _sliced(*_place(one.other, tier, "xpu"))
-            _keep(edges, _edge(*ends, named.of(one), _scheme(one)), tier)
-        links += named.links
+        switches = switch_count(tier)
+        if switches:
+            parts.append(_component(switch, "switch", switches))
+        names = _LinkNames(tier)
+        for joined in joined_by_links(tier):
+            a = _sliced(*_place(joined.one, tier, "xpu"))
+            b = _sliced(*_place(joined.other, tier, "xpu"))
+            _keep(edges, _edge(a, b, names.name_of(joined), _scheme(joined)), tier)
+        links += names.links
     for outer in fabric.tiers[1:]:
         parts.append(_component(f"nic_{outer.name}", "nic", count))
         links.append(_link(f"slot_{outer.name}"))
@@ -120,21 +145,27 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
 
 
 class _LinkNames:
-    """Links of a tier, one for each bandwidth and latency."""
+    """The links of a tier, one for each bandwidth and latency."""
 
     def __init__(self, tier: Tier) -> None:
-        self.tier, self.names, self.links = tier, dict[tuple[float, float], str](), list[Data]()
+        self.tier = tier
+        self.names: dict[tuple[float, float], str] = {}
+        self.links: list[Data] = []
 
-    def of(self, joined: Joined) -> str:
+    def name_of(self, joined: Joined) -> str:
         key = joined.Bps, joined.alpha_s
         if key not in self.names:
-            self.names[key] = self.tier.name + (f"_{len(self.names) + 1}" if self.names else "")
-            self.links.append(_link(self.names[key], *key))
+            name = self.tier.name
+            if self.names:
+                name += f"_{len(self.names) + 1}"
+            self.names[key] = name
+            self.links.append(_link(name, *key))
         return self.names[key]
 
 
 def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
-    """What these numbers are, and their indices: endpoints or, from their count on, switches."""
+    """What these numbers stand for, and their indices: endpoints or, from their count on,
+    switches."""
     first = tier.endpoints
     if nodes.start < first:
         return endpoint, nodes
@@ -142,12 +173,10 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
 
 
 def _sliced(name: str, indices: range) -> str:
+    if len(indices) == 1:
+        return f"{name}[{indices.start}]"
     step = f":{indices.step}" if indices.step > 1 else ""
-    return (
-        f"{name}[{indices.start}:{indices.stop}{step}]"
-        if len(indices) > 1
-        else f"{name}[{indices.start}]"
-    )
+    return f"{name}[{indices.start}:{indices.stop}{step}]"
 
 
 def _scheme(joined: Joined) -> str:
@@ -156,113 +185,102 @@ def _scheme(joined: Joined) -> str:
 
 def _keep(edges: list[Data], more: Data, tier: Tier) -> None:
     if len(edges) >= MAX_EDGES:
-        what = f"'{tier.name}' would take more than {MAX_EDGES} edges"
-        fix = (
-            f"take a smaller one: {given('overrides', [f'{tier.name}.KEY=VALUE'])}, of its size,"
-            " shape or groups"
+        smaller = given("overrides", [f"{tier.name}.KEY=VALUE"])
+        raise ColltoolError(
+            f"'{tier.name}' would take more than {MAX_EDGES} edges",
+            argument="fabric",
+            fix=f"take a smaller one: {smaller}, of its size, shape or groups",
         )
-        raise ColltoolError(what, argument="fabric", fix=fix)
     edges.append(more)
 
 
-def _add_links(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
-    """A tier that is no star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of
-    its endpoints.
+def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+    """Add a tier that is no star or Clos; each of its endpoints is ``nodes`` nodes with together
+    ``ports`` NICs on it.
 
     Between two endpoints each NIC has a link of its own to its counterpart; at a switch each has a
     port.
     """
-    count, switches, named = tier.endpoints, switch_count(tier), _LinkNames(tier)
-    domains, ports = made["instances"][0]["count"] // (nodes * count), 1
+    count = tier.endpoints
+    switches = switch_count(tier)
+    domains = made.nodes // (nodes * count)
+    names = _LinkNames(tier)
+    nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
         name, at = _place(numbers, tier, "node")
-        each, first = (nodes, domain * count * nodes) if name == "node" else (1, domain * switches)
+        each = nodes if name == "node" else 1
+        first = domain * (count * nodes if name == "node" else switches)
         return _sliced(name, range(first + at.start * each, first + at.stop * each, at.step))
 
-    nic = f"nic_{tier.name}"
+    most_ports = 1
     for domain, joined in product(range(domains), joined_by_links(tier)):
-        every, parts, scheme = iter([joined]), ("uplink", "uplink"), _scheme(joined)
-        if joined.other.start < count:  # no switch between
-            every, parts, scheme = joined.each(), (nic, nic), "one2one"
+        links = [joined]
+        ends = ("uplink", "uplink")
+        scheme = _scheme(joined)
+        if joined.other.start < count:
+            # No switch is between them.
+            links = list(joined.each())
+            ends = (nic, nic)
+            scheme = "one2one"
         elif joined.one.start < count:
-            ports = len(joined.one) * nodes * ranks
-            parts, scheme = (nic, f"port[0:{ports}]"), "one2one"
-        for one in every:
-            ends = (instances(one.one, domain), parts[0]), (instances(one.other, domain), parts[1])
-            _keep(made["edges"], _between(*ends, named.of(one), scheme), tier)
+            most_ports = len(joined.one) * ports
+            ends = (nic, f"port[0:{most_ports}]")
+            scheme = "one2one"
+        for link in links:
+            a = instances(link.one, domain), ends[0]
+            b = instances(link.other, domain), ends[1]
+            _keep(made.edges, _between(a, b, names.name_of(link), scheme), tier)
     if switches:
-        _add_switch(made, f"{tier.name}_switch", ports, domains * switches, tier)
-    made["links"] += named.links
+        made.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
+    made.links += names.links
 
 
-def _add_tier(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
-    """A star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of its endpoints,
-    once for each of its domains."""
-    kind = capabilities_of(tier)
-    domains = made["instances"][0]["count"] // (nodes * tier.endpoints)
-    classes = kind.reached
-    each_Bps, ports = tier.bandwidth * tier.ports, ranks * nodes  # of an endpoint
-    first = classes[0]
-    _add_level(made, tier, first, ports * min(first.group, tier.endpoints), domains)
-    made["links"].append(_link(f"{tier.name}_{first.name}", each_Bps, first.alpha_s / 2))
-    for domain in range(domains):
-        for leaf, size in _groups(tier.endpoints, first.group, domain):
-            start = (domain * tier.endpoints + leaf[1] * first.group) * nodes
-            switch = f"{tier.name}_{first.name}[{leaf[0]}]"
-            below = f"node[{start}:{start + size * nodes}]", f"nic_{tier.name}"
-            made["edges"].append(
-                _between(below, (switch, f"port[0:{size * ports}]"), f"{tier.name}_{first.name}")
-            )
-    for below_class, above in pairwise(classes):
-        share = below_class.group * ports / above.oversubscription
-        made["links"].append(
-            _link(
-                f"{tier.name}_{above.name}",
-                each_Bps * share,
-                (above.alpha_s - below_class.alpha_s) / 2,
-            )
-        )
-        held = ceil(above.group / below_class.group)
-        count = ceil(tier.endpoints / below_class.group)
-        _add_level(made, tier, above, min(held, count), domains)
-        for domain in range(domains):
-            for one, size in _groups(count, held, domain):
-                start = domain * count + one[1] * held
-                lower = f"{tier.name}_{below_class.name}[{start}:{start + size}]", "uplink"
-                upper = f"{tier.name}_{above.name}[{one[0]}]", f"port[0:{size}]"
-                made["edges"].append(_between(lower, upper, f"{tier.name}_{above.name}"))
+def _add_switched(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+    """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
+    with together ``ports`` NICs on it."""
+    classes = capabilities_of(tier).reached
+    domains = made.nodes // (nodes * tier.endpoints)
+    each_Bps = tier.bandwidth * tier.ports
+    leaf = classes[0]
+    name = f"{tier.name}_{leaf.name}"
+    leaves = domains * ceil(tier.endpoints / leaf.group)
+    made.add_switches(name, ports * min(leaf.group, tier.endpoints), leaves, tier)
+    made.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
+    for switch in _switches(tier.endpoints, leaf.group, domains):
+        end = switch.first + switch.size
+        below = f"node[{switch.first * nodes}:{end * nodes}]", f"nic_{tier.name}"
+        above = f"{name}[{switch.number}]", f"port[0:{switch.size * ports}]"
+        made.edges.append(_between(below, above, name))
+    for lower, upper in pairwise(classes):
+        lower_name = f"{tier.name}_{lower.name}"
+        name = f"{tier.name}_{upper.name}"
+        uplinks = lower.group * ports / upper.oversubscription
+        made.links.append(_link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2))
+        # Lower switches of an upper one, and of a domain.
+        group = ceil(upper.group / lower.group)
+        count = ceil(tier.endpoints / lower.group)
+        uppers = domains * ceil(tier.endpoints / upper.group)
+        made.add_switches(name, min(group, count), uppers, tier)
+        for switch in _switches(count, group, domains):
+            end = switch.first + switch.size
+            below = f"{lower_name}[{switch.first}:{end}]", "uplink"
+            above = f"{name}[{switch.number}]", f"port[0:{switch.size}]"
+            made.edges.append(_between(below, above, name))
 
 
-def _groups(count: int, group: int, domain: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Each group of a domain by its index among all and in the domain, with its size; the last may
-    be smaller."""
-    several = ceil(count / group)
-    for one in range(several):
-        yield (domain * several + one, one), min(group, count - one * group)
+class _LevelSwitch(NamedTuple):
+    """A switch by its number in its level, and what is below it: the first, and how many."""
+
+    number: int
+    first: int
+    size: int
 
 
-def _add_level(made: Data, tier: Tier, level: DistanceClass, ports: int, domains: int) -> None:
-    _add_switch(
-        made, f"{tier.name}_{level.name}", ports, domains * ceil(tier.endpoints / level.group), tier
-    )
-
-
-def _add_switch(made: Data, name: str, ports: int, count: int, tier: Tier) -> None:
-    if ports > MAX_PORTS:
-        what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
-        raise ColltoolError(
-            what,
-            argument="fabric",
-            fix=f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}",
-        )
-    parts = [
-        _component("asic", "switch", 1),
-        _component("port", "port", ports),
-        _component("uplink", "port", 1),
-    ]
-    edges = [_edge("asic", part, "ic", "many2many") for part in ("port", "uplink")]
-    made["devices"].append(
-        {"name": name, "components": parts, "links": [_link("ic")], "edges": edges}
-    )
-    made["instances"].append({"name": name, "device": name, "count": count})
+def _switches(count: int, group: int, domains: int) -> Iterator[_LevelSwitch]:
+    """The switches over ``count`` members of each domain, ``group`` under each; the last of a
+    domain may have fewer."""
+    each = ceil(count / group)
+    for domain, place in product(range(domains), range(each)):
+        first = place * group
+        yield _LevelSwitch(domain * each + place, domain * count + first, min(group, count - first))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, shown
 from colltool.base.files import BOUNDS, AnyPath, read_text
@@ -28,13 +28,18 @@ MAX_COMPONENTS = 100_000
 MOST_PARTS = 18
 """Parallel links that the slowest edge may stand for."""
 _FIX = "write one: infrastructure.serialize('yaml') or ('json') in Python, of infragraph 3"
+_BY_HAND = "describe it by hand"
+_GUIDE = "colltool guide fabrics"
 _SLICE = re.compile(r"([^\[\]]{1,128})(?:\[([-\d:]{0,32})\])?")
 _NOT_SCALE_UP = re.compile(r"pci", re.IGNORECASE)
+_XGMI = re.compile(r"xgmi|infinity", re.IGNORECASE)
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 
 Data = Mapping[str, Any]
 Node = tuple[str, int]
 """A component and its index."""
+
+T = TypeVar("T")
 
 
 class _DeviceKind(NamedTuple):
@@ -45,18 +50,162 @@ class _DeviceKind(NamedTuple):
     components: dict[str, tuple[int, str]]
 
     def of(self, choice: str) -> list[str]:
+        """The components of a choice that the device has."""
         return [name for name, (count, own) in self.components.items() if own == choice and count]
 
 
-class _InfraGraph(NamedTuple):
-    file: str
-    devices: dict[str, _DeviceKind]
-    instances: dict[str, tuple[_DeviceKind, int]]
-    links: dict[str, Data]
-    edges: list[Data]
+class _InfraGraphReader:
+    """Values of a file; a ColltoolError where one is not of the expected kind."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
 
     def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
         return ColltoolError(what, where=self.file, fix=fix)
+
+    def too_many_edges(self) -> ColltoolError:
+        return self.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
+
+    def mappings(self, data: Data, key: str) -> list[Data]:
+        found = data.get(key) or []
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise self.refuse(f"expected a list of mappings as {key}, got {shown(found)}")
+        return found
+
+    def word(self, data: Any, key: str) -> str:
+        found = data.get(key) if isinstance(data, dict) else None
+        if not isinstance(found, str) or not found:
+            raise self.refuse(f"expected a text as {key}, got {shown(found)}")
+        return found
+
+    def count(self, data: Data) -> int:
+        found = data.get("count")
+        # True and False are whole numbers in Python, but no counts.
+        if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_COMPONENTS:
+            return found
+        raise self.refuse(f"expected a count of at most {MAX_COMPONENTS}, got {shown(found)}")
+
+    def by_name(self, data: Data, key: str) -> dict[str, Data]:
+        return {self.word(item, "name"): item for item in self.mappings(data, key)}
+
+    def content(self) -> Data:
+        """The file's data: JSON, or YAML within the limits of a definition."""
+        text = read_text(self.file, "topology")
+        try:
+            data = json.loads(text) if text.lstrip().startswith("{") else self._yaml(text)
+        except (ValueError, RecursionError) as error:
+            raise self.refuse(f"is not JSON, or cut off: {error}") from None
+        if not isinstance(data, dict) or not {"devices", "instances"} <= data.keys():
+            raise self.refuse("has no devices and instances: not InfraGraph")
+        return data
+
+    def _yaml(self, text: str) -> Any:
+        limit = BOUNDS["definition"].limit
+        if len(text) > limit:
+            fix = "write it as JSON: infrastructure.serialize('json')"
+            raise self.refuse(f"is YAML of more than {limit // 2**20} MiB", fix)
+        source, problems = scan(text, self.file)
+        if problems:
+            raise ManyErrors([problem.error for problem in problems])
+        return source.data
+
+
+class _InfraGraph(_InfraGraphReader):
+    """A file's devices, instances, links and edges."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        data = self.content()
+        self.devices: dict[str, _DeviceKind] = {}
+        for item in self.mappings(data, "devices"):
+            device = self._device(item)
+            self.devices[device.name] = device
+        self.edges = self.mappings(data, "edges")
+        self.instances: dict[str, tuple[_DeviceKind, int]] = {}
+        for item in self.mappings(data, "instances"):
+            kind = self.devices.get(self.word(item, "device"))
+            if kind is None:
+                raise self.refuse(f"no device is called {shown(item.get('device'))}")
+            count = self.count(item)
+            self.instances[self.word(item, "name")] = kind, count
+        self.links = self.by_name(data, "links")
+
+    def _device(self, data: Data) -> _DeviceKind:
+        parts = self.mappings(data, "components")
+        name = self.word(data, "name")
+        components = {}
+        for part in parts:
+            own_name = self.word(part, "name")
+            components[own_name] = self.count(part), str(part.get("choice"))
+        return _DeviceKind(name, data, components)
+
+    def indices(self, text: str, count: int) -> range:
+        """The indices that ``nic``, ``nic[3]`` or ``nic[0:8:2]`` names: as Python slices."""
+        found = _SLICE.fullmatch(text)
+        parts = (found[2] or ":").split(":") if found else []
+        try:
+            numbers = [int(part) if part else None for part in parts]
+            if len(numbers) == 1 and numbers[0] is not None:
+                return _single(numbers[0], count)
+            if 2 <= len(numbers) <= 3:
+                return range(count)[slice(*numbers)]
+        except ValueError:
+            # A number such as 1-2, or a step of 0: refused below.
+            pass
+        raise self.refuse(f"{shown(text)} is no slice of {count}")
+
+    def components(self, device: _DeviceKind, text: str) -> list[Node]:
+        """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for
+        each of all that is named."""
+        first, *inner = text.split(".")
+        name = first.partition("[")[0]
+        if name not in device.components:
+            raise self.refuse(f"{device.name} has no component {shown(name)}")
+        nodes = [(name, index) for index in self.indices(first, device.components[name][0])]
+        if not inner:
+            return nodes
+        below = self.devices.get(name)
+        if below is None:
+            raise self.refuse(f"{shown(text)}: no device is called {shown(name)}")
+        each = len(self.components(below, ".".join(inner)))
+        repeated = []
+        for node in nodes:
+            repeated += [node] * each
+        return repeated
+
+    def paired(self, edge: Data, ones: Sequence[T], others: Sequence[T]) -> list[tuple[T, T]]:
+        """What an edge joins, by its scheme; nothing is joined to itself."""
+        pairs: Iterable[tuple[T, T]]
+        scheme = edge.get("scheme")
+        if scheme == "one2one":
+            pairs = zip(ones, others, strict=False)
+        elif scheme == "many2many":
+            if len(ones) * len(others) > MAX_EDGES:
+                raise self.too_many_edges()
+            pairs = product(ones, others)
+        else:
+            fix = "write one2one or many2many"
+            raise self.refuse(f"the scheme {shown(scheme)} is not read", fix)
+        return [(a, b) for a, b in pairs if a != b]
+
+
+def _single(index: int, count: int) -> range:
+    if index >= 0:
+        return range(count)[index:][:1]
+    return range(count + index, count + index + 1)
+
+
+def _rate_Bps(link: Data) -> float | None:
+    """Bandwidth of a link; None if it is missing, or counts transfers."""
+    physical = link.get("physical")
+    bandwidth = physical.get("bandwidth") if isinstance(physical, dict) else None
+    if not isinstance(bandwidth, dict):
+        return None
+    for unit, factor in _RATES.items():
+        value = bandwidth.get(unit)
+        if isinstance(value, int | float) and 0 < value < 1e9:
+            return float(value) * factor
+    return None
 
 
 def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
@@ -67,295 +216,172 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
         ColltoolError: not InfraGraph, a name that is not there, no node or several kinds of them,
             beyond the limits, no Clos.
     """
-    graph = _graph(os.fsdecode(path))
-    kinds = {name: device for name, (device, _) in graph.instances.items() if device.of("xpu")}
-    if len({device.name for device in kinds.values()}) != 1:
-        found = ", ".join(sorted({device.name for device in kinds.values()})) or "none"
+    graph = _InfraGraph(os.fsdecode(path))
+    hosts = {name: kind for name, (kind, _) in graph.instances.items() if kind.of("xpu")}
+    devices = sorted({device.name for device in hosts.values()})
+    if len(devices) != 1:
+        found = ", ".join(devices) or "none"
         raise graph.refuse(
             f"expected instances of one device with components of choice xpu, found {found}"
         )
-    node = _node(graph, next(iter(kinds.values())))
-    count = sum(graph.instances[name][1] for name in kinds)
-    return node, _network(graph, set(kinds)) if graph.edges or count > 1 else None
+    node = _node(graph, next(iter(hosts.values())))
+    count = sum(graph.instances[name][1] for name in hosts)
+    if graph.edges or count > 1:
+        return node, _network(graph, set(hosts))
+    return node, None
 
 
-def _graph(name: str) -> _InfraGraph:
-    data = _content(name)
-    devices = {
-        one.name: one for one in (_device(item, name) for item in _list(data, "devices", name))
-    }
-    graph = _InfraGraph(name, devices, {}, {}, _list(data, "edges", name))
-    for one in _list(data, "instances", name):
-        device = devices.get(_word(one, "device", name))
-        if device is None:
-            raise graph.refuse(f"no device is called {shown(one.get('device'))}")
-        graph.instances[_word(one, "name", name)] = device, _count(one, name)
-    graph.links.update({_word(one, "name", name): one for one in _list(data, "links", name)})
-    return graph
+class _NodeLinks:
+    """What the edges of a device join to its accelerators."""
 
-
-def _content(name: str) -> Data:
-    """The file's data: JSON, or YAML within the limits of a definition."""
-    text = read_text(name, "topology")
-    try:
-        if text.lstrip().startswith("{"):
-            data = json.loads(text)
-        elif len(text) > (limit := BOUNDS["definition"].limit):
-            fix = "write it as JSON: infrastructure.serialize('json')"
-            raise ColltoolError(f"is YAML of more than {limit // 2**20} MiB", where=name, fix=fix)
-        else:
-            source, problems = scan(text, name)
-            if problems:
-                raise ManyErrors([problem.error for problem in problems])
-            data = source.data
-    except (ValueError, RecursionError) as error:
-        raise ColltoolError(f"is not JSON, or cut off: {error}", where=name, fix=_FIX) from None
-    if not isinstance(data, dict) or not {"devices", "instances"} <= data.keys():
-        raise ColltoolError("has no devices and instances: not InfraGraph", where=name, fix=_FIX)
-    return data
-
-
-def _list(data: Data, key: str, name: str) -> list[Data]:
-    found = data.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ColltoolError(
-            f"expected a list of mappings as {key}, got {shown(found)}", where=name, fix=_FIX
-        )
-    return found
-
-
-def _word(data: Any, key: str, name: str) -> str:
-    found = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(found, str) or not found:
-        raise ColltoolError(f"expected a text as {key}, got {shown(found)}", where=name, fix=_FIX)
-    return found
-
-
-def _count(data: Data, name: str) -> int:
-    found = data.get("count")
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= MAX_COMPONENTS:
-        raise ColltoolError(
-            f"expected a count of at most {MAX_COMPONENTS}, got {shown(found)}",
-            where=name,
-            fix=_FIX,
-        )
-    return found
-
-
-def _device(data: Data, name: str) -> _DeviceKind:
-    parts = _list(data, "components", name)
-    return _DeviceKind(
-        _word(data, "name", name),
-        data,
-        {_word(one, "name", name): (_count(one, name), str(one.get("choice"))) for one in parts},
-    )
-
-
-def _indices(graph: _InfraGraph, text: str, count: int) -> range:
-    """Of ``nic``, ``nic[3]``, ``nic[0:8:2]``: as Python slices."""
-    found = _SLICE.fullmatch(text)
-    parts = (found[2] or ":").split(":") if found else []
-    try:
-        numbers = [int(part) if part else None for part in parts]
-        if len(numbers) == 1 and numbers[0] is not None:
-            return (
-                range(count)[numbers[0] :][:1]
-                if numbers[0] >= 0
-                else range(count + numbers[0], count + numbers[0] + 1)
-            )
-        if 2 <= len(numbers) <= 3:
-            return range(count)[slice(*numbers)]
-    except ValueError:
-        pass
-    raise graph.refuse(f"{shown(text)} is no slice of {count}")
-
-
-def _components(graph: _InfraGraph, device: _DeviceKind, text: str) -> list[Node]:
-    """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for each of
-    all that is named."""
-    first, *inner = text.split(".")
-    name = first.partition("[")[0]
-    if name not in device.components:
-        raise graph.refuse(f"{device.name} has no component {shown(name)}")
-    found = [(name, index) for index in _indices(graph, first, device.components[name][0])]
-    if not inner:
-        return found
-    below = graph.devices.get(name)
-    if below is None:
-        raise graph.refuse(f"{shown(text)}: no device is called {shown(name)}")
-    each = len(_components(graph, below, ".".join(inner)))
-    return [node for node in found for _ in range(each)]
-
-
-def _paired(
-    graph: _InfraGraph, edge: Data, ones: list[Any], others: list[Any]
-) -> Iterator[tuple[Any, Any]]:
-    scheme = edge.get("scheme")
-    if scheme not in ("one2one", "many2many"):
-        raise graph.refuse(f"the scheme {shown(scheme)} is not read", "write one2one or many2many")
-    if len(ones) * len(others) > MAX_EDGES and scheme == "many2many":
-        raise graph.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
-    pairs = product(ones, others) if scheme == "many2many" else zip(ones, others, strict=False)
-    return ((one, other) for one, other in pairs if one != other)
-
-
-def _rate(link: Data) -> float | None:
-    """Bytes/s of a link; None where it does not tell, or counts transfers."""
-    physical = link.get("physical")
-    told = physical.get("bandwidth") if isinstance(physical, dict) else None
-    for unit, factor in _RATES.items():
-        if (
-            isinstance(told, dict)
-            and isinstance(value := told.get(unit), int | float)
-            and 0 < value < 1e9
-        ):
-            return float(value) * factor
-    return None
+    def __init__(self, accelerators: int) -> None:
+        self.to_switch = [0] * accelerators
+        self.at_switch: dict[Node, set[int]] = {}
+        # The words about a link tell its kind: they are its key in ``rates``.
+        self.pairs: dict[Pair, str] = {}
+        self.rates: dict[str, float | None] = {}
+        self.xgmi = False
 
 
 def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
-    (xpu,) = device.of("xpu")[:1]
+    xpu = device.of("xpu")[0]
     count = device.components[xpu][0]
-    links = {_word(one, "name", graph.file): one for one in _list(device.data, "links", graph.file)}
-    to_switch, pairs, rates = [0] * count, dict[Pair, str](), dict[str, float | None]()
-    at_switch: dict[Node, set[int]] = {}
-    xgmi = False
-    for edge in _list(device.data, "edges", graph.file):
-        link = links.get(_word(edge, "link", graph.file), {})
-        words = f"{link.get('name')} {link.get('description')}"
-        ends = [
-            _components(graph, device, _word(edge.get(end), "component", graph.file))
-            for end in ("ep1", "ep2")
-        ]
-        if _NOT_SCALE_UP.search(words) or not any(
-            node[0] == xpu for part in ends for node in part[:1]
-        ):
-            continue
-        for one, other in _paired(graph, edge, *ends):
-            both = [node for node in (one, other) if node[0] == xpu]
-            if len(both) == 2:
-                pairs[min(one[1], other[1]), max(one[1], other[1])] = words
-            elif device.components[(switch := other if one[0] == xpu else one)[0]][1] == "switch":
-                to_switch[both[0][1]] += 1
-                at_switch.setdefault(switch, set()).add(both[0][1])
-            rates[words] = _rate(link)
-        xgmi |= re.search(r"xgmi|infinity", words, re.IGNORECASE) is not None
-    _check_star(graph, device, at_switch, to_switch, pairs)
-    counts, each_Bps = _parallel(graph, pairs, rates)
-    told = next(iter(rates.values())) if len(rates) == 1 else each_Bps
-    # of a link between two, or of all links to switches
-    port_Bps = told and told * max(1, *to_switch)
-    kind: Link = "xgmi" if xgmi else "nvlink"
-    described = next(
-        str(one.get("description") or "")
-        for one in device.data["components"]
-        if one.get("name") == xpu
-    )
-    # dgx_h100, of "NVIDIA H100 / H200 SXM5"
+    links = _node_links(graph, device, xpu)
+    _check_star(graph, device, links)
+    counts, each_Bps = _parallel(graph, links)
+    if len(links.rates) == 1:
+        (each_Bps,) = links.rates.values()
+    port_Bps = None
+    if each_Bps is not None:
+        # of a link between two, or of all links to switches
+        port_Bps = each_Bps * max(1, *links.to_switch)
+    parts = graph.by_name(device.data, "components")
+    # dgx_h100, with accelerators described as "NVIDIA H100 / H200 SXM5"
+    described = str(parts[xpu].get("description") or "")
     names = [clipped(device.name.replace("_", " ").upper()), clipped(described)]
+    kind: Link = "xgmi" if links.xgmi else "nvlink"
     return NodeDump(
         file=graph.file,
         tool=TOOL,
         counts_told=False,
         accelerators=tuple(f"{xpu}[{index}]" for index in range(count)),
-        model=next((one for one in names if known(one)), names[0]),
+        model=next((name for name in names if known(name)), names[0]),
         link=kind,
-        to_switch=tuple(to_switch),
+        to_switch=tuple(links.to_switch),
         pairs=counts,
         link_Bps=port_Bps,
     )
 
 
-def _check_star(
-    graph: _InfraGraph,
-    device: _DeviceKind,
-    at_switch: Mapping[Node, set[int]],
-    to_switch: list[int],
-    pairs: Mapping[Pair, str],
-) -> None:
+def _node_links(graph: _InfraGraph, device: _DeviceKind, xpu: str) -> _NodeLinks:
+    found = _NodeLinks(device.components[xpu][0])
+    links = graph.by_name(device.data, "links")
+    for edge in graph.mappings(device.data, "edges"):
+        link = links.get(graph.word(edge, "link"), {})
+        words = f"{link.get('name')} {link.get('description')}"
+        ones = graph.components(device, graph.word(edge.get("ep1"), "component"))
+        others = graph.components(device, graph.word(edge.get("ep2"), "component"))
+        # All nodes of an end are of one component: the first tells which.
+        joins_xpu = any(end and end[0][0] == xpu for end in (ones, others))
+        if _NOT_SCALE_UP.search(words) or not joins_xpu:
+            continue
+        for a, b in graph.paired(edge, ones, others):
+            found.rates[words] = _rate_Bps(link)
+            accelerator, other = (a, b) if a[0] == xpu else (b, a)
+            if other[0] == xpu:
+                found.pairs[min(a[1], b[1]), max(a[1], b[1])] = words
+            elif device.components[other[0]][1] == "switch":
+                found.to_switch[accelerator[1]] += 1
+                found.at_switch.setdefault(other, set()).add(accelerator[1])
+        if _XGMI.search(words):
+            found.xgmi = True
+    return found
+
+
+def _check_star(graph: _InfraGraph, device: _DeviceKind, links: _NodeLinks) -> None:
     """Switches make a star of the accelerators, or the file is refused."""
-    linked = sum(map(bool, to_switch))
-    if at_switch and (pairs or all(len(ranks) < linked for ranks in at_switch.values())):
-        what = (
-            "links join accelerators beside its switches"
-            if pairs
-            else "no switch joins all accelerators"
-        )
-        raise graph.refuse(
-            f"is no star: {what} of {device.name}",
-            "describe it by hand as a graph: colltool guide fabrics",
-        )
+    linked = sum(map(bool, links.to_switch))
+    if not links.at_switch:
+        return
+    if links.pairs:
+        what = "links join accelerators beside its switches"
+    elif all(len(ranks) < linked for ranks in links.at_switch.values()):
+        what = "no switch joins all accelerators"
+    else:
+        return
+    fix = f"{_BY_HAND} as a graph: {_GUIDE}"
+    raise graph.refuse(f"is no star: {what} of {device.name}", fix)
 
 
-def _parallel(
-    graph: _InfraGraph, pairs: Mapping[Pair, str], rates: Mapping[str, float | None]
-) -> tuple[dict[Pair, int], float | None]:
-    """Links of each pair, InfraGraph having one edge between two, and the rate of one: the largest
-    that divides all.
+def _parallel(graph: _InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], float | None]:
+    """Number of links of each pair, as InfraGraph has one edge between two, and the rate of one:
+    the largest that divides all.
 
-    1 each and None where a rate is not told.
+    1 each and None where a rate is missing.
     """
-    told = {words: rates[words] or 0.0 for words in pairs.values()}
-    least = min(told.values(), default=0.0)
+    pairs = links.pairs
+    rates = {words: links.rates[words] or 0.0 for words in pairs.values()}
+    least = min(rates.values(), default=0.0)
     if not least:
         return dict.fromkeys(pairs, 1), None
     for parts in range(1, MOST_PARTS + 1):
-        counts = {words: rate * parts / least for words, rate in told.items()}
+        counts = {words: rate * parts / least for words, rate in rates.items()}
         if all(isclose(count, round(count), rel_tol=1e-6) for count in counts.values()):
             return {pair: round(counts[words]) for pair, words in pairs.items()}, least / parts
-    shown_rates = ", ".join(f"{rate / 1e9:g}" for rate in sorted(set(told.values()))[:3])
-    what = f"its accelerators have links of {shown_rates} GB/s, which are not so many of one link"
-    raise graph.refuse(
-        what,
-        "describe it by hand as a graph, with a bandwidth for each edge: colltool guide fabrics",
-    )
+    some = ", ".join(f"{rate / 1e9:g}" for rate in sorted(set(rates.values()))[:3])
+    what = f"its accelerators have links of {some} GB/s, which are not so many of one link"
+    raise graph.refuse(what, f"{_BY_HAND} as a graph, with a bandwidth for each edge: {_GUIDE}")
 
 
 def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
-    ports = {
-        f"{name}.{index}": sum(device.components[port][0] for port in device.of("port"))
-        for name, (device, count) in graph.instances.items()
-        if name not in hosts
-        for index in range(count)
-    }
+    """The Clos of all instances that are no hosts."""
+    ports: dict[str, int] = {}
+    for name, (device, count) in graph.instances.items():
+        if name not in hosts:
+            own = sum(device.components[port][0] for port in device.of("port"))
+            ports |= {f"{name}.{index}": own for index in range(count)}
     cabled: dict[str, list[tuple[str, float]]] = {}
     cables: list[tuple[str, str, float]] = []
     for edge in graph.edges:
-        name = _word(edge, "link", graph.file)
-        rate = _rate(graph.links.get(name, {}))
-        if rate is None:
-            raise graph.refuse(
-                f"the link {shown(name)} has no bandwidth in bits or bytes",
-                "give it physical.bandwidth",
-            )
-        for one, other in _paired(
-            graph, edge, *(_ends(graph, edge.get(end)) for end in ("ep1", "ep2"))
-        ):
-            here, there = one[0], other[0]
+        rate = _edge_rate_Bps(graph, edge)
+        ones = _ends(graph, edge.get("ep1"))
+        others = _ends(graph, edge.get("ep2"))
+        for (here, *_), (there, *_) in graph.paired(edge, ones, others):
             if here in ports and there in ports:
                 cables.append((here, there, rate))
-            elif here in ports or there in ports:
-                host, switch = (there, here) if here in ports else (here, there)
-                cabled.setdefault(host, []).append((switch, rate))
+            elif here in ports:
+                cabled.setdefault(there, []).append((here, rate))
+            elif there in ports:
+                cabled.setdefault(here, []).append((there, rate))
             else:
-                raise graph.refuse(
-                    f"is not a Clos: an edge joins {here} and {there} without a switch",
-                    "describe it by hand",
-                )
+                what = f"is not a Clos: an edge joins {here} and {there} without a switch"
+                raise graph.refuse(what, _BY_HAND)
         if len(cables) > MAX_EDGES:
-            raise graph.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
+            raise graph.too_many_edges()
     return clos_of(Wiring(file=graph.file, tool=TOOL, ports=ports, hosts=cabled, cables=cables))
+
+
+def _edge_rate_Bps(graph: _InfraGraph, edge: Data) -> float:
+    name = graph.word(edge, "link")
+    rate = _rate_Bps(graph.links.get(name, {}))
+    if rate is None:
+        what = f"the link {shown(name)} has no bandwidth in bits or bytes"
+        raise graph.refuse(what, "give it physical.bandwidth")
+    return rate
 
 
 def _ends(graph: _InfraGraph, end: Any) -> list[tuple[str, Node, int]]:
     """Instance, component and a number of its own for each of all that an endpoint names."""
-    text = _word(end, "instance", graph.file)
+    text = graph.word(end, "instance")
     name = text.partition("[")[0]
     if name not in graph.instances:
         raise graph.refuse(f"no instance is called {shown(name)}")
     device, count = graph.instances[name]
-    nodes = _components(graph, device, _word(end, "component", graph.file))
-    indices = _indices(graph, text, count)
+    nodes = graph.components(device, graph.word(end, "component"))
+    indices = graph.indices(text, count)
     if len(nodes) * len(indices) > MAX_EDGES:
-        raise graph.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
-    return [(f"{name}.{index}", node, at) for index in indices for at, node in enumerate(nodes)]
+        raise graph.too_many_edges()
+    found = []
+    for index in indices:
+        found += [(f"{name}.{index}", node, number) for number, node in enumerate(nodes)]
+    return found

@@ -1,8 +1,8 @@
 """The links of a tier between its endpoints and the switches that are known one by one; those that
-are alike stand together.
+are alike are one row.
 
-Endpoints are numbered from 0, and switches follow them: as the prices have them, so that rank and
-number are the same.
+Endpoints are numbered from 0, and switches follow them: the numbers that the prices use, so that
+rank and number are the same.
 """
 
 from __future__ import annotations
@@ -30,19 +30,24 @@ class Joined(NamedTuple):
     all_pairs: bool = False
 
     def each(self) -> Iterator[Joined]:
-        """Link by link."""
-        pairs = (
-            product(self.one, self.other)
-            if self.all_pairs
-            else zip(self.one, self.other, strict=True)
-        )
+        """The same, link by link."""
+        pairs: Iterator[tuple[int, int]]
+        if self.all_pairs:
+            pairs = product(self.one, self.other)
+        else:
+            pairs = zip(self.one, self.other, strict=True)
         for a, b in pairs:
+            # Among the same nodes each pair is there twice.
             if a < b or self.one != self.other:
-                yield Joined(range(a, a + 1), range(b, b + 1), self.Bps, self.alpha_s)
+                yield _single(a, b, self.Bps, self.alpha_s)
+
+
+def _single(a: int, b: int, rate_Bps: float, alpha_s: float) -> Joined:
+    return Joined(range(a, a + 1), range(b, b + 1), rate_Bps, alpha_s)
 
 
 def switch_count(tier: Tier) -> int:
-    """Of those that are numbered."""
+    """Number of switches that are known one by one."""
     match wires := capabilities_of(tier).wires(tier.endpoints):
         case GraphWires():
             return wires.nodes - wires.endpoints
@@ -58,19 +63,23 @@ def switch_count(tier: Tier) -> int:
 
 def joined_by_links(tier: Tier) -> Iterator[Joined]:
     """All links of a tier that is no star or Clos, each once."""
-    kind, count = capabilities_of(tier), tier.endpoints
-    rate, alpha_s = tier.bandwidth * tier.ports, kind.reached[0].alpha_s
+    kind = capabilities_of(tier)
+    count = tier.endpoints
+    rate = tier.bandwidth * tier.ports
+    alpha_s = kind.reached[0].alpha_s
     match wires := kind.wires(count):
         case None if kind.joined_by == "pair_links":
             yield Joined(range(count), range(count), rate, alpha_s, all_pairs=True)
         case None:
-            yield from (Joined(one, other, rate, alpha_s) for one, other in _lattice(kind.axes))
+            for row, neighbours in _lattice(kind.axes):
+                yield Joined(row, neighbours, rate, alpha_s)
         case GraphWires():
             yield from _graph(wires)
+        case HyperXWires() if wires.hosts:
+            yield from _ports(count, wires.hosts, rate, alpha_s)
+            yield from _hyperx(wires, count)
         case HyperXWires():
-            if wires.hosts:
-                yield from _ports(count, wires.hosts, rate, alpha_s)
-            yield from _hyperx(wires, count if wires.hosts else 0)
+            yield from _hyperx(wires, 0)
         case DragonflyWires():
             yield from _ports(count, wires.hosts, rate, alpha_s)
             yield from _dragonfly(wires, count)
@@ -79,35 +88,40 @@ def joined_by_links(tier: Tier) -> Iterator[Joined]:
 
 
 def _ports(count: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[Joined]:
-    """Endpoints stand ``hosts`` to a switch; α is of two at one of them, half of it on the way
-    in."""
-    for at in range(count // hosts):
-        switch = range(count + at, count + at + 1)
-        yield Joined(
-            range(at * hosts, (at + 1) * hosts), switch, rate_Bps, alpha_s / 2, all_pairs=True
-        )
+    """Endpoints at their switches, ``hosts`` each; half of the α between two at one switch is on
+    the way in."""
+    for number in range(count // hosts):
+        ends = range(number * hosts, (number + 1) * hosts)
+        switch = range(count + number, count + number + 1)
+        yield Joined(ends, switch, rate_Bps, alpha_s / 2, all_pairs=True)
 
 
 def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
     """Neighbours along each axis, whole rows at once; the first axis runs fastest."""
     count = prod(axis.size for axis in axes)
-    for at, axis in enumerate(axes):
-        stride = prod(one.size for one in axes[:at])
-        block = stride * axis.size
-        for start in range(0, count if axis.size > 1 else 0, block):
-            first, end = range(start, start + stride), start + block
+    block = 1
+    for axis in axes:
+        stride = block
+        block *= axis.size
+        if axis.size == 1:
+            continue
+        for start in range(0, count, block):
+            end = start + block
+            first = range(start, start + stride)
+            last = range(end - stride, end)
             yield range(start, end - stride), range(start + stride, end)
             if axis.is_ring:
-                yield range(end - stride, end), first
+                yield last, first
             elif axis.twist:
-                for last, rank in zip(range(end - stride, end), first, strict=True):
-                    to = _shifted(rank, axes, axis.twist)
-                    yield range(last, last + 1), range(to, to + 1)
+                for rank, opposite in zip(last, first, strict=True):
+                    to = _shifted(opposite, axes, axis.twist)
+                    yield range(rank, rank + 1), range(to, to + 1)
 
 
 def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
-    """Where so many places on along each axis lead."""
-    found, stride = 0, 1
+    """The rank that lies ``by`` places further along each axis."""
+    found = 0
+    stride = 1
     for axis, more in zip(axes, by, strict=True):
         found += (rank // stride + more) % axis.size * stride
         stride *= axis.size
@@ -116,21 +130,23 @@ def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
 
 def _graph(wires: GraphWires) -> Iterator[Joined]:
     """Parallel links as one of their bandwidth: InfraGraph has one edge between two components."""
-    rates, alphas = Counter[tuple[int, int]](), dict[tuple[int, int], float]()
+    rates: dict[tuple[int, int], float] = {}
+    alphas: dict[tuple[int, int], float] = {}
     for a, b, rate, alpha_s in wires.edges:
         if a < b:
-            rates[a, b] += rate  # type: ignore[assignment]  # a Counter adds up floats as well
+            rates[a, b] = rates.get((a, b), 0) + rate
             alphas[a, b] = max(alpha_s, alphas.get((a, b), 0.0))
     for (a, b), rate in rates.items():
-        yield Joined(range(a, a + 1), range(b, b + 1), rate, alphas[a, b])
+        yield _single(a, b, rate, alphas[a, b])
 
 
 def _hyperx(wires: HyperXWires, first: int) -> Iterator[Joined]:
     """Every line along an axis, a full mesh of its nodes; these are numbered from ``first``."""
-    stride, nodes = 1, prod(wires.shape)
+    nodes = prod(wires.shape)
+    stride = 1
     for size, rate, alpha_s in zip(wires.shape, wires.Bps, wires.alpha_s, strict=True):
-        for node in range(nodes if size > 1 else 0):
-            if node // stride % size == 0:
+        for node in range(nodes):
+            if size > 1 and node // stride % size == 0:
                 line = range(first + node, first + node + (size - 1) * stride + 1, stride)
                 yield Joined(line, line, rate, alpha_s, all_pairs=True)
         stride *= size
@@ -139,25 +155,20 @@ def _hyperx(wires: HyperXWires, first: int) -> Iterator[Joined]:
 def _dragonfly(wires: DragonflyWires, first: int) -> Iterator[Joined]:
     """Leaves or switches are numbered from ``first``, group by group, spines after all of them."""
     spines_from = first + wires.groups * wires.switches
-    gateways = spines_from if wires.spines else first
+    gateways_from = spines_from if wires.spines else first
     for group in range(wires.groups):
         own = range(first + group * wires.switches, first + (group + 1) * wires.switches)
         spines = range(spines_from + group * wires.spines, spines_from + (group + 1) * wires.spines)
         if spines or len(own) > 1:
             yield Joined(own, spines or own, wires.local_Bps, wires.local_alpha_s, all_pairs=True)
         for other in range(group + 1, wires.groups):
-            ends = (
-                (wires.gateway(group, other, cable), wires.gateway(other, group, cable))
-                for cable in range(wires.cables)
-            )
-            for (here, there), cables in Counter(ends).items():
-                a, b = (
-                    gateways + group * wires.gateways + here,
-                    gateways + other * wires.gateways + there,
-                )
-                yield Joined(
-                    range(a, a + 1),
-                    range(b, b + 1),
-                    cables * wires.global_Bps,
-                    wires.global_alpha_s,
-                )
+            # Several cables between the same two gateways are one link of their bandwidth.
+            ends: Counter[tuple[int, int]] = Counter()
+            for cable in range(wires.cables):
+                here = wires.gateway(group, other, cable)
+                there = wires.gateway(other, group, cable)
+                ends[here, there] += 1
+            for (here, there), cables in ends.items():
+                a = gateways_from + group * wires.gateways + here
+                b = gateways_from + other * wires.gateways + there
+                yield _single(a, b, cables * wires.global_Bps, wires.global_alpha_s)

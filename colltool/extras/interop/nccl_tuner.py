@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -19,14 +20,12 @@ from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
 from colltool.extras.interop.nccl_tuner_curves import (
     COLLECTIVES,
-    Advice,
     Cluster,
     Curves,
-    advised,
     clusters_of,
     curves,
-    needs,
 )
+from colltool.extras.interop.nccl_tuner_rows import Advice, advised, needs
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pieces
@@ -42,8 +41,14 @@ _LOAD = """\
 # So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
 # All-to-all has no rows: NCCL does not ask a tuner about it.
 """
-_WIDTH = 120
 _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
+_ENV_HEAD = """\
+# NCCL 2.24 or later. {fabric}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.
+# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.
+# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it describes a host's PCIe and NVLink,
+# which a fabric does not; NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.
+"""
+_WIDTH = 120
 
 
 class _TunerSection(NamedTuple):
@@ -69,57 +74,47 @@ def tuner_config(
             argument="channels",
             fix=f"NCCL takes 1 to {MOST_CHANNELS}",
         )
-    sections = _sections(fabric, groups)
-    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
-    lines = [
-        f"# colltool export nccl-tuner: {fabric.name}\n",
-        *(f"#   {cluster.spoken}\n" for cluster in clusters),
-        _LOAD,
-    ]
+    clusters = clusters_of(fabric, groups)
+    sections = _sections(clusters)
+    lines = [f"# colltool export nccl-tuner: {fabric.name}\n"]
+    lines += [f"#   {cluster.spoken}\n" for cluster in clusters]
+    lines.append(_LOAD)
     lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
-    return "".join([*lines, _COLUMNS, *(line for one in sections for line in _body(one, channels))])
+    lines.append(_COLUMNS)
+    for section in sections:
+        lines += _body(section, channels)
+    return "".join(lines)
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
     """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among
     which NCCL chooses."""
-    lines = [
-        (
-            f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows:"
-            " NCCL_ALGO cannot depend on sizes.\n"
-        ),
-        (
-            "# Each list holds ring, which NCCL can always run: it refuses a collective for which"
-            " all that is listed is disabled.\n"
-        ),
-        (
-            "# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it"
-            " describes a host's PCIe and NVLink,\n# which a fabric does not;"
-            " NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.\n"
-        ),
-    ]
-    for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
-        # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree
-        own = list(sections)
-        each = [
-            (one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows))
-            for one in own
+    lines = [_ENV_HEAD.format(fabric=fabric.name)]
+    sections = _sections(clusters_of(fabric, groups))
+    for cluster, of_cluster in groupby(sections, key=attrgetter("cluster")):
+        algorithms = []
+        protocols = []
+        for section in of_cluster:
+            # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree.
+            names = dict.fromkeys(row.algorithm.replace("_", "") for row in section.rows)
+            algorithms.append(f"{section.collective}:{','.join(names)}")
+            names = dict.fromkeys(row.protocol for row in section.rows)
+            protocols.append(f"{section.collective}:{','.join(names)}")
+        lines += [
+            f"# {cluster.spoken}\n",
+            f'NCCL_ALGO="{";".join(algorithms)}"\n',
+            f'NCCL_PROTO="{";".join(protocols)}"\n',
         ]
-        listed = ";".join(f"{collective}:{','.join(names)}" for collective, names in each)
-        under = [(one.collective, dict.fromkeys(row.protocol for row in one.rows)) for one in own]
-        protocols = ";".join(f"{collective}:{','.join(names)}" for collective, names in under)
-        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n', f'NCCL_PROTO="{protocols}"\n']
     return "".join(lines)
 
 
-def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]:
+def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
     found = []
-    for cluster in clusters_of(fabric, groups):
+    for cluster in clusters:
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
-            rows = advised(
-                answer.ways, cluster.nodes, pieces(cluster.hardware, primitive), guarded=answer.own
-            )
+            by_model = pieces(cluster.hardware, primitive)
+            rows = advised(answer.ways, cluster.nodes, by_model, guarded=answer.own)
             found.append(_TunerSection(cluster, collective, answer, rows))
     return found
 
@@ -127,22 +122,9 @@ def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]
 def _notes(
     sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None
 ) -> Iterator[str]:
-    yield from (_machine(one.hardware) for one in clusters)
-    first = clusters[0].hardware
-    most = f"at most {_nvls_channels(first)} for NVLS"
-    each = ", ".join(
-        dict.fromkeys(
-            f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}"
-            for one in clusters
-        )
-    )
-    other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
-    asked = (
-        f"as NCCL takes on such nodes ({each}, {most}); {other}"
-        if channels is None
-        else f"{channels} as asked for, {most}"
-    )
-    yield f"channels: {asked}."
+    for cluster in clusters:
+        yield _machine(cluster.hardware)
+    yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
             used = tier_paths(span.seat, Readings()).used[-1]
@@ -152,14 +134,26 @@ def _notes(
                     f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
                     " which NCCL's model ignores."
                 )
-    own = [one.answer.own for one in sections]
+    own = [section.answer.own for section in sections]
     if not all(own):
         where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
-        what = (
-            f"rows are what NCCL {first.version} picks by its own model: they change little of what"
-            " it does without this file."
+        yield (
+            f"{where} rows are what NCCL {clusters[0].hardware.version} picks by its own model:"
+            " they change little of what it does without this file. colltool calibrate fits a"
+            " fabric to your logs."
         )
-        yield f"{where} {what} colltool calibrate fits a fabric to your logs."
+
+
+def _channels_text(clusters: Sequence[Cluster], channels: int | None) -> str:
+    most = f"at most {_nvls_channels(clusters[0].hardware)} for NVLS"
+    if channels is not None:
+        return f"{channels} as asked for, {most}"
+    each: dict[str, None] = {}
+    for cluster in clusters:
+        nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
+        each[f"{cluster.hardware.channels} on {nodes}"] = None
+    other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
+    return f"as NCCL takes on such nodes ({', '.join(each)}, {most}); {other}"
 
 
 def _machine(hardware: Hardware) -> str:
@@ -181,30 +175,24 @@ def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.spoken}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)
+    # What the rows so far need, in order.
     needed: dict[str, None] = {}
-    for depth, rows in groupby(section.rows, key=lambda row: row.depth):
+    for depth, rows in groupby(section.rows, key=attrgetter("depth")):
         if depth:
-            yield _comment(
-                f"  behind them, without {' or '.join(needed)}:"
-                if needed
-                else "  behind them, rings:"
-            )
+            without = f"without {' or '.join(needed)}" if needed else "rings"
+            yield _comment(f"  behind them, {without}:")
         for row in rows:
             needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
             used = channels or cluster.hardware.channels
-            used = (
-                min(used, _nvls_channels(cluster.hardware))
-                if row.algorithm.startswith("nvls")
-                else used
-            )
+            if row.algorithm.startswith("nvls"):
+                used = min(used, _nvls_channels(cluster.hardware))
             sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
             yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
 
 
 def _comment(text: str) -> str:
-    """Wrapped long before the plugin splits the line, whose rest it would read as a row."""
+    """Comment lines, wrapped long before the plugin splits the line, whose rest it would read as a
+    row."""
     indent = " " * (len(text) - len(text.lstrip()))
-    return "".join(
-        f"# {line}\n"
-        for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
-    )
+    lines = wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return "".join(f"# {line}\n" for line in lines)

@@ -1,5 +1,4 @@
-"""A second opinion: the same schedule, message by message, in SimGrid where that is installed, and
-the time it finds.
+"""A second opinion on a schedule: SimGrid's time for the same messages, where it is installed.
 
 SimGrid gets the fabric's own links and every message's route on them.
 """
@@ -97,7 +96,7 @@ def simulated_s(run: Scheduled, size: float) -> float:
     with tempfile.TemporaryDirectory(prefix="colltool-") as made:
         folder = Path(made)
         (folder / _MESSAGES).write_text(simgrid_input(run, size))
-        # into a folder where no module of ours stands beside it
+        # A program's own folder is on its import path: there no module of ours is found.
         shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)
         _run([python, _RUNNER, _MESSAGES, _TOOK], folder)
         try:

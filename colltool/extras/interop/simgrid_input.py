@@ -1,8 +1,8 @@
 """A schedule for SimGrid: links, a route and a latency for each pair that sends, and the messages
 step by step.
 
-Links and latencies are those that colltool executes on; which messages share them when, and at what
-rates, is SimGrid's to say.
+Links and latencies are those that colltool executes on; SimGrid finds out which messages share them
+when, and at what rates.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from colltool.network.arrays import Indices
 from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
-# messages: SimGrid keeps those that are on their way from Python, one by one
+# Messages: SimGrid's Python keeps those that are on their way one by one.
 MOST_SIMULATED = 20_000
 _ROUNDING = 1e-9
+
 Route = tuple[int, int, float, list[int]]
 """Sender, receiver, latency in seconds, and the number of each link on the way."""
 
@@ -32,14 +33,15 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     import numpy as np
 
     steps = list(_limited(run.steps(size)))
-    pairs = sorted({(one.src, one.dst) for step in steps for one in step})
+    pairs = set()
+    for step in steps:
+        pairs |= {(message.src, message.dst) for message in step}
+    ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
-    wired = wired_tiers(
-        tuple(span.seat for span in placed.spans), placed.ranks, True, placed.domains
-    )
+    seats = tuple(span.seat for span in placed.spans)
+    wired = wired_tiers(seats, placed.ranks, True, placed.domains)
     links: dict[tuple[int, int, int], int] = {}
-    src, dst = (np.array(ends, dtype=np.int64) for ends in zip(*pairs, strict=True))
-    routes = list(_routes(wired, src, dst, links))
+    routes = list(_routes(wired, ends[:, 0], ends[:, 1], links))
     rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
@@ -47,7 +49,8 @@ def simgrid_input(run: Scheduled, size: float) -> str:
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
     left = MOST_SIMULATED
     for step in steps:
-        if (left := left - len(step)) < 0:
+        left -= len(step)
+        if left < 0:
             what = f"simgrid gets more than {MOST_SIMULATED:,} messages here"
             raise ColltoolError(what, argument="simulator", fix="take fewer ranks")
         yield step
@@ -56,13 +59,13 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
 def _routes(
     wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
 ) -> Iterator[Route]:
-    """The route of each pair; ``links`` gets the number of every link met, by its tier, class and
-    place there."""
+    """The route of each pair; ``links`` gets the number of every link on a route, by its tier, class
+    and place there."""
     used: list[list[int]] = [[] for _ in src]
     for tier, use in wired.uses(src, dst):
-        _refuse_spread(
-            (use.share / wired.network.tiers[tier].slowness(use.number, use.resource)).tolist()
-        )
+        # A share contains the slowness of its link, which SimGrid gets as a lower rate.
+        slowness = wired.network.tiers[tier].slowness(use.number, use.resource)
+        _refuse_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             used[message].append(links.setdefault((tier, use.number, place), len(links)))
     yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)

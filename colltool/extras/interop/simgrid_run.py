@@ -1,9 +1,9 @@
-"""Run by a Python that has SimGrid, with a file of messages on links, and one to write ``seconds``
-to, how long they take.
+"""A program for a Python that has SimGrid: reads a file of messages on links, and writes to another
+file the ``seconds`` that they take.
 
 Both are JSON. In: ``links`` [bytes/s], ``routes`` [[src, dst, latency in s, [number of each
-link]]], ``steps`` [[[src, dst, bytes]]]. Nothing of colltool is imported: the Python may be another
-one. A rank starts a step when all that it sends and is sent in its last one has arrived.
+link]]], ``steps`` [[[src, dst, bytes]]]. Nothing of colltool is imported, as the Python may be
+another one. A rank starts a step when all that it sends and receives in its last one has arrived.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def main() -> None:
     simgrid = import_module("simgrid")
     with open(sys.argv[1]) as stream:
         given = json.load(stream)
-    engine = simgrid.Engine(
-        ["colltool", "--log=root.thres:error", *(f"--cfg=network/{one}" for one in _PLAIN)]
-    )
-    for name in ("precision/timing", "surf/precision"):  # its name since 3.33, and before
+    settings = [f"--cfg=network/{setting}" for setting in _PLAIN]
+    engine = simgrid.Engine(["colltool", "--log=root.thres:error", *settings])
+    # The first is the name since 3.33, the second the one before.
+    for name in ("precision/timing", "surf/precision"):
         with suppress(IndexError):
             simgrid.Engine.set_config(f"{name}:1e-12")
     hosts = _platform(simgrid, given)
@@ -54,43 +54,46 @@ def main() -> None:
 def _platform(simgrid: Any, given: Any) -> dict[int, Any]:
     """Hosts by rank, with a route for each pair that sends."""
     zone = simgrid.NetZone.create_full_zone("fabric")
-    links = [
-        zone.create_link(f"link{number}", rate).seal() for number, rate in enumerate(given["links"])
-    ]
-    ranks = sorted({rank for route in given["routes"] for rank in route[:2]})
-    hosts = {rank: zone.create_host(str(rank), 1e9).seal() for rank in ranks}
-    waits: dict[float, Any] = {}
+    links = []
+    for number, rate in enumerate(given["links"]):
+        links.append(zone.create_link(f"link{number}", rate).seal())
+    ranks = set()
+    for src, dst, *_ in given["routes"]:
+        ranks |= {src, dst}
+    hosts = {rank: zone.create_host(str(rank), 1e9).seal() for rank in sorted(ranks)}
+    # The latency of a route is that of an own link, which all routes of this latency share.
+    delays: dict[float, Any] = {}
     for src, dst, latency, used in given["routes"]:
-        if latency not in waits:
-            waits[latency] = (
-                zone.create_link(f"latency{len(waits)}", _WIDE).set_latency(latency).seal()
-            )
-        way = [
-            simgrid.LinkInRoute(one)
-            for one in (waits[latency], *(links[number] for number in used))
-        ]
+        if latency not in delays:
+            delay = zone.create_link(f"latency{len(delays)}", _WIDE)
+            delays[latency] = delay.set_latency(latency).seal()
+        way = [simgrid.LinkInRoute(delays[latency])]
+        way += [simgrid.LinkInRoute(links[number]) for number in used]
         zone.add_route(hosts[src].netpoint, hosts[dst].netpoint, None, None, way, False)
     zone.seal()
     return hosts
 
 
 def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], ended: list[float]) -> None:
-    """Starts each message when its sender's last step is over, in the order in which messages
+    """Start each message when its sender's last step is over, in the order in which messages
     arrive."""
     sends: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    left: dict[tuple[int, int], int] = {}  # messages of a rank's step that have not arrived
+    # Messages that have not arrived, by rank and step.
+    left: dict[tuple[int, int], int] = {}
     for number, step in enumerate(steps):
         for src, dst, size in step:
             sends.setdefault((src, number), []).append((dst, size))
             for rank in (src, dst):
                 left[rank, number] = left.get((rank, number), 0) + 1
-    ahead: dict[int, deque[int]] = {rank: deque() for rank in hosts}  # steps of each rank
+    # Steps that each rank has still to finish, the current one first.
+    ahead: dict[int, deque[int]] = {rank: deque() for rank in hosts}
     for rank, number in left:
         ahead[rank].append(number)
     going: list[Any] = []
-    what: list[tuple[int, int, int]] = []
+    what: list[tuple[int, int, int]] = []  # of each of these: sender, receiver, step
 
     def start(rank: int) -> None:
+        """Send what the rank's current step sends, and go on where nothing of it is left."""
         while ahead[rank]:
             number = ahead[rank][0]
             for dst, size in sends.pop((rank, number), ()):

@@ -1,5 +1,4 @@
-"""The XML that NCCL and RCCL write to NCCL_TOPO_DUMP_FILE, and the topology files that clouds hand
-to NCCL_TOPO_FILE.
+"""The XML that NCCL and RCCL write to NCCL_TOPO_DUMP_FILE, and clouds' files for NCCL_TOPO_FILE.
 
 Elements and attributes: NCCL 2.30, src/graph/xml.cc. A document type is refused, and with it every
 entity: NCCL writes none.
@@ -9,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 from xml.parsers import expat
 
 from colltool.base.errors import ColltoolError, clipped, shown
 from colltool.base.files import AnyPath, read_text
-from colltool.fabric.dumps.node import Link, Nic, NodeDump, Pair
+from colltool.fabric.dumps.node import Nic, NodeDump, Pair
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
 MAX_DEPTH = 64
@@ -27,15 +26,15 @@ _FIX = (
     " node)"
 )
 
-# Classes of PCI devices: accelerators (3D, display, processing), NVSwitch, InfiniBand, any network.
-_ACCELERATORS, _NVSWITCH, _INFINIBAND, _NETWORK = (
-    ("0x0302", "0x0300", "0x1200", "0x0380"),
-    "0x0680",
-    "0x0207",
-    "0x02",
-)
+# Classes of PCI devices. Accelerators are 3D controllers, displays and processing accelerators.
+_ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
+_NVSWITCH = "0x0680"
+_INFINIBAND = "0x0207"
+# any network controller, InfiniBand among them
+_NETWORK = "0x02"
 
-MODELS = {  # (vendor, device) of PCI
+# by vendor and device of PCI
+MODELS = {
     # NVIDIA, open-gpu-kernel-modules
     **dict.fromkeys(("0x10de:0x20b0", "0x10de:0x20b2"), "NVIDIA A100"),
     **dict.fromkeys(("0x10de:0x20b5", "0x10de:0x20f1"), "NVIDIA A100 PCIe"),
@@ -59,7 +58,7 @@ GENERATIONS = {
     "gfx942": "AMD MI300X",
     "gfx950": "AMD MI355X",
 }
-"""By compute capability (the attribute sm) or gcn, where the PCI device is another."""
+"""Models by compute capability (attribute ``sm``) or ``gcn``, for PCI devices not in MODELS."""
 _ON_GRACE = {
     "NVIDIA H100": "NVIDIA GH200",
     "NVIDIA B200": "NVIDIA GB200",
@@ -70,11 +69,21 @@ _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 _PCI_LANE = 1e9 / 8
 
 
+class _LinkGroup(NamedTuple):
+    """Parallel links of an accelerator to one target."""
+
+    target: str
+    links: int
+    to_switch: bool
+
+
 class _Gpu(NamedTuple):
+    """An accelerator: the attributes of its PCI slot and of its ``gpu`` element, and its links."""
+
     busid: str
     slot: Mapping[str, str]
     gpu: Mapping[str, str]
-    links: list[tuple[str, Mapping[str, str]]]
+    links: list[_LinkGroup]
 
 
 class _TopologyXml:
@@ -85,21 +94,20 @@ class _TopologyXml:
         self.parser = expat.ParserCreate()
         self.path: list[tuple[str, dict[str, str]]] = []
         self.elements = 0
-        self.found: list[_Gpu] = []
-        # of accelerators by class alone, in a file without gpu elements
-        self.slots: list[dict[str, str]] = []
+        self.gpus: list[_Gpu] = []
+        self.has_xgmi = False
         self.nics: list[Nic] = []
-        self.ports: list[dict[str, str]] = []  # NICs by class alone
         self.cpus: list[dict[str, str]] = []
+        # Clouds' files have no gpu and net elements: their devices are known by PCI class alone.
+        self.accelerator_slots: list[dict[str, str]] = []
+        self.nic_slots: list[dict[str, str]] = []
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.StartDoctypeDeclHandler = self.document_type
 
-    def where(self) -> str:
-        return f"{self.name}:{self.parser.CurrentLineNumber}:{self.parser.CurrentColumnNumber + 1}"
-
-    def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
-        return ColltoolError(what, where=self.where(), fix=fix)
+    def refuse(self, what: str) -> ColltoolError:
+        line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
+        return ColltoolError(what, where=f"{self.name}:{line}:{column}", fix=_FIX)
 
     def document_type(self, name: str, *_: object) -> None:
         raise self.refuse(
@@ -108,6 +116,30 @@ class _TopologyXml:
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.check_limits(tag)
+        self.path.append((tag, attributes))
+        match tag:
+            case "cpu":
+                self.cpus.append(attributes)
+            case "gpu":
+                self.on_gpu(attributes)
+            case "nvlink" | "xgmi":
+                self.on_links(tag, attributes)
+            case "pci":
+                kind = attributes.get("class", "")
+                if kind.startswith(_ACCELERATORS):
+                    self.accelerator_slots.append(attributes)
+                elif kind.startswith(_NETWORK):
+                    self.nic_slots.append(attributes)
+            case "net":
+                self.on_net(attributes)
+        if len(self.gpus) > MAX_ACCELERATORS or len(self.nics) > MAX_NICS:
+            raise self.refuse(
+                f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so"
+                " large"
+            )
+
+    def check_limits(self, tag: str) -> None:
         self.elements += 1
         if not self.path and tag != "system":
             raise self.refuse(
@@ -118,48 +150,43 @@ class _TopologyXml:
                 f"nested deeper than {MAX_DEPTH}, or more than {MAX_ELEMENTS} elements: no node is"
                 " so large"
             )
-        self.path.append((tag, attributes))
-        match tag:
-            case "cpu":
-                self.cpus.append(attributes)
-            case "gpu":
-                slot = self.nearest("pci") or {}
-                self.found.append(
-                    _Gpu(slot.get("busid") or f"gpu{len(self.found)}", slot, attributes, [])
-                )
-            case "nvlink" | "xgmi" if self.found and any(one == "gpu" for one, _ in self.path):
-                self.found[-1].links.append((tag, attributes))
-            case "pci" if attributes.get("class", "").startswith(_ACCELERATORS):
-                self.slots.append(attributes)
-            case "pci" if attributes.get("class", "").startswith(_NETWORK):
-                self.ports.append(attributes)
-            case "net":
-                self.net(attributes)
-        if len(self.found) > MAX_ACCELERATORS or len(self.nics) > MAX_NICS:
-            raise self.refuse(
-                f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so"
-                " large"
-            )
 
     def end(self, _: str) -> None:
         self.path.pop()
 
-    def nearest(self, tag: str) -> dict[str, str] | None:
-        return next((attributes for one, attributes in reversed(self.path) if one == tag), None)
+    def slot(self) -> dict[str, str]:
+        """Attributes of the PCI device that the present element is in."""
+        slots = (attributes for tag, attributes in reversed(self.path) if tag == "pci")
+        return next(slots, {})
 
-    def net(self, attributes: dict[str, str]) -> None:
+    def on_gpu(self, attributes: dict[str, str]) -> None:
+        slot = self.slot()
+        busid = slot.get("busid") or f"gpu{len(self.gpus)}"
+        self.gpus.append(_Gpu(busid, slot, attributes, []))
+
+    def on_links(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self.gpus or all(parent != "gpu" for parent, _ in self.path):
+            return
+        gpu = self.gpus[-1]
+        count = attributes.get("count", "")
+        if not re.fullmatch(r"\d{1,4}", count):
+            what = f"expected a count of links of {gpu.busid}, got {shown(count)}"
+            raise ColltoolError(what, where=self.name, fix=_FIX)
+        switch = tag == "nvlink" and attributes.get("tclass", "").startswith(_NVSWITCH)
+        self.has_xgmi = self.has_xgmi or tag == "xgmi"
+        gpu.links.append(_LinkGroup(attributes.get("target", ""), int(count), switch))
+
+    def on_net(self, attributes: dict[str, str]) -> None:
         speed = attributes.get("speed", "")
         if not re.fullmatch(r"-?\d{1,9}", speed):
             raise self.refuse(f"expected a speed in Mb/s, got {shown(speed)}")
-        slot = self.nearest("pci") or {}
-        rate = int(speed) * 1e6 / 8 if int(speed) > 0 else None
-        self.nics.append(
-            Nic(attributes.get("name", "net"), rate, slot.get("class", "").startswith(_INFINIBAND))
-        )
+        # NCCL writes -1 where the driver does not know
+        rate_Bps = int(speed) * 1e6 / 8 if int(speed) > 0 else None
+        self.nics.append(Nic(attributes.get("name", "net"), rate_Bps, _is_infiniband(self.slot())))
 
 
 def read_nccl_topo(path: AnyPath) -> NodeDump:
-    """A node from a file that NCCL dumped.
+    """Return a node from a file that NCCL dumped.
 
     Raises:
         ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits,
@@ -167,108 +194,98 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
     """
     text = read_text(path, "topology")
     name = os.fsdecode(path)
-    reading = _TopologyXml(name)
+    topology = _TopologyXml(name)
     try:
-        reading.parser.Parse(text.lstrip(), True)
+        topology.parser.Parse(text.lstrip(), True)
     except expat.ExpatError as error:
-        at = f"{name}:{error.lineno}:{error.offset + 1}"
         raise ColltoolError(
             f"is not the XML of NCCL, or cut off: {expat.errors.messages[error.code]}",
-            where=at,
+            where=f"{name}:{error.lineno}:{error.offset + 1}",
             fix=_FIX,
         ) from None
-    if not reading.found:
-        reading.found = [_Gpu(slot.get("busid", ""), slot, {}, []) for slot in reading.slots]
-    if not reading.found:
+    gpus = topology.gpus
+    if not gpus:
+        gpus = [_Gpu(slot.get("busid", ""), slot, {}, []) for slot in topology.accelerator_slots]
+    if not gpus:
         raise ColltoolError("has no accelerators", where=name, fix=_FIX)
-    nics = reading.nics or [
-        Nic(slot.get("busid", ""), None, slot["class"].startswith(_INFINIBAND))
-        for slot in reading.ports
-    ]
-    return _node(reading, tuple(nics))
+    nics = topology.nics
+    if not nics:
+        nics = [
+            Nic(slot.get("busid", ""), None, _is_infiniband(slot)) for slot in topology.nic_slots
+        ]
+    return _node(topology, gpus, nics)
 
 
-def _node(reading: _TopologyXml, nics: tuple[Nic, ...]) -> NodeDump:
-    every = reading.found
-    arm = any(cpu.get("arch") == "arm64" for cpu in reading.cpus)
-    models = {_model(one, arm) for one in every}
-    hosts = {cpu["host_hash"] for cpu in reading.cpus if "host_hash" in cpu}
-    links: Link = (
-        "xgmi" if any(kind == "xgmi" for one in every for kind, _ in one.links) else "nvlink"
-    )
-    told = [slot for one in every if (slot := _slot_Bps(one.slot)) is not None]
-    vendors = [
-        _VENDORS[vendor] for cpu in reading.cpus if (vendor := cpu.get("vendor", "")) in _VENDORS
-    ]
+def _is_infiniband(slot: Mapping[str, str]) -> bool:
+    return slot.get("class", "").startswith(_INFINIBAND)
+
+
+def _node(topology: _TopologyXml, gpus: list[_Gpu], nics: list[Nic]) -> NodeDump:
+    cpu = _cpu(topology.cpus)
+    models = {_model(gpu, cpu) for gpu in gpus}
     if len(models) > 1:
-        kinds = ", ".join(sorted(models))
         raise ColltoolError(
-            f"has different accelerators: {kinds}",
-            where=reading.name,
+            f"has different accelerators: {', '.join(sorted(models))}",
+            where=topology.name,
             fix="dump a node of one kind",
         )
+    hosts = {attributes["host_hash"] for attributes in topology.cpus if "host_hash" in attributes}
+    slot_rates = [rate_Bps for gpu in gpus if (rate_Bps := _slot_Bps(gpu.slot)) is not None]
     return NodeDump(
-        file=reading.name,
+        file=topology.name,
         tool=TOOL,
-        accelerators=tuple(one.busid for one in every),
+        accelerators=tuple(gpu.busid for gpu in gpus),
         model=models.pop(),
-        link=links,
-        to_switch=tuple(
-            sum(count for _, count, switch in _links(one, reading.name) if switch) for one in every
-        ),
-        pairs=_pairs(every, reading.name),
-        links_told=any(one.gpu for one in every),
-        pcie_Bps=min(told) if told else None,
-        nics=nics,
-        cpu="arm" if arm else vendors[0] if vendors else "",
+        link="xgmi" if topology.has_xgmi else "nvlink",
+        to_switch=tuple(map(_links_to_switches, gpus)),
+        pairs=_pairs(gpus),
+        links_told=any(gpu.gpu for gpu in gpus),
+        pcie_Bps=min(slot_rates, default=None),
+        nics=tuple(nics),
+        cpu=cpu,
         hosts=max(1, len(hosts)),
     )
 
 
-def _links(one: _Gpu, name: str) -> Iterator[tuple[str, int, bool]]:
-    """Target, count and whether it is a switch, of each group of links."""
-    for kind, attributes in one.links:
-        count = attributes.get("count", "")
-        if not re.fullmatch(r"\d{1,4}", count):
-            raise ColltoolError(
-                f"expected a count of links of {one.busid}, got {shown(count)}",
-                where=name,
-                fix=_FIX,
-            )
-        yield (
-            attributes.get("target", ""),
-            int(count),
-            kind == "nvlink" and attributes.get("tclass", "").startswith(_NVSWITCH),
-        )
+def _cpu(cpus: list[dict[str, str]]) -> str:
+    """Vendor of the first processor that names one, ``arm`` for Grace; empty if unknown."""
+    if any(attributes.get("arch") == "arm64" for attributes in cpus):
+        return "arm"
+    vendors = (_VENDORS.get(attributes.get("vendor", "")) for attributes in cpus)
+    return next(filter(None, vendors), "")
 
 
-def _pairs(every: list[_Gpu], name: str) -> dict[Pair, int]:
-    at = {one.busid: index for index, one in enumerate(every)}
-    found: dict[Pair, int] = {}
-    for index, one in enumerate(every):
-        for target, count, switch in _links(one, name):
-            if not switch and (other := at.get(target, index)) != index and count:
-                pair = (min(index, other), max(index, other))
-                found[pair] = max(found.get(pair, 0), count)  # both ends list it
-    return found
+def _links_to_switches(gpu: _Gpu) -> int:
+    return sum(group.links for group in gpu.links if group.to_switch)
 
 
-def _model(one: _Gpu, arm: bool) -> str:
-    named = MODELS.get(f"{one.slot.get('vendor')}:{one.slot.get('device')}")
-    model = (
-        named
-        or GENERATIONS.get(one.gpu.get("sm", ""))
-        or GENERATIONS.get(one.gpu.get("gcn", ""), "")
-    )
-    return _ON_GRACE.get(model, model) if arm else model
+def _pairs(gpus: list[_Gpu]) -> dict[Pair, int]:
+    """Links between two accelerators, by their positions, lower first."""
+    position = {gpu.busid: index for index, gpu in enumerate(gpus)}
+    pairs: dict[Pair, int] = {}
+    for index, gpu in enumerate(gpus):
+        for group in gpu.links:
+            other = position.get(group.target, index)
+            if group.to_switch or other == index or not group.links:
+                continue
+            pair = (min(index, other), max(index, other))
+            # both ends list the same links
+            pairs[pair] = max(pairs.get(pair, 0), group.links)
+    return pairs
+
+
+def _model(gpu: _Gpu, cpu: str) -> str:
+    device = MODELS.get(f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}")
+    generation = GENERATIONS.get(gpu.gpu.get("sm", "")) or GENERATIONS.get(gpu.gpu.get("gcn", ""))
+    model = device or generation or ""
+    return _ON_GRACE.get(model, model) if cpu == "arm" else model
 
 
 def _slot_Bps(slot: Mapping[str, str]) -> float | None:
-    """``link_speed="16.0 GT/s PCIe" link_width="16"``; None in a virtual machine that does not
-    know."""
-    speed, width = (
-        re.match(r"(\d{1,3}(?:\.\d)?) GT/s", slot.get("link_speed", "")),
-        slot.get("link_width", ""),
-    )
-    lanes = int(width) if re.fullmatch(r"\d{1,2}", width) else 0
-    return float(speed[1]) * lanes * _PCI_LANE if speed and lanes else None
+    """Bytes/s of ``link_speed="16.0 GT/s PCIe" link_width="16"``; None in a virtual machine that
+    does not know."""
+    speed = re.match(r"(\d{1,3}(?:\.\d)?) GT/s", slot.get("link_speed", ""))
+    width = re.fullmatch(r"\d{1,2}", slot.get("link_width", ""))
+    if speed is None or width is None or int(width[0]) == 0:
+        return None
+    return float(speed[1]) * int(width[0]) * _PCI_LANE

@@ -1,5 +1,4 @@
-"""``colltool fabric import``: which reader takes which kind of dump, and the fabric file that dumps
-make together."""
+"""``colltool fabric import``: a reader for each kind of dump, and the fabric file of several."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = 
     "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
     "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
 }
+# what is written for one dump
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
 
 
 def imported(
     dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
 ) -> str:
-    """The text of a fabric file from dumps, each a kind and a path; checked, as ``fabric check``
-    does.
+    """Return the text of a fabric file, checked, from dumps that are each a kind and a path.
 
     Raises:
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
@@ -38,16 +37,18 @@ def imported(
     node: NodeDump | None = None
     network: ClosNetwork | None = None
     for kind, path in _pairs(dumps):
-        told, joined = KINDS[kind](path)
-        if (told and node) or (joined and network):
+        more_node, more_network = KINDS[kind](path)
+        if (more_node and node) or (more_network and network):
             raise ColltoolError(
                 f"{path} tells again what was told",
                 argument="dumps",
                 fix="one node and one network at most",
             )
-        node, network = told or node, joined or network
-    called = valid_name(name or PurePath(dumps[1]).stem) or "imported"
-    data, comments = fabric_file(node, network, name=called, like=like, nodes=nodes)
+        node = more_node or node
+        network = more_network or network
+    name = valid_name(name or PurePath(dumps[1]).stem) or "imported"
+    data, comments = fabric_file(node, network, name=name, like=like, nodes=nodes)
+    # the file must load as any other
     load_fabric(data)
     return fabric_text(data, comments, compact=True)
 

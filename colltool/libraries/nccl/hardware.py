@@ -6,7 +6,6 @@ and the channels of each graph.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from colltool.algorithms.libraries import FROM_HOPPER
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.primitives import Primitive
 
@@ -271,7 +271,7 @@ def _data(version: str) -> dict[str, Any]:
     """A version's tables, over those of the version that it is like."""
     own = dict(_OWN.get(version, {}))
     if not own:
-        own = tomllib.loads(version_file(version).read_text(encoding="utf-8"))
+        own = packaged_toml(version_file(version))
     if "like" not in own:
         return own
     base = _data(own.pop("like"))

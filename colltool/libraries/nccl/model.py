@@ -87,12 +87,23 @@ def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
     """NCCL's choice, as :func:`pick`, at each of many sizes."""
+    each = list(map(float, sizes))
+    ways = picked_ways(on, primitive, each)
+    return [_estimate(way, size) for way, size in zip(ways, each, strict=True)]
+
+
+def picked_ways(on: Hardware, primitive: Primitive, sizes: Sequence[float]) -> list[Combination]:
+    """The algorithm and protocol of :func:`pick` at each of many sizes."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
+    starts = [list(map(_start, way.pieces)) for way in ways]
     found = []
-    for size in map(float, sizes):
+    for size in sizes:
         _check(size)
-        seconds = [_seconds(_piece(way, size), size) for way in ways]
-        found.append(_estimate(ways[seconds.index(min(seconds))], size))
+        seconds = []
+        for way, begins in zip(ways, starts, strict=True):
+            piece = way.pieces[bisect_right(begins, size) - 1]
+            seconds.append(piece.a_s + piece.b_s_per_byte * size)
+        found.append(ways[seconds.index(min(seconds))])
     return found
 
 
@@ -178,7 +189,11 @@ def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: s
 
 
 def _piece(way: Combination, size: float) -> Piece:
-    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+    return way.pieces[bisect_right(way.pieces, size, key=_start) - 1]
+
+
+def _start(piece: Piece) -> float:
+    return piece.from_bytes
 
 
 def _seconds(piece: Piece, size: float) -> float:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from colltool import __version__
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import printable
-from colltool.base.extras import needs_extra
-from colltool.base.pictures import SharedOutlines, drawing, plot
+from colltool.base.extras import SharedOutlines, drawing, needs_extra, plot
 from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table

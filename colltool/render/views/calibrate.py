@@ -21,6 +21,10 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
+from colltool.calibration.machine_rows import SeriesRows
+from colltool.calibration.next_row import NextRow
+from colltool.calibration.protocol_fit import ExcludedSize
+from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
@@ -29,6 +33,7 @@ from colltool.logs.series import Series, Skipped
 from colltool.render.blocks import (
     Block,
     Column,
+    Columns,
     Headline,
     Lines,
     Table,
@@ -39,24 +44,33 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import (
-    Document,
     View,
     context,
-    fields,
     listed,
     on_fabric,
-    plain,
     reached_percent,
-    set_field,
     signed_percent,
 )
-from colltool.render.estimates import model_field
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.estimates import ModelDocument
+from colltool.render.shared_documents import (
+    OnFabricDocument,
+    ideal_or_realistic,
+    model_echo,
+    values_set,
+    whole,
+)
 
-_FITTED: tuple[Column, ...] = (
-    label("collective", "collective", get=attrgetter("series.primitive.spoken")),
-    number("ranks", "ranks", get=attrgetter("series.ranks")),
-    label("algorithm", "algorithm", get=lambda fit: " + ".join(fit.algorithms)),
-    number("points", "sizes", get=lambda fit: sum(residual.used for residual in fit.residuals)),
+
+def _points_used(fit: FittedSeries) -> int:
+    return sum(residual.used for residual in fit.residuals)
+
+
+_FITTED: Columns[FittedSeries] = (
+    label("collective", path="series.primitive.spoken"),
+    number("ranks", path="series.ranks"),
+    label("algorithm", get=lambda fit: " + ".join(fit.algorithms)),
+    number("points", "sizes", get=_points_used),
     number("left_out", "off curve", get=lambda fit: len(fit.left_out)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent, 3),
@@ -71,38 +85,35 @@ class _SharedProtocol(NamedTuple):
     protocol: FittedProtocol
 
 
-def _interval(field: str, title: str, text: Callable[..., str], drop: int) -> Column:
+def _interval(
+    field: str, title: str, text: Callable[..., str], drop: int
+) -> Column[_SharedProtocol]:
     def bounds(row: _SharedProtocol) -> Any:
         return "not told" if field in row.protocol.tied else row.protocol.ci95.get(field)
 
     def show(found: Any) -> str:
-        return found if isinstance(found, str) else f"{text(found[0], 3)} .. {text(found[1], 3)}"
+        if isinstance(found, str):
+            return found
+        return f"{text(found[0], 3)} .. {text(found[1], 3)}"
 
     return number(field.rpartition("_")[0] + "_ci95", title, show, drop, get=bounds)
 
 
-_PROTOCOLS: tuple[Column, ...] = (
-    label("collective", "collective", get=attrgetter("collectives")),
-    label("protocol", "protocol", get=attrgetter("protocol.name")),
-    number(
-        "launch_overhead_s",
-        "launch overhead",
-        format_time,
-        get=attrgetter("protocol.launch_overhead_s"),
-    ),
+def _three_digits(share: float) -> str:
+    return format_count(share, 3)
+
+
+_PROTOCOLS: Columns[_SharedProtocol] = (
+    label("collective", path="collectives"),
+    label("protocol", path="protocol.name"),
+    number("launch_overhead_s", "launch overhead", format_time, path="protocol.launch_overhead_s"),
     _interval("launch_overhead_s", "overhead 95%", format_time, 4),
-    number("alpha_s", "alpha", format_time, get=attrgetter("protocol.alpha_s")),
+    number("alpha_s", "alpha", format_time, path="protocol.alpha_s"),
     _interval("alpha_s", "alpha 95%", format_time, 5),
-    number("bandwidth_Bps", "bandwidth", format_rate, get=attrgetter("protocol.bandwidth_Bps")),
+    number("bandwidth_Bps", "bandwidth", format_rate, path="protocol.bandwidth_Bps"),
     _interval("bandwidth_Bps", "bandwidth 95%", format_rate, 3),
-    number(
-        "eta_beta",
-        "eta_b",
-        lambda share: format_count(share, 3),
-        1,
-        get=attrgetter("protocol.eta_beta"),
-    ),
-    number("local_copy_Bps", "local copy", format_rate, 2, get=attrgetter("protocol.copy_Bps")),
+    number("eta_beta", "eta_b", _three_digits, 1, path="protocol.eta_beta"),
+    number("local_copy_Bps", "local copy", format_rate, 2, path="protocol.copy_Bps"),
 )
 
 
@@ -111,16 +122,16 @@ class _FittedPoint(NamedTuple):
     residual: Residual
 
 
-_RESIDUALS = (
-    label("collective", "collective", get=attrgetter("fit.series.primitive")),
-    number("ranks", "ranks", get=attrgetter("fit.series.ranks")),
+_RESIDUALS: Columns[_FittedPoint] = (
+    label("collective", path="fit.series.primitive"),
+    number("ranks", path="fit.series.ranks"),
     number("bytes", "size", size_text, get=lambda record: whole_bytes(record.residual.bytes)),
-    number("measured_s", "measured", format_time, get=attrgetter("residual.measured_s")),
-    number("fitted_s", "fitted", format_time, get=attrgetter("residual.fitted_s")),
-    number("relative_error", "error", signed_percent, get=attrgetter("residual.relative_error")),
-    label("algorithm", "algorithm", get=attrgetter("residual.algorithm")),
-    label("protocol", "protocol", get=attrgetter("residual.protocol")),
-    flag("used", "used", get=attrgetter("residual.used")),
+    number("measured_s", "measured", format_time, path="residual.measured_s"),
+    number("fitted_s", "fitted", format_time, path="residual.fitted_s"),
+    number("relative_error", "error", signed_percent, path="residual.relative_error"),
+    label("algorithm", path="residual.algorithm"),
+    label("protocol", path="residual.protocol"),
+    flag("used", path="residual.used"),
 )
 
 
@@ -128,22 +139,17 @@ def _residuals(result: Calibration) -> Table:
     records = []
     for fit in result.series:
         records += [_FittedPoint(fit, residual) for residual in fit.residuals]
-    fabric = label("fabric", "fabric", get=lambda _: result.fabric.name)
+    fabric: Column[_FittedPoint] = label("fabric", get=lambda _: result.fabric.name)
     return Table((fabric, *_RESIDUALS), tuple(records))
 
 
-_OWN: tuple[Column, ...] = (
-    label(
-        "collective",
-        "collective",
-        attrgetter("spoken"),
-        get=attrgetter("series.primitive"),
-    ),
-    number("ranks", "ranks", get=attrgetter("series.ranks")),
+_OWN: Columns[SeriesRows] = (
+    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+    number("ranks", path="series.ranks"),
     label("scope", "measured"),
-    number("rows", "rows", get=lambda record: len(record.rows)),
+    number("rows", get=lambda record: len(record.rows)),
     number("off", "price was off", percent),
-    label("forced", "forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
+    label("forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
 )
 
 
@@ -180,7 +186,9 @@ def _own(result: Calibration) -> str:
 
 def _written(result: Calibration, keep: str) -> str:
     """Where the result was written, or how to keep it."""
-    return f"Written to {result.path}." if result.path else f"Nothing written: {said(keep)}."
+    if result.path:
+        return f"Written to {result.path}."
+    return f"Nothing written: {said(keep)}."
 
 
 def _next_lines(result: Calibration) -> list[Block]:
@@ -263,57 +271,72 @@ def _protocols(result: Calibration) -> Table:
     return table
 
 
-def _fitted_document(result: Calibration) -> Document:
-    document: Document = {"series": list(map(_fitted_series, result.series))}
-    document["fabric"] = (result.path or None) if result.series else None
-    if not result.series:
-        document["machine_file"] = result.path or None
-    return {
-        **document,
-        **set_field(tuple(result.overrides)),
-        "tier": result.tier,
-        "notes": list(result.notes),
-        "rows_skipped": plain(result.skipped),
-        "rows": 0 if result.own is None else result.own.total,
-        "next": _next_document(result),
-    }
+# --- the document of a fit
 
 
-def _fitted_series(fit: FittedSeries) -> Document:
-    candidates = []
-    for candidate in fit.candidates:
-        algorithm = ",".join(candidate.algorithms)
-        candidates.append({"algorithm": algorithm, "cv_mape": candidate.cv_mape})
-    return {
-        "collective": str(fit.series.primitive),
-        "ranks": fit.series.ranks,
-        "algorithm": ",".join(fit.algorithms),
-        "protocols": list(map(_protocol, fit.protocols)),
-        "points": sum(residual.used for residual in fit.residuals),
-        **fields(fit, "mape worst cv_mape"),
-        "skipped": plain(fit.left_out),
-        "nodes": fit.series.nodes,
-        "confidence": fit.confidence,
-        "candidates": candidates,
-        "residuals": plain(fit.residuals),
-    }
+class FittedProtocolDocument(Document, of=FittedProtocol):
+    """A fitted protocol, and 95% intervals of its numbers."""
+
+    name: str
+    launch_overhead_s: float
+    alpha_s: float
+    bandwidth_Bps: float
+    ci95: dict[str, list[float]] = derived(
+        lambda protocol: {name: list(bounds) for name, bounds in protocol.ci95.items()}
+    )
+    tied: list[str]
+    local_copy_Bps: float | None = derived("copy_Bps")
+    eta_beta: float | None
 
 
-def _next_document(result: Calibration) -> Document | None:
-    row = result.next
-    if row is None:
-        return None
-    return fields(row, "primitive scope ranks bytes sigma sigma_after command")
+class CandidateDocument(Document, of=Candidate):
+    """Algorithms that would fit as well or nearly so."""
+
+    algorithm: str = derived(lambda candidate: ",".join(candidate.algorithms))
+    cv_mape: float | None
 
 
-def _protocol(protocol: FittedProtocol) -> Document:
-    return {
-        **fields(protocol, "name launch_overhead_s alpha_s bandwidth_Bps"),
-        "ci95": {name: list(bounds) for name, bounds in protocol.ci95.items()},
-        "tied": list(protocol.tied),
-        "local_copy_Bps": protocol.copy_Bps,
-        "eta_beta": protocol.eta_beta,
-    }
+class FittedSeriesDocument(Document, of=FittedSeries):
+    """The fit of a series."""
+
+    collective: str = derived("series.primitive")
+    ranks: int = derived("series.ranks")
+    algorithm: str = derived(lambda fit: ",".join(fit.algorithms))
+    protocols: list[FittedProtocolDocument]
+    points: int = derived(_points_used)
+    mape: float
+    worst: float
+    cv_mape: float | None
+    skipped: list[ExcludedSize] = derived("left_out")
+    nodes: int | None = derived("series.nodes")
+    confidence: str
+    candidates: list[CandidateDocument]
+    residuals: list[Residual]
+
+
+class NextRowDocument(Document, extends=NextRow):
+    """The measurement that would narrow prices most."""
+
+    command: str
+
+
+class CalibrateDocument(Document):
+    """Protocols fitted to measured times."""
+
+    series: list[FittedSeriesDocument]
+    fabric: str | None = derived(lambda result: (result.series and result.path) or None)
+    machine_file: str | None = optional(
+        lambda result: LEFT_OUT if result.series else result.path or None
+    )
+    set: dict[str, str] = optional(values_set)
+    tier: str
+    notes: list[str]
+    rows_skipped: list[Skipped] = derived("skipped")
+    rows: int = derived(lambda result: 0 if result.own is None else result.own.total)
+    next: NextRowDocument | None
+
+
+# --- measured against predicted times
 
 
 def _regime(regime: Regime) -> str:
@@ -321,16 +344,11 @@ def _regime(regime: Regime) -> str:
     return f"{regime.bound} ({sizes}) {percent(regime.mape)}"
 
 
-_SERIES = (
-    label(
-        "collective",
-        "collective",
-        attrgetter("spoken"),
-        get=attrgetter("series.primitive"),
-    ),
-    number("ranks", "ranks", get=attrgetter("series.ranks")),
-    number("nodes", "nodes", drop=4, get=attrgetter("series.nodes")),
-    number("sizes", "sizes", drop=3, get=lambda fit: len(fit.points)),
+_SERIES: Columns[ValidatedSeries] = (
+    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+    number("ranks", path="series.ranks"),
+    number("nodes", drop=4, path="series.nodes"),
+    number("sizes", drop=3, get=lambda fit: len(fit.points)),
     number("mape", "mean error", percent),
     number("worst", "worst", signed_percent),
     label(
@@ -348,32 +366,23 @@ class _JudgedPoint(NamedTuple):
     point: ValidatedPoint
 
 
-_POINTS = (
-    label("collective", "collective", get=attrgetter("fit.series.primitive"), hidden=True),
-    number("ranks", "ranks", get=attrgetter("fit.series.ranks"), hidden=True),
-    number("nodes", "nodes", get=attrgetter("fit.series.nodes"), hidden=True),
+_POINTS: Columns[_JudgedPoint] = (
+    label("collective", path="fit.series.primitive", hidden=True),
+    number("ranks", path="fit.series.ranks", hidden=True),
+    number("nodes", path="fit.series.nodes", hidden=True),
     number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.bytes)),
-    number("measured_s", "measured", format_time, get=attrgetter("point.measured_s")),
-    number("predicted_s", "predicted", format_time, get=attrgetter("point.predicted_s")),
-    number("relative_error", "error", signed_percent, get=attrgetter("point.relative_error")),
-    number("of_expected", "of expected", reached_percent, 1, get=attrgetter("point.of_expected")),
-    label("algorithm", "algorithm", drop=5, get=attrgetter("point.algorithm")),
-    label("protocol", "protocol", drop=6, get=attrgetter("point.protocol")),
+    number("measured_s", "measured", format_time, path="point.measured_s"),
+    number("predicted_s", "predicted", format_time, path="point.predicted_s"),
+    number("relative_error", "error", signed_percent, path="point.relative_error"),
+    number("of_expected", "of expected", reached_percent, 1, path="point.of_expected"),
+    label("algorithm", drop=5, path="point.algorithm"),
+    label("protocol", drop=6, path="point.protocol"),
+    number("busbw_measured_Bps", "busbw", format_rate, 3, path="point.busbw_measured_Bps"),
+    number("busbw_expected_Bps", "expected", format_rate, 4, path="point.busbw_expected_Bps"),
+    label("bound", "bound by", drop=7, path="point.bound"),
+    label("nearest", drop=8, path="point.nearest", hidden=True),
     number(
-        "busbw_measured_Bps", "busbw", format_rate, 3, get=attrgetter("point.busbw_measured_Bps")
-    ),
-    number(
-        "busbw_expected_Bps", "expected", format_rate, 4, get=attrgetter("point.busbw_expected_Bps")
-    ),
-    label("bound", "bound by", drop=7, get=attrgetter("point.bound")),
-    label("nearest", "nearest", drop=8, get=attrgetter("point.nearest"), hidden=True),
-    number(
-        "nearest_error",
-        "its error",
-        signed_percent,
-        9,
-        get=attrgetter("point.nearest_error"),
-        hidden=True,
+        "nearest_error", "its error", signed_percent, 9, path="point.nearest_error", hidden=True
     ),
 )
 
@@ -419,7 +428,9 @@ def _series_name(series: Series) -> str:
     """The title of a series, with its library, version and data type where known."""
     library = f"{series.library} {series.version}".strip()
     more = ", ".join(filter(None, (library, series.dtype)))
-    return f"{series.title} ({more})" if more else series.title
+    if more:
+        return f"{series.title} ({more})"
+    return series.title
 
 
 def _answer(result: Validation) -> str:
@@ -428,46 +439,62 @@ def _answer(result: Validation) -> str:
         return text
     worst = max(result.series, key=lambda fit: abs(fit.worst))
     text += f" Worst: {signed_percent(worst.worst)}"
-    return f"{text} ({worst.series.title})." if len(result.series) > 1 else f"{text}."
+    if len(result.series) > 1:
+        return f"{text} ({worst.series.title})."
+    return f"{text}."
 
 
-def _document(result: Validation) -> Document:
-    series = []
-    for fit in result.series:
-        row = {
-            "collective": str(fit.series.primitive),
-            "ranks": fit.series.ranks,
-            **fields(fit, "mape worst"),
-            "points": list(map(_checked, fit.points)),
-            "findings": list(fit.findings),
-            "regimes": list(map(_bounds, fit.regimes)),
-            **fields(fit.series, "nodes library version dtype files"),
-        }
-        series.append(row)
-    return {
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        "series": series,
-        "mode": "ideal" if result.readings.ideal else "realistic",
-        **model_field(result.readings),
-        **fields(result, "mape verdict max_mape holds skipped"),
-    }
+class ValidatedPointDocument(Document, extends=ValidatedPoint):
+    """A measured size against its price."""
+
+    bytes: float = whole("bytes")
+    of_expected: float
 
 
-def _checked(point: ValidatedPoint) -> Document:
-    return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
+class RegimeDocument(Document, extends=Regime):
+    """Neighbouring sizes with the same bound."""
+
+    from_bytes: float = whole("from_bytes")
+    to_bytes: float = whole("to_bytes")
 
 
-def _bounds(regime: Regime) -> Document:
-    return regime._asdict() | {
-        "from_bytes": whole_bytes(regime.from_bytes),
-        "to_bytes": whole_bytes(regime.to_bytes),
-    }
+class ValidatedSeriesDocument(Document, of=ValidatedSeries):
+    """A measured series against its prices."""
+
+    collective: str = derived("series.primitive")
+    ranks: int = derived("series.ranks")
+    mape: float
+    worst: float
+    points: list[ValidatedPointDocument]
+    findings: list[str]
+    regimes: list[RegimeDocument]
+    nodes: int | None = derived("series.nodes")
+    library: str = derived("series.library")
+    version: str = derived("series.version")
+    dtype: str = derived("series.dtype")
+    files: list[str] = derived("series.files")
+
+
+class ValidateDocument(OnFabricDocument):
+    """Measured times against predicted ones."""
+
+    series: list[ValidatedSeriesDocument]
+    mode: str = derived(lambda result: ideal_or_realistic(result.readings))
+    model: ModelDocument = derived(model_echo)
+    mape: float
+    verdict: str
+    max_mape: float | None
+    holds: bool
+    skipped: list[Skipped]
 
 
 VIEWS = {
-    Calibration: View("calibrate", _fitted_blocks, _fitted_document, _residuals, _fitted),
+    Calibration: View("calibrate", _fitted_blocks, CalibrateDocument.of, _residuals, _fitted),
     Validation: View(
-        "validate", _blocks, _document, lambda result: _points(result, result.series), _answer
+        "validate",
+        _blocks,
+        ValidateDocument.of,
+        lambda result: _points(result, result.series),
+        _answer,
     ),
 }

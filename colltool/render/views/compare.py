@@ -64,7 +64,7 @@ from colltool.render.shared_documents import (
 
 _WHERE: Columns[CompareLine] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
-    number("ranks", "ranks"),
+    number("ranks"),
     number("bytes", "size", title_size, get=whole_size),
 )
 
@@ -147,7 +147,9 @@ def _answer(result: Comparison) -> str:
         cells += line.cells
     off = within_cells(cells)
     answer = f"{layers_first(result.ground)}{findings}. {asked}."
-    return f"{answer} {off}." if off else answer
+    if off:
+        return f"{answer} {off}."
+    return answer
 
 
 def within_cells(cells: Sequence[Cell]) -> str:
@@ -233,7 +235,9 @@ def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:
     end = f"to {format_bytes(runs[at].to_bytes, 3)} "
     if at == 0:
         return f"up {end}"
-    return f"{start}on " if at == len(runs) - 1 else start + end
+    if at == len(runs) - 1:
+        return f"{start}on "
+    return start + end
 
 
 _OUTCOMES = {
@@ -263,7 +267,9 @@ def _because(result: Comparison, finding: ColumnDifference, run: OutcomeRange) -
     if run.outcome == "unlike":
         return f" ({_unlike(result, finding.column)})"
     reasons = dict.fromkeys(map(_reason, run.why))
-    return f" ({'; '.join(reasons)})" if reasons else ""
+    if reasons:
+        return f" ({'; '.join(reasons)})"
+    return ""
 
 
 def _unlike(result: Comparison, column: str) -> str:
@@ -334,7 +340,9 @@ def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
 def _listed(names: Sequence[str]) -> str:
     """Such as ``a, b and c``."""
     *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+    if others:
+        return f"{', '.join(others)} and {last}"
+    return last
 
 
 class _Subject(NamedTuple):
@@ -478,10 +486,6 @@ class BasisDocument(Document, of=BasisDifference):
     primitives: list[str]
     ranks: list[int]
     says: str = derived(_basis_sentence)
-
-
-def ground_field(ground: Sequence[BasisDifference]) -> list[dict[str, Any]]:
-    return list(map(BasisDocument.of, ground))
 
 
 class RatioInterval(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nlargest
+from typing import Any
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
@@ -20,7 +21,6 @@ from colltool.congestion.contention import Contention, GroupCost, LayoutEta, Tie
 from colltool.congestion.loads import LinkClassLoad, LinkLoad
 from colltool.render.blocks import (
     Block,
-    Column,
     Columns,
     Headline,
     Lines,
@@ -47,16 +47,16 @@ def _slowdown(group: GroupCost) -> float:
 
 _GROUP: Columns[GroupCost] = (
     label("name", "group"),
-    number("ranks", "ranks", drop=6),
+    number("ranks", drop=6),
     label("primitive", "primitive", lambda primitive: primitive.spoken, 4),
-    label("algorithm", "algorithm", drop=7),
+    label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
     number("interference", "neighbours", format_factor, 3),
     number("eta_beta", "eta_b", _four_digits, 2),
     number("eta_alpha", "eta_a", _four_digits, 1),
     number("extra_hops", "extra hops", drop=5),
     number("tail_over_mean", "tail/mean", _four_digits, 8),
-    label("busiest", "busiest", drop=9),
+    label("busiest", drop=9),
     number("bytes", "size", format_bytes, hidden=True, get=whole_size),
     number("ideal_s", "ideal", format_time, 11),
     number("together_s", "together", format_time, 10),
@@ -96,7 +96,7 @@ def _answer(result: Contention) -> str:
     return f"{slowdown}. {sentence(asked)}. {shared}."
 
 
-def _asked(result: Contention | LayoutEta) -> tuple[Column, ...]:
+def _asked(result: Contention | LayoutEta) -> Columns[Any]:
     return context(result.overrides, fabric=result.fabric, layout=result.layout)
 
 
@@ -112,10 +112,10 @@ def _multiples_of_size(load: float) -> str:
 
 def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") -> Table:
     columns: Columns[LinkLoad] = (
-        label("link", "link"),
+        label("link"),
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
         number("over_ideal", "over ideal", format_factor),
-        number("groups", "groups", drop=1),
+        number("groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
     )
     return Table((*_asked(result), *columns), tuple(links), None, title)
@@ -203,7 +203,7 @@ def _file(value: float) -> str:
 
 
 _ETA: Columns[TierEta] = (
-    label("tier", "tier"),
+    label("tier"),
     number("alpha", "eta alpha", _file),
     number("beta", "eta beta", _file),
     number("group", "from"),

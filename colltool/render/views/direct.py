@@ -4,29 +4,31 @@ file, and a Clos to compare with."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from typing import Any
 
 from colltool.base.formatting import counted, format_money, shape_text, whole_percent
 from colltool.fabric.direct_sized import DirectSized
+from colltool.fabric.failures import Failure
 from colltool.fabric.properties import Cost
-from colltool.network.sizing.size_direct import DirectPlan
-from colltool.render.blocks import Block, Table, label, number
-from colltool.render.dispatch import Document, View, fields
+from colltool.network.sizing.size_direct import DirectLevel, DirectPlan
+from colltool.render.blocks import Block, Columns, Table, label, number
+from colltool.render.dispatch import View
+from colltool.render.documents import Document, derived
 from colltool.render.views.fabric_parts import (
-    failures_and_bill,
+    BillDocument,
     levels_table,
     levels_with_optics,
     sized_blocks,
     switches_text,
 )
 
-_COLUMNS = (
+_COLUMNS: Columns[DirectLevel] = (
     label("name", "level"),
-    number("switches", "switches"),
+    number("switches"),
     number("ports", "ports of one"),
     number("others", "to others"),
     number("parallel", "cables to each", drop=2),
-    number("cables", "cables"),
+    number("cables"),
     number("load", "load", "{:.3g}".format),
 )
 
@@ -109,29 +111,53 @@ def _extent(plan: DirectPlan) -> str:
     return f"dragonfly+ of {groups} of {leaves} and {spines}, {ends} at each leaf"
 
 
-def _document(result: DirectSized) -> Document:
-    plan = result.plan
-    clos = result.clos
-    cost = _clos_cost(result)
-    return {
-        **fields(plan, "topology"),
-        **fields(result, "endpoints ports_per_endpoint"),
-        **fields(
-            plan,
-            "rails radix ports spare_ports hosts shape spines switches cables oversubscription"
-            " bisection diameter",
-        ),
-        "levels": levels_with_optics(result),
-        "tier": plan.tier,
-        "clos": clos
-        and {
-            **fields(clos, "switches cables"),
-            "levels": len(clos.levels),
-            "cost": cost and asdict(cost),
-        },
-        "notes": list(plan.notes),
-        **failures_and_bill(result),
-    }
+class DirectLevelDocument(Document, extends=DirectLevel):
+    """Switches or cables of a kind, with the optics on the cables."""
+
+    optics: int
+
+
+class ClosDocument(Document):
+    """A Clos for as many endpoints."""
+
+    switches: int
+    cables: int
+    levels: int = derived(lambda clos: len(clos.levels))
+    cost: Cost | None
+
+
+def _clos(result: DirectSized) -> dict[str, Any] | None:
+    if result.clos is None:
+        return None
+    return ClosDocument.of(result.clos, cost=_clos_cost(result))
+
+
+class DirectSizeDocument(Document, at="plan"):
+    """A network of direct links for a number of endpoints."""
+
+    topology: str
+    endpoints: int = derived("endpoints")
+    ports_per_endpoint: int = derived("ports_per_endpoint")
+    rails: int
+    radix: int
+    ports: int
+    spare_ports: int
+    hosts: int
+    shape: list[int]
+    spines: int
+    switches: int
+    cables: int
+    oversubscription: float
+    bisection: float
+    diameter: int
+    levels: list[DirectLevelDocument] = derived(
+        lambda result: levels_with_optics(result, DirectLevelDocument)
+    )
+    tier: dict[str, Any]
+    clos: ClosDocument | None = derived(_clos)
+    notes: list[str]
+    failures: list[Failure] = derived("failures")
+    bill: BillDocument = derived("bill")
 
 
 def _summary(result: DirectSized) -> str:
@@ -139,4 +165,4 @@ def _summary(result: DirectSized) -> str:
     return f"{counted(result.plan.ports, 'endpoint port')}{rails}: a {_extent(result.plan)}"
 
 
-VIEWS = {DirectSized: View("fabric-size-direct", _blocks, _document, _table, _summary)}
+VIEWS = {DirectSized: View("fabric-size-direct", _blocks, DirectSizeDocument.of, _table, _summary)}

@@ -18,25 +18,23 @@ from colltool.base.formatting import (
 )
 from colltool.diagnosis.results import (
     AssumedFabric,
+    Cause,
     Diagnosis,
     DiagnosisFinding,
     Experiment,
     Fleet,
+    FleetHost,
+    FleetPair,
+    Prediction,
     SeriesHealth,
     ValidatedPoint,
 )
-from colltool.logs.traced_calls import UpperBound
-from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    listed,
-    on_fabric,
-    set_field,
-    set_text,
-)
+from colltool.logs.series import Skipped
+from colltool.logs.traced_calls import LeftOutKernels, UpperBound
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
+from colltool.render.dispatch import View, context, listed, on_fabric, set_text
+from colltool.render.documents import Document, derived, optional, or_null
+from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
 
 _BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
@@ -57,16 +55,11 @@ def _judged(health: SeriesHealth) -> bool:
     return health.large is not None or health.small is not None
 
 
-_SERIES = (
-    label(
-        "collective",
-        "collective",
-        attrgetter("spoken"),
-        get=attrgetter("judged.series.primitive"),
-    ),
-    number("ranks", "ranks", get=attrgetter("judged.series.ranks")),
-    number("nodes", "nodes", drop=4, get=attrgetter("judged.series.nodes")),
-    label("run", "run", get=attrgetter("judged.series.run")),
+_SERIES: Columns[SeriesHealth] = (
+    label("collective", "collective", attrgetter("spoken"), path="judged.series.primitive"),
+    number("ranks", path="judged.series.ranks"),
+    number("nodes", drop=4, path="judged.series.nodes"),
+    label("run", path="judged.series.run"),
     label("wire", "tier", drop=1),
     number("bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).bytes)),
     number(
@@ -87,12 +80,12 @@ _SERIES = (
     number("small", "small messages", whole_percent),
     label("state", "is", get=_state),
 )
-_FORETOLD = (
+_FORETOLD: Columns[Prediction] = (
     label("cause", "if the cause is"),
     number("busbw_Bps", "busbw would be", format_rate),
     number("seconds", "time", format_time),
 )
-_CAUSES = (
+_CAUSES: Columns[Cause] = (
     label("name", "cause"),
     number("error", "off by", percent),
     number("error_all", "over all sizes", percent, 1),
@@ -110,14 +103,13 @@ def _table(result: Diagnosis) -> Table:
         for title in finding.series:
             names = causes.setdefault(title, {})
             names.update((cause.name, None) for cause in finding.causes)
-    hidden = (
+    hidden: Columns[SeriesHealth] = (
         label(
-            "causes",
             "causes",
             get=lambda health: " ".join(causes.get(health.judged.series.title, ())),
             hidden=True,
         ),
-        label("set", "set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
+        label("set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
     title = f"{len(result.series)} series, share of what {_where(result)} should reach"
@@ -192,7 +184,9 @@ def _healthy(result: Diagnosis) -> str:
 
 def _others(main: DiagnosisFinding) -> str:
     names = ", ".join(cause.name for cause in main.causes[1:])
-    return f"Fit as well: {names}." if main.causes[0].error is not None else f"Else: {names}."
+    if main.causes[0].error is not None:
+        return f"Fit as well: {names}."
+    return f"Else: {names}."
 
 
 def _matches(assumed: AssumedFabric) -> str:
@@ -249,11 +243,11 @@ def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Blo
     yield from map(later, _details(main))
 
 
-_HOSTS = (
-    label("host", "host"),
-    number("runs", "runs"),
-    number("slow", "slow"),
-    number("failed", "failed"),
+_HOSTS: Columns[FleetHost] = (
+    label("host"),
+    number("runs"),
+    number("slow"),
+    number("failed"),
     number("of_fleet", "of the median", whole_percent),
     label("state", "is"),
 )
@@ -289,10 +283,6 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
         for other in names[:at]:
             line += f"{cells.get(frozenset((name, other)), '.'):>4}"
         yield line
-
-
-def _fleet_document(fleet: Fleet) -> Document:
-    return {"runs": fleet.files, **fields(fleet, "said hosts pairs")}
 
 
 def _causes(finding: DiagnosisFinding) -> list[Block]:
@@ -365,60 +355,98 @@ def verdict(result: Diagnosis) -> str:
     if others:
         text += f", or {', '.join(other.name for other in others)}"
     more = len(result.findings) - 1
-    return f"{text}; and {counted(more, 'finding')} more" if more else text
+    if more:
+        return f"{text}; and {counted(more, 'finding')} more"
+    return text
 
 
-def _document(result: Diagnosis) -> Document:
-    assumed = result.assumed
-    return {
-        "fabric": assumed.fabric,
-        **set_field(assumed.overrides),
-        **fields(result, "expect ok"),
-        "hardware": {
-            **fields(assumed, "devices hosts"),
-            "assumed": list(assumed.said),
-            "network": assumed.network or None,
-            "guessed": assumed.guessed,
-        },
-        "series": list(map(_health, result.series)),
-        "findings": list(map(_finding, result.findings)),
-        **fields(result, "notes bounds"),
-        "measure": list(map(_experiment, result.measure)),
-        **fields(result, "left_out skipped"),
-        "fleet": result.fleet and _fleet_document(result.fleet),
-        "verdict": verdict(result),
-    }
+# --- the document
 
 
-def _health(health: SeriesHealth) -> Document:
-    series = health.judged.series
-    last = _last(health)
-    head = {"collective": str(series.primitive), **fields(series, "ranks nodes")}
-    if series.run:
-        head["run"] = series.run
-    return {
-        **head,
-        "wire": health.wire,
-        "bytes": whole_bytes(last.bytes),
-        **fields(last, "busbw_measured_Bps busbw_expected_Bps"),
-        **fields(health, "large small low bar"),
-        **fields(series, "dtype files"),
-    }
+class HardwareDocument(Document, of=AssumedFabric):
+    """The machine that was read from the logs, and what of it was assumed."""
+
+    devices: list[str]
+    hosts: list[str]
+    assumed: list[str] = derived("said")
+    network: str | None = or_null("network")
+    guessed: bool
 
 
-def _finding(finding: DiagnosisFinding) -> Document:
-    return {
-        **fields(finding, "series size"),
-        "of_expected": {"low": finding.low, "high": finding.high},
-        **fields(finding, "error causes"),
-        "experiments": list(map(_experiment, finding.experiments)),
-        "hints": list(finding.hints),
-    }
+class _MeasuredSeriesDocument(Document, at="judged.series"):
+    collective: str = derived("judged.series.primitive")
+    ranks: int
+    nodes: int | None
+    run: str = optional("judged.series.run")
 
 
-def _experiment(experiment: Experiment) -> Document:
-    found = fields(experiment, "command bytes foretold note")
-    return {**found, "bytes": whole_bytes(experiment.bytes)}
+class SeriesHealthDocument(_MeasuredSeriesDocument, of=SeriesHealth):
+    """A series against what the fabric should reach."""
+
+    wire: str
+    bytes: float = derived(lambda health: whole_bytes(_last(health).bytes))
+    busbw_measured_Bps: float = derived(lambda health: _last(health).busbw_measured_Bps)
+    busbw_expected_Bps: float = derived(lambda health: _last(health).busbw_expected_Bps)
+    large: float | None
+    small: float | None
+    low: bool
+    bar: float
+    dtype: str = derived("judged.series.dtype")
+    files: list[str] = derived("judged.series.files")
 
 
-VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, diagnosed)}
+class ExperimentDocument(Document, extends=Experiment):
+    """What to run next, and what each cause would give."""
+
+    bytes: float = whole("bytes")
+
+
+class ReachedDocument(Document):
+    """The least and the largest share of the expected rate."""
+
+    low: float | None
+    high: float | None
+
+
+class FindingDocument(Document, of=DiagnosisFinding):
+    """Something that is off."""
+
+    series: list[str]
+    size: str
+    of_expected: ReachedDocument = derived(ReachedDocument.of)
+    error: float | None
+    causes: list[Cause]
+    experiments: list[ExperimentDocument]
+    hints: list[str]
+
+
+class FleetDocument(Document, of=Fleet):
+    """Runs of several sets of hosts beside each other."""
+
+    runs: int = derived("files")
+    said: list[str]
+    hosts: list[FleetHost]
+    pairs: list[FleetPair]
+
+
+class DoctorDocument(Document):
+    """What a machine is, whether it is healthy, and the causes if not."""
+
+    fabric: str = derived("assumed.fabric")
+    set: dict[str, str] = optional(lambda result: values_set(result.assumed))
+    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.assumed))
+    expect: float
+    ok: bool
+    hardware: HardwareDocument = derived("assumed")
+    series: list[SeriesHealthDocument]
+    findings: list[FindingDocument]
+    notes: list[str]
+    bounds: list[UpperBound]
+    measure: list[ExperimentDocument]
+    left_out: list[LeftOutKernels]
+    skipped: list[Skipped]
+    fleet: FleetDocument | None
+    verdict: str = derived(verdict)
+
+
+VIEWS = {Diagnosis: View("doctor", _blocks, DoctorDocument.of, _table, diagnosed)}

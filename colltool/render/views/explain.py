@@ -66,18 +66,18 @@ def _text(entry: AlgorithmExplanation) -> str:
 
 
 _COLUMNS: Columns[AlgorithmExplanation] = (
-    label("algorithm", "algorithm"),
+    label("algorithm"),
     label("primitive", "primitive", lambda primitive: primitive.spoken),
-    label("title", "title"),
-    label("formula", "formula", get=_formula),
-    label("text", "text", get=_text),
+    label("title"),
+    label("formula", get=_formula),
+    label("text", get=_text),
     label("size_means", "M is"),
     label("runs_on", "runs on"),
-    label("requires", "requires", get=lambda entry: "; ".join(entry.requires)),
-    label("status", "status"),
+    label("requires", get=lambda entry: "; ".join(entry.requires)),
+    label("status"),
     label("shipped_by", "shipped by", get=lambda entry: ", ".join(entry.shipped_by)),
-    label("source", "source"),
-    label("note", "note"),
+    label("source"),
+    label("note"),
 )
 _PRICED: Columns[AlgorithmExplanation] = (
     number("total_s", "total", format_time, path="row.total_s"),
@@ -89,9 +89,9 @@ _PRICED: Columns[AlgorithmExplanation] = (
 def _table(result: Explanation) -> Table:
     # empty without a fabric, so that the header is always the same
     asked: Columns[AlgorithmExplanation] = (
-        label("fabric", "fabric", get=lambda _: result.fabric),
-        label("set", "set", get=lambda _: set_text(result.overrides)),
-        number("ranks", "ranks", get=lambda _: result.ranks or None),
+        label("fabric", get=lambda _: result.fabric),
+        label("set", get=lambda _: set_text(result.overrides)),
+        number("ranks", get=lambda _: result.ranks or None),
         number("bytes", "size", get=lambda _: whole_bytes(result.bytes) or None),
     )
     group = group_columns(result.group, lambda _: result.group)
@@ -376,10 +376,10 @@ def _approximation(name: str) -> Column[_CrossoverLine]:
     return number(name, f"~{name}", format_bytes, 5, get=size)
 
 
-_KIND: Column[_CrossoverLine] = label("kind", "kind", hidden=True)
+_KIND: Column[_CrossoverLine] = label("kind", hidden=True)
 _PAIR: Columns[_CrossoverLine] = (
-    label("a", "a", path="pair.a"),
-    label("b", "b", path="pair.b"),
+    label("a", path="pair.a"),
+    label("b", path="pair.b"),
     label("a_spec", "spec of a", hidden=True, path="pair.a_spec"),
     label("b_spec", "spec of b", hidden=True, path="pair.b_spec"),
     number("bytes", "crossover", format_bytes, path="crossing.bytes"),
@@ -395,7 +395,7 @@ _WINNER: Columns[_CrossoverLine] = (
     label("algorithm", "fastest of all", path="winner.algorithm"),
     label("protocol", "under protocol", path="winner.protocol"),
     number("balance", "balance", format_bytes, 8, path="winner.balance"),
-    label("spec", "spec", hidden=True, path="winner.spec"),
+    label("spec", hidden=True, path="winner.spec"),
 )
 
 
@@ -524,7 +524,9 @@ def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
     (first, _), *later = starts
     if not later:
         picked = result.picks and not result.asked
-        return f"{first} at every size" if picked else f"{first} is the fastest at every size"
+        if picked:
+            return f"{first} at every size"
+        return f"{first} is the fastest at every size"
     (second, size), *more = later
     steps = [f"{first} below {size}", f"{second} from there"]
     return ", ".join(steps + [f"{name} from {size}" for name, size in more])

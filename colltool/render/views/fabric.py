@@ -3,29 +3,31 @@ and failures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from colltool.base.extras import drawing
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
-from colltool.base.pictures import drawing
+from colltool.fabric.failures import Failure
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.properties import FabricFacts, basis_of
+from colltool.fabric.properties import FabricFacts, TierFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
-from colltool.render.blocks import Block, Headline, Lines, Picture, Table, label, later, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    described,
-    fields,
-    listed,
-    on_fabric,
-    set_field,
-    set_text,
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Headline,
+    Lines,
+    Picture,
+    Table,
+    label,
+    later,
+    number,
 )
+from colltool.render.dispatch import View, context, described, listed, on_fabric, set_text
+from colltool.render.documents import Document, derived, optional, or_null
+from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set
 from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,
@@ -33,25 +35,29 @@ from colltool.render.views.fabric_diagram import (
     diagrams,
 )
 from colltool.render.views.fabric_parts import (
+    BillDocument,
     alpha_text,
     bill_blocks,
-    bill_document,
     failure_blocks,
     library_text,
     part_lines,
     plan_lines,
     reached_text,
-    sizing_document,
     uncounted,
 )
-from colltool.render.views.library import library_blocks, library_document, with_old_form
+from colltool.render.views.library import (
+    TierLibraryDocument,
+    library_blocks,
+    library_document,
+    with_old_form,
+)
 
 
 def _blocks(result: FabricShown) -> list[Block]:
     fabric = result.fabric
     table = _table(result)
     kinds = {tier.name: capabilities_of(tier) for tier in fabric.tiers}
-    sigma = number(
+    sigma: Column[TierFacts] = number(
         "sigma",
         "sigma",
         "{:.3g}".format,
@@ -89,9 +95,9 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         root += f", launch overhead {format_time(fabric.launch_overhead)}"
     tree = [root]
     indent = ""
-    for tier, derived in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
+    for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
         tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}")
-        for line in part_lines(tier, derived, outermost_first=True):
+        for line in part_lines(tier, found, outermost_first=True):
             tree.append(f"{indent}|    {line}")
         indent += "   "
     return Lines(_title(fabric), (*tree, f"{indent}+- rank"))
@@ -125,16 +131,16 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-_FACTS = (
-    label("tier", "tier", get=attrgetter("name")),
-    label("topology", "topology", drop=4),
-    number("endpoints", "endpoints"),
-    number("domains", "domains", drop=3),
+_FACTS: Columns[TierFacts] = (
+    label("tier", path="name"),
+    label("topology", drop=4),
+    number("endpoints"),
+    number("domains", drop=3),
     number("diameter_links", "diameter"),
     number("bisection_Bps", "bisection", format_rate),
-    number("neighbours", "neighbours", drop=5),
-    number("links", "links", drop=1),
-    number("switches", "switches", drop=2),
+    number("neighbours", drop=5),
+    number("links", drop=1),
+    number("switches", drop=2),
 )
 
 
@@ -142,35 +148,36 @@ def _table(result: FabricShown) -> Table:
     return Table((*context(fabric=result.fabric.name), *_FACTS), result.facts.tiers)
 
 
-def _document(result: FabricShown) -> Document:
+def _given(result: FabricShown) -> dict[str, Any]:
+    """The fabric file, with what was set in it."""
     given = result.fabric.model_dump(by_alias=True, exclude_none=True)
     del given["schema"]
     with_old_form(given["tiers"], result.fabric)
-    facts = asdict(result.facts)
-    for tier, derived in zip(result.facts.tiers, facts["tiers"], strict=True):
-        derived["sizing"] = tier.sizing and sizing_document(tier.sizing)
-    return {
-        "fabric": given,
-        **set_field(result.fabric.overrides),
-        "facts": facts,
-        "library": library_document(result.fabric),
-        "bill": bill_document(result.bill),
-        "failures": list(map(asdict, result.failures)),
-    }
+    return given
+
+
+class FabricShowDocument(Document):
+    """A fabric, and what follows from it."""
+
+    fabric: dict[str, Any] = derived(_given)
+    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
+    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
+    facts: FabricFacts
+    library: list[TierLibraryDocument] = derived(lambda result: library_document(result.fabric))
+    bill: BillDocument
+    failures: list[Failure]
 
 
 def _summary(result: FabricShown | FabricDrawn) -> str:
     return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {_tiers_in_brief(result.fabric)}"
 
 
-_LIST = (
-    label("name", "name"),
-    number("ranks", "ranks"),
-    label("numbers", "numbers", get=basis_of),
+_LIST: Columns[Fabric] = (
+    label("name"),
+    number("ranks"),
+    label("numbers", get=basis_of),
     label("tiers", "tiers, innermost first", drop=1, get=lambda fabric: _extents(fabric)),
-    label(
-        "description", "description", drop=2, get=lambda fabric: _one_line(fabric.description or "")
-    ),
+    label("description", drop=2, get=lambda fabric: _one_line(fabric.description or "")),
 )
 
 
@@ -178,14 +185,20 @@ def _list_table(result: FabricList) -> Table:
     return Table(_LIST, result.fabrics)
 
 
-def _list_document(result: FabricList) -> Document:
-    rows = []
-    for fabric in result.fabrics:
-        row = fields(fabric, "name description ranks")
-        row["numbers"] = basis_of(fabric)
-        row["tiers"] = [tier.name for tier in fabric.tiers]
-        rows.append(row)
-    return {"fabrics": rows}
+class FabricOfListDocument(Document, of=Fabric):
+    """A shipped fabric."""
+
+    name: str
+    description: str | None
+    ranks: int
+    numbers: str = derived(basis_of)
+    tiers: list[str] = derived(lambda fabric: [tier.name for tier in fabric.tiers])
+
+
+class FabricListDocument(Document):
+    """The shipped fabrics."""
+
+    fabrics: list[FabricOfListDocument]
 
 
 def _list_summary(result: FabricList) -> str:
@@ -206,8 +219,8 @@ def _tiers_in_brief(fabric: Fabric) -> str:
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
-    for tier, derived in zip(fabric.tiers, facts.tiers, strict=True):
-        plan = derived.sizing
+    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
+        plan = found.sizing
         if plan is not None:
             lines = list(plan_lines(plan))
             if tier.rail_only:
@@ -215,8 +228,8 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
             else:
                 rails = "rail-optimised" if plan.rails > plan.split else "sized"
                 lines += uncounted(plan)
-            yield Lines(f"{tier.name}, {rails}", (*lines, *derived.misfits))
-        tree = derived.fat_tree
+            yield Lines(f"{tier.name}, {rails}", (*lines, *found.misfits))
+        tree = found.fat_tree
         if tree is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
             text = (
@@ -224,7 +237,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
                 f" ({counts}), {tree.links} cables"
             )
             title = f"{tier.name}, as a non-blocking fat-tree of equal switches"
-            yield Lines(title, (text, *derived.misfits))
+            yield Lines(title, (text, *found.misfits))
 
 
 def _notes(result: FabricShown) -> Iterator[Block]:
@@ -235,15 +248,15 @@ def _notes(result: FabricShown) -> Iterator[Block]:
     of_file = _texts(fabric.notes)
     for tier in fabric.tiers:
         of_file = of_file + [f"{tier.name}: {note}" for note in _texts(tier.notes)]
-    derived: list[str] = []
+    notes: list[str] = []
     for facts in result.facts.tiers:
-        derived += [f"{facts.name}: {note}" for note in facts.notes]
-    derived += result.bill.notes
+        notes += [f"{facts.name}: {note}" for note in facts.notes]
+    notes += result.bill.notes
     if fabric.overrides:
         yield from listed("notes of the file, before what is set", map(_one_line, of_file))
     else:
-        derived = of_file + derived
-    yield from listed("notes", map(_one_line, derived))
+        notes = of_file + notes
+    yield from listed("notes", map(_one_line, notes))
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
@@ -266,74 +279,84 @@ def _drawn_blocks(result: FabricDrawn) -> list[Block]:
     return [Picture(svg, _tree(result.fabric, result.facts))]
 
 
-def _drawn_document(result: FabricDrawn) -> Document:
-    fabric = result.fabric
-    return {
-        "fabric": fabric.name,
-        **set_field(fabric.overrides),
-        "ranks": fabric.ranks,
-        "tiers": list(map(_tier, diagrams(fabric))),
-        "text": alternative_text(fabric),
-    }
+class DrawnLevelDocument(Document, of=LevelDiagram):
+    """A level of switches."""
+
+    name: str | None = or_null("name")
+    group: int = derived("pairs.group")
+    groups: int
+    alpha_s: float = derived("pairs.alpha_s")
+    oversubscription: float = derived("pairs.oversubscription")
+    uplinks: float
+    switches: int | None
+    rails: int
+    reached: bool
 
 
-def _tier(diagram: TierDiagram) -> Document:
-    tier = diagram.tier
-    facts = diagram.facts
-    kind = diagram.kind
-    return {
-        "name": tier.name,
-        "topology": tier.topology,
-        "shape": [axis.size for axis in kind.axes] or None,
-        "endpoints": facts.endpoints,
-        "drawn": drawing().drawn_endpoints(diagram),
-        "ranks": facts.ranks,
-        "domains": facts.domains,
-        "max_size": tier.max_size,
-        "ports": diagram.ports,
-        "bandwidth_Bps": tier.bandwidth,
-        "alpha_s": None if kind.levels else kind.classes[0].alpha_s,
-        "eta_alpha": tier.eta.alpha,
-        "eta_beta": tier.eta.beta,
-        "in_network": sorted(kind.operations),
-        "levels": list(map(_level, diagram.levels)),
-    }
+def _shape(diagram: TierDiagram) -> list[int] | None:
+    return [axis.size for axis in diagram.kind.axes] or None
 
 
-def _level(level: LevelDiagram) -> Document:
-    return {
-        "name": level.name or None,
-        "group": level.pairs.group,
-        "groups": level.groups,
-        **fields(level.pairs, "alpha_s oversubscription"),
-        **fields(level, "uplinks switches rails reached"),
-    }
+def _alpha_s(diagram: TierDiagram) -> float | None:
+    """The latency of a tier without levels, which have their own."""
+    return None if diagram.kind.levels else diagram.kind.classes[0].alpha_s
 
 
-def _of_level(path: str) -> Callable[[_DrawnRow], object]:
-    """Get a field of a row's level; nothing for a tier without levels."""
-    get = attrgetter(path)
-    return lambda row: row.level and get(row.level)
+def _drawn_endpoints(diagram: TierDiagram) -> int:
+    return drawing().drawn_endpoints(diagram)
 
 
-_DRAWN = (
-    label("tier", "tier", get=attrgetter("tier.tier.name")),
-    label("topology", "topology", get=attrgetter("tier.tier.topology")),
-    number("endpoints", "endpoints", get=attrgetter("tier.facts.endpoints")),
-    number("drawn", "drawn", get=lambda row: drawing().drawn_endpoints(row.tier)),
-    number("domains", "domains", get=attrgetter("tier.facts.domains")),
-    number("ports", "ports", get=attrgetter("tier.ports")),
-    label("level", "level", get=_of_level("name")),
-    number("group", "group", get=_of_level("pairs.group")),
-    number("groups", "groups", get=_of_level("groups")),
-    number("switches", "switches", get=_of_level("switches")),
-    number("oversubscription", "oversubscription", get=_of_level("pairs.oversubscription")),
-    number("uplinks", "uplinks", get=_of_level("uplinks")),
+class DrawnTierDocument(Document, of=TierDiagram, at="tier"):
+    """A tier as it is drawn."""
+
+    name: str
+    topology: str
+    shape: list[int] | None = derived(_shape)
+    endpoints: int = derived("facts.endpoints")
+    drawn: int = derived(_drawn_endpoints)
+    ranks: int = derived("facts.ranks")
+    domains: int = derived("facts.domains")
+    max_size: int | None
+    ports: int = derived("ports")
+    bandwidth_Bps: float = derived("tier.bandwidth")
+    alpha_s: float | None = derived(_alpha_s)
+    eta_alpha: float = derived("tier.eta.alpha")
+    eta_beta: float = derived("tier.eta.beta")
+    in_network: list[str] = derived(lambda diagram: sorted(diagram.kind.operations))
+    levels: list[DrawnLevelDocument] = derived("levels")
+
+
+class FabricDrawDocument(Document):
+    """The drawing of a fabric in words and numbers."""
+
+    fabric: str = derived("fabric.name")
+    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
+    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
+    ranks: int = derived("fabric.ranks")
+    tiers: list[DrawnTierDocument] = derived(lambda result: diagrams(result.fabric))
+    text: str = derived(lambda result: alternative_text(result.fabric))
+
+
+_DRAWN: Columns[_DrawnRow] = (
+    label("tier", path="tier.tier.name"),
+    label("topology", path="tier.tier.topology"),
+    number("endpoints", path="tier.facts.endpoints"),
+    number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
+    number("domains", path="tier.facts.domains"),
+    number("ports", path="tier.ports"),
+    label("level", path="level.name"),
+    number("group", path="level.pairs.group"),
+    number("groups", path="level.groups"),
+    number("switches", path="level.switches"),
+    number("oversubscription", path="level.pairs.oversubscription"),
+    number("uplinks", path="level.uplinks"),
 )
 
 
 def _drawn_table(result: FabricDrawn) -> Table:
-    changed = label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True)
+    changed: Column[_DrawnRow] = label(
+        "set", get=lambda _: set_text(result.fabric.overrides), hidden=True
+    )
     rows = []
     for diagram in diagrams(result.fabric):
         rows += [_DrawnRow(diagram, level) for level in diagram.levels or (None,)]
@@ -341,13 +364,13 @@ def _drawn_table(result: FabricDrawn) -> Table:
 
 
 VIEWS = {
-    FabricShown: View("fabric-show", _blocks, _document, _table, _summary),
+    FabricShown: View("fabric-show", _blocks, FabricShowDocument.of, _table, _summary),
     FabricList: View(
         "fabric-list",
         lambda result: [_list_table(result)],
-        _list_document,
+        FabricListDocument.of,
         _list_table,
         _list_summary,
     ),
-    FabricDrawn: View("fabric-draw", _drawn_blocks, _drawn_document, _drawn_table, _summary),
+    FabricDrawn: View("fabric-draw", _drawn_blocks, FabricDrawDocument.of, _drawn_table, _summary),
 }

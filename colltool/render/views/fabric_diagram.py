@@ -104,7 +104,9 @@ def kind_text(diagram: TierDiagram) -> str:
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
     """Such as ``rank`` or ``nvlink domains``."""
     name = "rank" if diagram.below is None else f"{diagram.below} domain"
-    return name if count == 1 else f"{name}s"
+    if count == 1:
+        return name
+    return f"{name}s"
 
 
 def place_text(diagram: TierDiagram) -> str:
@@ -112,9 +114,13 @@ def place_text(diagram: TierDiagram) -> str:
     facts = diagram.facts
     inside = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
-        return f"{inside} in all" if inside else ""
+        if inside:
+            return f"{inside} in all"
+        return ""
     text = f"{facts.domains} of these"
-    return f"{text}, {inside} in each" if inside else text
+    if inside:
+        return f"{text}, {inside} in each"
+    return text
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
@@ -150,7 +156,9 @@ def most_text(diagram: TierDiagram) -> str:
     if most is None:
         return ""
     text = f"max_size is {most}"
-    return f"full: {text}" if diagram.facts.endpoints == most else text
+    if diagram.facts.endpoints == most:
+        return f"full: {text}"
+    return text
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
@@ -177,9 +185,13 @@ def _groups_text(diagram: TierDiagram, level: LevelDiagram) -> str:
         return f"for up to {size}, not reached"
     if level.groups > 1:
         text = f"{level.groups} groups of {size}"
-        return f"{text}, the last of {level.last}" if level.last < size else text
+        if level.last < size:
+            return f"{text}, the last of {level.last}"
+        return text
     text = f"joins all {level.last}"
-    return f"{text}, up to {size}" if diagram.kind.levels and size > level.last else text
+    if diagram.kind.levels and size > level.last:
+        return f"{text}, up to {size}"
+    return text
 
 
 def uplink_texts(level: LevelDiagram) -> list[str]:

@@ -4,10 +4,9 @@ failures, numbers of tiers."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.formatting import (
@@ -30,14 +29,25 @@ from colltool.fabric.properties import Bill, BillLine, Cost, LevelFacts, TierFac
 from colltool.fabric.results import FabricSized
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
 from colltool.network.sizing.size_direct import DirectPlan
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import Document, View, fields, listed
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    label,
+    later,
+    number,
+)
+from colltool.render.dispatch import View, listed
+from colltool.render.documents import Document, derived
 
-_COLUMNS = (
+_COLUMNS: Columns[ClosLevel] = (
     label("name", "level"),
-    number("switches", "switches"),
+    number("switches"),
     number("per_rail", "on a rail", drop=4),
     number("least", "by ports alone", drop=5),
     number("down_ports", "down"),
@@ -52,10 +62,10 @@ def _table(result: FabricSized) -> Table:
     return levels_table(_COLUMNS, result.plan, result.bill)
 
 
-def levels_table(columns: tuple[Column, ...], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
+def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
     """The levels of a plan, with the optics on the cables of each."""
     optics = optics_of(bill)
-    more = number("optics", "optics", drop=1, get=lambda level: optics.get(level.name, 0))
+    more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
     title = f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports"
     return Table((*columns, more), plan.levels, None, title)
@@ -121,7 +131,9 @@ def _rails_text(plan: ClosPlan) -> str:
     if plan.split == 1:
         return f"{rails} rails"
     planes = f"{plan.split} planes"
-    return planes if rails == 1 else f"{rails} rails of {planes}"
+    if rails == 1:
+        return planes
+    return f"{rails} rails of {planes}"
 
 
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
@@ -151,36 +163,80 @@ def uncounted(plan: ClosPlan) -> Iterator[str]:
         yield f"not counted, here and below: what joins the rails, {spines} for {uplinks} uplinks"
 
 
-def sizing_document(plan: ClosPlan) -> Document:
-    names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
-    return fields(plan, names) | {"levels": [asdict(level) for level in plan.levels]}
+# --- documents
 
 
-def _document(result: FabricSized) -> Document:
-    plan = asdict(result.plan)
-    notes = list(plan.pop("notes"))
-    del plan["levels"]
-    # planes are part of a tier, and there is none
-    del plan["split"]
-    return {
-        **fields(result, "endpoints ports_per_endpoint"),
-        **plan,
-        "levels": levels_with_optics(result),
-        "notes": notes,
-        **failures_and_bill(result),
-    }
+class SizingDocument(Document, of=ClosPlan):
+    """The switches and cables of a sized tier."""
+
+    rails: int
+    down_ports: int
+    up_ports: int
+    leaves: int
+    spines: int
+    cables_per_pair: int
+    switches: int
+    cables: int
+    notes: list[str]
+    levels: list[ClosLevel]
 
 
-def levels_with_optics(result: FabricSized | DirectSized) -> list[Document]:
+class BillDocument(Document, of=Bill):
+    """The parts of a network, and what they cost."""
+
+    parts: list[BillLine] = derived("lines")
+    cost: Cost | None
+    notes: list[str]
+
+
+class SizedLevelDocument(Document):
+    """A level of switches, with the optics on its cables."""
+
+    name: str
+    switches: int
+    per_rail: int
+    least: int
+    down_ports: int
+    up_ports: int
+    oversubscription: float
+    cables: int
+    parallel: int
+    optics: int
+
+
+def levels_with_optics(
+    result: FabricSized | DirectSized, level_document: type[Document]
+) -> list[dict[str, Any]]:
     optics = optics_of(result.bill)
-    return [asdict(level) | {"optics": optics.get(level.name, 0)} for level in result.plan.levels]
+    levels = []
+    for level in result.plan.levels:
+        levels.append(level_document.of(level, optics=optics.get(level.name, 0)))
+    return levels
 
 
-def failures_and_bill(result: FabricSized | DirectSized) -> Document:
-    return {
-        "failures": list(map(asdict, result.failures)),
-        "bill": bill_document(result.bill),
-    }
+class FabricSizeDocument(Document, at="plan"):
+    """A Clos for a number of endpoints."""
+
+    endpoints: int = derived("endpoints")
+    ports_per_endpoint: int = derived("ports_per_endpoint")
+    rails: int
+    radix: int
+    ports: int
+    spare_ports: int
+    switches: int
+    cables: int
+    oversubscription: float
+    pods: int
+    planes: int
+    paths: int
+    tree_levels: int
+    least_levels: int
+    levels: list[SizedLevelDocument] = derived(
+        lambda result: levels_with_optics(result, SizedLevelDocument)
+    )
+    notes: list[str]
+    failures: list[Failure] = derived("failures")
+    bill: BillDocument = derived("bill")
 
 
 def _summary(result: FabricSized) -> str:
@@ -190,10 +246,10 @@ def _summary(result: FabricSized) -> str:
     return f"{ports}: {switches_text(plan.switches)} ({levels})"
 
 
-_FAILURES = (
-    label("tier", "tier", drop=1),
-    label("part", "part", get=lambda row: "all switches" if row.part == "switches" else row.part),
-    label("level", "level", drop=2),
+_FAILURES: Columns[Failure] = (
+    label("tier", drop=1),
+    label("part", get=lambda row: "all switches" if row.part == "switches" else row.part),
+    label("level", drop=2),
     number("count", "of", "{:,}".format, drop=3),
     number("nics", "ports dark", "{:,}".format, drop=4),
     number("endpoints", "endpoints hit", "{:,}".format, drop=5),
@@ -246,7 +302,7 @@ def _sum(amounts: list[float | None]) -> float | None:
 PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
 
 
-def _counts(part: str) -> Column:
+def _counts(part: str) -> Column[_BillLevel]:
     return number(
         part,
         PLURAL[part],
@@ -255,9 +311,9 @@ def _counts(part: str) -> Column:
     )
 
 
-_BILL = (
-    label("tier", "tier", drop=1),
-    label("level", "level"),
+_BILL: Columns[_BillLevel] = (
+    label("tier", drop=1),
+    label("level"),
     *map(_counts, PLURAL),
     number("cost", "cost", format_money),
     number("power_W", "power", format_power, drop=2),
@@ -282,14 +338,6 @@ def bill_blocks(bill: Bill) -> list[Block]:
     if bill.cost:
         out.append(Lines("what it costs", tuple(_sums(bill, bill.cost))))
     return out
-
-
-def bill_document(bill: Bill) -> Document:
-    return {
-        "parts": list(map(asdict, bill.lines)),
-        "cost": bill.cost and asdict(bill.cost),
-        "notes": list(bill.notes),
-    }
 
 
 def _sums(bill: Bill, cost: Cost) -> Iterator[str]:
@@ -475,7 +523,9 @@ def spoken_topology(tier: Tier) -> str:
 
 
 def switches_text(count: int) -> str:
-    return "1 switch" if count == 1 else f"{count} switches"
+    if count == 1:
+        return "1 switch"
+    return f"{count} switches"
 
 
 def link_text(kind: LinkKind) -> str:
@@ -509,4 +559,4 @@ def prices_text(prices: Prices) -> str:
     return f"prices in {prices.currency}: {', '.join(parts) or 'none'}"
 
 
-VIEWS = {FabricSized: View("fabric-size", _blocks, _document, _table, _summary)}
+VIEWS = {FabricSized: View("fabric-size", _blocks, FabricSizeDocument.of, _table, _summary)}

@@ -17,7 +17,6 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     shape_text,
-    whole_bytes,
     whole_percent,
 )
 from colltool.fabric.lint import CheckedFabric
@@ -25,18 +24,22 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
-from colltool.render.blocks import Block, Headline, Lines, Table, label, number
-from colltool.render.dispatch import Document, View, context, fields, on_fabric, plain, set_field
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
+from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.shared_documents import whole
 from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
 from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
-from colltool.training.model import active_parameters
-from colltool.training.operations import hardware_flops
+from colltool.training.memory import MemoryPart
+from colltool.training.model import TransformerModel, active_parameters
+from colltool.training.operations import StageTimes, hardware_flops
 from colltool.training.parallel_config import (
+    Axes,
     ParallelConfig,
+    ParallelLayout,
     PipelineStage,
-    RankGroup,
     ends_as_layers,
 )
 
@@ -49,28 +52,23 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 
 _MOST_CALLS = 10
-_SENT = (
-    label("dimension", "dimension", get=attrgetter("call.dimension")),
-    label("phase", "phase", drop=1, get=attrgetter("call.phase")),
-    label(
-        "primitive",
-        "primitive",
-        attrgetter("spoken"),
-        get=attrgetter("call.primitive"),
-    ),
-    number("ranks", "ranks", get=attrgetter("call.group.ranks")),
-    number("stride", "stride", drop=2, get=attrgetter("call.group.stride")),
-    number("bytes", "bytes a call", format_bytes, get=attrgetter("call.bytes")),
-    number("calls", "calls a step", format_count, get=attrgetter("call.calls")),
+_SENT: Columns[SentBy] = (
+    label("dimension", path="call.dimension"),
+    label("phase", drop=1, path="call.phase"),
+    label("primitive", "primitive", attrgetter("spoken"), path="call.primitive"),
+    number("ranks", path="call.group.ranks"),
+    number("stride", drop=2, path="call.group.stride"),
+    number("bytes", "bytes a call", format_bytes, path="call.bytes"),
+    number("calls", "calls a step", format_count, path="call.calls"),
     label("per", "every", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
-    label("hides", "may hide under", drop=3, get=attrgetter("call.hides")),
-    label("stages", "stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
-    label("source", "source", drop=6, get=attrgetter("call.source"), hidden=True),
+    label("hides", "may hide under", drop=3, path="call.hides"),
+    label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
+    label("source", drop=6, path="call.source", hidden=True),
 )
-_PLAIN = (
+_PLAIN: Columns[PlainCall] = (
     label("primitive", "primitive", attrgetter("spoken")),
     label("dimension", "group"),
-    number("ranks", "ranks", get=attrgetter("group.ranks")),
+    number("ranks", path="group.ranks"),
     number("bytes", "bytes a call", format_bytes),
     number("calls", "calls a step"),
     number("time_s", "known time", format_time),
@@ -225,68 +223,83 @@ def _stage_text(stage: PipelineStage) -> str:
     return text
 
 
-def _document(result: JobShown) -> Document:
-    layout = result.setup.layout
-    memory = result.memory
-    compute = []
-    for entry in result.times:
-        stage = {"stage": entry.stage.number, "layers": entry.stage.layers}
-        compute.append(stage | entry.all._asdict())
-    return {
-        "job": result.job.name,
-        **set_field(result.job.overrides),
-        "ranks": layout.ranks,
-        "layout": plain(layout),
-        "model": _model(result.job),
-        "micro_batches": result.setup.micro_batches,
-        "model_flops": result.flops,
-        "collectives": list(map(_sent, result.sent)),
-        "calls": list(map(_plain, result.plain)),
-        "compute": compute,
-        "memory": plain(memory.parts) if memory else [],
-        "memory_bytes": memory and memory.bytes,
-        "worst_stage": memory and memory.worst_stage,
-        "capacity_bytes": memory and memory.capacity_bytes,
-        "fits": memory and memory.fits,
-    }
+def memory_parts(result: Any) -> tuple[MemoryPart, ...]:
+    """The memory of each stage by its parts; empty where it is not known."""
+    return result.memory.parts if result.memory else ()
 
 
-def _model(job: Job) -> Document | None:
-    model = job.draft.model
-    if model is None:
-        return None
-    return {
-        "name": model.name,
-        "layers": model.layers,
-        "parameters": model.parameters,
-        "active_parameters": active_parameters(model),
-    }
+class ModelSizeDocument(Document, of=TransformerModel):
+    """The model of a job."""
+
+    name: str
+    layers: int
+    parameters: float
+    active_parameters: float = derived(active_parameters)
 
 
-def _sent(sender: SentBy) -> Document:
-    call = sender.call
-    return {
-        **fields(call, "dimension primitive"),
-        "group": _group(call.group),
-        "bytes": whole_bytes(call.bytes),
-        "calls": whole_bytes(call.calls),
-        **fields(call, "per phase hides"),
-        "stages": list(sender.stages),
-        "source": call.source,
-    }
+class RankGroupDocument(Document):
+    """Ranks of a job that send to each other."""
+
+    ranks: int
+    stride: int
+    axes: Axes
 
 
-def _group(group: RankGroup) -> Document:
-    return fields(group, "ranks stride axes")
+class SentDocument(Document, of=SentBy, at="call"):
+    """A collective of a step."""
+
+    dimension: str
+    primitive: str
+    group: RankGroupDocument = derived(lambda sender: RankGroupDocument.of(sender.call.group))
+    bytes: float = whole("call.bytes")
+    calls: float = whole("call.calls")
+    per: str
+    phase: str
+    hides: str
+    stages: list[int] = derived("stages")
+    source: str
 
 
-def _plain(call: PlainCall) -> Document:
-    return {
-        **fields(call, "primitive dimension"),
-        "group": _group(call.group),
-        "bytes": whole_bytes(call.bytes),
-        **fields(call, "calls time_s"),
-    }
+class PlainCallDocument(Document, of=PlainCall):
+    """A collective that the job lists itself."""
+
+    primitive: str
+    dimension: str
+    group: RankGroupDocument = derived(lambda call: RankGroupDocument.of(call.group))
+    bytes: float = whole("bytes")
+    calls: int
+    time_s: float | None
+
+
+class ComputeDocument(Document, of=StageTimes, at="all"):
+    """Compute of a stage in a micro-batch."""
+
+    stage: int = derived("stage.number")
+    layers: int = derived("stage.layers")
+    forward_s: float
+    backward_s: float
+    again_s: float
+    weight_s: float
+
+
+class JobDocument(Document):
+    """What a job computes, sends and keeps."""
+
+    job: str = derived("job.name")
+    set: dict[str, str] = optional(lambda result: dict(result.job.overrides) or LEFT_OUT)
+    ranks: int = derived("setup.layout.ranks")
+    layout: ParallelLayout = derived("setup.layout")
+    model: ModelSizeDocument | None = derived("job.draft.model")
+    micro_batches: int = derived("setup.micro_batches")
+    model_flops: float | None = derived("flops")
+    collectives: list[SentDocument] = derived("sent")
+    calls: list[PlainCallDocument] = derived("plain")
+    compute: list[ComputeDocument] = derived("times")
+    memory: list[MemoryPart] = derived(memory_parts)
+    memory_bytes: float | None = derived("memory.bytes")
+    worst_stage: int | None = derived("memory.worst_stage")
+    capacity_bytes: float | None = derived("memory.capacity_bytes")
+    fits: bool | None = derived("memory.fits")
 
 
 def _with_dp(job: Job) -> ParallelConfig:
@@ -294,17 +307,21 @@ def _with_dp(job: Job) -> ParallelConfig:
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 
 
-_LIST = (
-    label("name", "name"),
-    label("model", "model", get=attrgetter("model_name")),
+def _parameters(job: Job) -> float | None:
+    return None if job.draft.model is None else job.draft.model.parameters
+
+
+_LIST: Columns[Job] = (
+    label("name"),
+    label("model", path="model_name"),
     number(
         "parameters",
         "parameters",
         lambda parameters: f"{parameters / 1e9:.4g}e9",
-        get=lambda job: job.draft.model and job.draft.model.parameters,
+        get=_parameters,
     ),
-    label("layout", "layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
-    label("description", "description", drop=2),
+    label("layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
+    label("description", drop=2),
 )
 
 
@@ -317,14 +334,23 @@ def _list_blocks(result: JobList) -> list[Block]:
     return [_list_table(result), Lines("a job file may also name", presets)]
 
 
-def _list_document(result: JobList) -> Document:
-    rows = []
-    for job in result.jobs:
-        row = fields(job, "name description")
-        row["model"] = _model(job)
-        row["ranks"] = job.draft.layout.ranks or None
-        rows.append(row)
-    return {"jobs": rows, **{kind: preset_names(kind) for kind in PARTS}}
+class JobOfListDocument(Document, of=Job):
+    """A shipped job."""
+
+    name: str
+    description: str
+    model: ModelSizeDocument | None = derived("draft.model")
+    # 0 where the ranks are the user's choice
+    ranks: int | None = derived(lambda job: job.draft.layout.ranks or None)
+
+
+class JobListDocument(Document):
+    """The shipped jobs, and the parts that a job's file may name."""
+
+    jobs: list[JobOfListDocument]
+    models: list[str] = derived(lambda _: preset_names("models"))
+    devices: list[str] = derived(lambda _: preset_names("devices"))
+    stacks: list[str] = derived(lambda _: preset_names("stacks"))
 
 
 def _list_summary(result: JobList) -> str:
@@ -341,13 +367,37 @@ class _CheckedLine(NamedTuple):
     why: str = ""
 
 
-_CHECKED = (
-    label("file", "file"),
-    label("kind", "kind"),
-    label("where", "where"),
-    label("what", "what"),
-    label("why", "why"),
+_CHECKED: Columns[_CheckedLine] = (
+    label("file"),
+    label("kind"),
+    label("where"),
+    label("what"),
+    label("why"),
 )
+
+
+class WarningDocument(Document):
+    """What a check doubts in a file."""
+
+    file: str
+    where: str
+    what: str
+    why: str
+
+
+class CheckDocument(Document):
+    """Files that can be read, and what is doubtful in them."""
+
+    valid: list[str] = derived(lambda result: [check.file for check in result.checks])
+    warnings: list[WarningDocument] = derived(lambda result: _warnings(result.checks))
+
+
+def _warnings(checks: Iterable[CheckedJob | CheckedFabric]) -> list[dict[str, Any]]:
+    found = []
+    for check in checks:
+        for warning in check.warnings:
+            found.append(WarningDocument.of(warning, file=check.file))
+    return found
 
 
 def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
@@ -371,13 +421,6 @@ def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
             out.append(Lines(f"{check.file}: ok", tuple(lines)))
         return out
 
-    def document(result: Any) -> Document:
-        warnings = []
-        for check in result.checks:
-            for warning in check.warnings:
-                warnings.append({"file": check.file, **fields(warning, "where what why")})
-        return {"valid": [check.file for check in result.checks], "warnings": warnings}
-
     def summary(result: Any) -> str:
         names = [check.file for check in result.checks]
         text = f"{counted(len(names), noun)} ok"
@@ -386,7 +429,7 @@ def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
             text += f", {counted(warnings, 'warning')}"
         return f"{text}: {', '.join(names)}"
 
-    return View(f"{noun}-check", blocks, document, table, summary)
+    return View(f"{noun}-check", blocks, CheckDocument.of, table, summary)
 
 
 def _job_values(check: CheckedJob) -> Iterator[str]:
@@ -447,7 +490,9 @@ def _tier_values(tier: Tier) -> str:
     if tier.ports > 1:
         text += f" x {tier.ports} ports"
     text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return text if tier.energy is None else f"{text}, {format_bit_energy(tier.energy)}"
+    if tier.energy is None:
+        return text
+    return f"{text}, {format_bit_energy(tier.energy)}"
 
 
 def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
@@ -456,8 +501,8 @@ def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
 
 
 VIEWS = {
-    JobShown: View("job-show", _blocks, _document, _table, _answer),
-    JobList: View("job-list", _list_blocks, _list_document, _list_table, _list_summary),
+    JobShown: View("job-show", _blocks, JobDocument.of, _table, _answer),
+    JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
     JobsChecked: _checked("job", _job_values),
     FabricsChecked: _checked("fabric", _fabric_values),
 }

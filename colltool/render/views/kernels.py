@@ -90,8 +90,8 @@ def _answer(price: KernelPrice) -> str:
 
 
 _ROW: Columns[_KernelLine] = (
-    label("kernel", "kernel", path="row.kernel"),
-    label("library", "library", drop=3, path="row.library"),
+    label("kernel", path="row.kernel"),
+    label("library", drop=3, path="row.library"),
     number("total_s", "total", format_time, path="row.total_s"),
     number("latency_s", "latency", format_time, 2, path="row.latency_s"),
     number("bandwidth_s", "bandwidth", format_time, 2, path="row.bandwidth_s"),
@@ -99,10 +99,10 @@ _ROW: Columns[_KernelLine] = (
     number("sent_bytes", "sent", format_bytes, 5, path="row.bytes"),
     label("within", "nine in ten", drop=1),
     number("error", "off by", whole_percent, hidden=True, path="row.error"),
-    label("wire", "wire", drop=6, path="row.wire"),
-    flag("picked", "picked", drop=7, path="row.picked"),
+    label("wire", drop=6, path="row.wire"),
+    flag("picked", drop=7, path="row.picked"),
     label("measured", "measured on", drop=8, path="row.measured"),
-    label("formula", "formula", hidden=True, path="row.formula"),
+    label("formula", hidden=True, path="row.formula"),
 )
 
 
@@ -111,7 +111,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
     records: list[_KernelLine] = []
     for price in prices:
         records += [_KernelLine(price, row) for row in price.results]
-    columns = (
+    columns: Columns[_KernelLine] = (
         *context(
             first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
         ),
@@ -282,8 +282,8 @@ class _KernelSwitch(NamedTuple):
 
 _CROSSING: Columns[_KernelSwitch] = (
     label("change", ""),
-    label("below", "below"),
-    label("above", "above"),
+    label("below"),
+    label("above"),
     number("bytes", "changes at", size_text),
     number("equal_bytes", "should be", size_text),
     number("apart_s", "apart there", format_time, 1),
@@ -381,7 +381,7 @@ def _operations(row: LibraryRow) -> str:
 
 _LIBRARY: Columns[LibraryRow] = (
     label("name", "library"),
-    label("version", "version"),
+    label("version"),
     label("spoken", "of", drop=3),
     label("operations", "kernels for", get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
@@ -417,20 +417,20 @@ class LibrariesDocument(Document):
 
 
 _KERNEL: Columns[KernelRow] = (
-    label("kernel", "kernel"),
+    label("kernel"),
     label("operation", "for"),
     label("gpus", "GPU", get=_gpus),
-    label("ranks", "ranks", get=_rank_range),
-    label("sizes", "sizes", drop=2),
+    label("ranks", get=_rank_range),
+    label("sizes", drop=2),
     label("formula", "seconds", drop=4),
     label("parameters", "with", drop=3),
     number("error", "off by", whole_percent, 1),
     label("said", "note", drop=5),
 )
 _DISPATCH: Columns[DispatchRow] = (
-    label("kernel", "kernel"),
+    label("kernel"),
     label("gpus", "GPU", get=_gpus),
-    label("ranks", "ranks", get=_rank_range),
+    label("ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
     number("to_bytes", "to", size_text),
 )
@@ -499,9 +499,9 @@ def _collective(change: PickChange) -> str:
 
 
 _CHANGE: Columns[PickChange] = (
-    label("collective", "collective", get=_collective),
-    number("ranks", "ranks"),
-    number("stride", "stride", drop=3),
+    label("collective", get=_collective),
+    number("ranks"),
+    number("stride", drop=3),
     number("from_bytes", "from", size_text),
     number("to_bytes", "to", size_text),
     label("old", "before"),

@@ -56,10 +56,10 @@ def _compression(rung: Rung) -> float:
 
 _COLUMNS: Columns[Rung] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
-    label("fabric", "fabric"),
-    label("algorithm", "algorithm"),
-    label("protocol", "protocol", drop=4, path="realistic.protocol"),
-    number("ranks", "ranks", drop=7),
+    label("fabric"),
+    label("algorithm"),
+    label("protocol", drop=4, path="realistic.protocol"),
+    number("ranks", drop=7),
     number(
         "bytes", "size", title_size, hidden=True, get=lambda rung: whole_bytes(rung.realistic.bytes)
     ),
@@ -72,7 +72,7 @@ _COLUMNS: Columns[Rung] = (
     number("gap_ideal", "gap ideal", format_gap, 2),
     number("gap_realistic", "gap real", format_gap, 1),
     number("compression", "margin", format_gap, 3, get=_compression),
-    label("spec", "spec", drop=10, hidden=True, path="realistic.spec"),
+    label("spec", drop=10, hidden=True, path="realistic.spec"),
 )
 
 
@@ -81,7 +81,7 @@ def _short_name(primitive: Primitive) -> str:
 
 
 # columns as people read them, where CSV has longer names
-_FOR_PEOPLE: dict[str, Column] = {
+_FOR_PEOPLE: dict[str, Column[Rung]] = {
     "primitive": label("primitive", "PRIM", _short_name),
     "gap_realistic": number("gap_realistic", "gap", format_gap),
 }
@@ -104,7 +104,7 @@ def _table(result: Ladder) -> Table:
 
 def _table_for_people(result: Ladder) -> Table:
     table = _table(result)
-    columns: list[Column] = []
+    columns: list[Column[Rung]] = []
     for column in table.columns:
         columns.append(_FOR_PEOPLE.get(column.key, column))
         if column.key == "realistic_s":
@@ -250,7 +250,9 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.9g}"
     text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST - 3]}..."
 
 
 def _relative(share: float) -> str:
@@ -258,11 +260,11 @@ def _relative(share: float) -> str:
 
 
 _MOVED: Columns[_Moved] = (
-    label("where", "where"),
+    label("where"),
     number("old", "old", _short),
     number("new", "new", _short),
     number("relative", "change", _relative),
-    label("kind", "kind", hidden=True),
+    label("kind", hidden=True),
 )
 
 
@@ -315,11 +317,11 @@ def _value(name: str, value: Any) -> str:
 
 _FIELDS: Columns[_Field] = (
     label("field", "what", path="name"),
-    number("rows", "rows"),
+    number("rows"),
     label("range", "change"),
     label("largest", "largest in", fold=20, path="largest_in"),
-    number("from", "from", path="before"),
-    number("to", "to", path="after"),
+    number("from", path="before"),
+    number("to", path="after"),
 )
 # causes of a change, by the fields that show it
 _CAUSES = {

@@ -35,13 +35,15 @@ class _Row(NamedTuple):
 
 
 def _step(step_s: float) -> str:
-    return f"{step_s * 1e6:+.3g} us" if step_s else "0 s"
+    if step_s:
+        return f"{step_s * 1e6:+.3g} us"
+    return "0 s"
 
 
 _ADDED: Columns[_Row] = (
-    label("tier", "tier"),
-    label("medium", "medium", drop=3),
-    label("protocol", "protocol", path="protocol.name"),
+    label("tier"),
+    label("medium", drop=3),
+    label("protocol", path="protocol.name"),
     label("only", "for", drop=1),
     number("launch_s", "launch", format_time, path="protocol.launch_s"),
     number("step_s", "a step", _step),

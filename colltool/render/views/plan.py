@@ -4,7 +4,7 @@ busiest links and other details."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -24,26 +24,32 @@ from colltool.base.formatting import (
 )
 from colltool.base.primitives import P2P
 from colltool.estimate.placement import tiers_spanned
-from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    listed,
-    on_fabric,
-    plain,
-    set_field,
+from colltool.estimate.results import Accuracy
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    label,
+    later,
+    number,
 )
-from colltool.render.intervals import interval_field, within_words
-from colltool.render.views.job import layout_text, numbers_text
+from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
+from colltool.render.intervals import IntervalDocument, within_words
+from colltool.render.shared_documents import MachineDocument, machine_of, mapping, whole
+from colltool.render.views.job import layout_text, memory_parts, numbers_text
 from colltool.training.goodput import Goodput
 from colltool.training.job_links import JobLink
-from colltool.training.memory import Memory
+from colltool.training.memory import Memory, MemoryPart
 from colltool.training.overlap import GradientCompression, PricedCall
-from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
-from colltool.training.published import memory_error
-from colltool.training.step_time import BELIEVED, StepPart
+from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall, TierUse
+from colltool.training.proposals import Proposal
+from colltool.training.published import PublishedError, memory_error
+from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
+from colltool.training.targets import Needed
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
@@ -57,7 +63,9 @@ def _group(call: PlannedCall) -> str:
     if not counts or call.sent.call.primitive is P2P:
         counts = [str(group.ranks)]
     text = " x ".join(counts)
-    return f"{text}, every {group.stride}" if group.stride > 1 else text
+    if group.stride > 1:
+        return f"{text}, every {group.stride}"
+    return text
 
 
 _NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
@@ -67,61 +75,54 @@ def _nine_in_ten(call: PlannedCall) -> str:
     return within_words(*call.interval.around(call.sent.each_s)) if call.interval else ""
 
 
-_COLLECTIVES = (
-    label("dimension", "dimension", get=attrgetter("sent.call.dimension")),
-    label("phase", "phase", drop=4, get=attrgetter("sent.call.phase")),
-    label(
-        "primitive",
-        "primitive",
-        attrgetter("spoken"),
-        get=attrgetter("sent.call.primitive"),
-    ),
-    label("group", "group", get=_group),
-    number("ranks", "ranks", get=attrgetter("sent.call.group.ranks"), hidden=True),
-    number("stride", "stride", get=attrgetter("sent.call.group.stride"), hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
-    number("calls", "calls", format_count, get=attrgetter("sent.call.calls")),
-    number("bytes", "bytes a call", format_bytes, get=attrgetter("sent.call.bytes")),
-    label("algorithm", "algorithm", drop=2, get=attrgetter("sent.cost.algorithm")),
-    label("protocol", "protocol", drop=5, get=attrgetter("sent.cost.protocol"), hidden=True),
-    number("each_s", "each", format_time, get=attrgetter("sent.each_s")),
+def _accuracy(call: PlannedCall) -> float | None:
+    return None if call.accuracy is None else call.accuracy.median
+
+
+_COLLECTIVES: Columns[PlannedCall] = (
+    label("dimension", path="sent.call.dimension"),
+    label("phase", drop=4, path="sent.call.phase"),
+    label("primitive", "primitive", attrgetter("spoken"), path="sent.call.primitive"),
+    label("group", get=_group),
+    number("ranks", path="sent.call.group.ranks", hidden=True),
+    number("stride", path="sent.call.group.stride", hidden=True),
+    label("tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
+    number("calls", "calls", format_count, path="sent.call.calls"),
+    number("bytes", "bytes a call", format_bytes, path="sent.call.bytes"),
+    label("algorithm", drop=2, path="sent.cost.algorithm"),
+    label("protocol", drop=5, path="sent.cost.protocol", hidden=True),
+    number("each_s", "each", format_time, path="sent.each_s"),
     label("within", "nine in ten", drop=3, get=_nine_in_ten),
-    number(
-        "accuracy",
-        "+-",
-        whole_percent,
-        get=lambda call: call.accuracy and call.accuracy.median,
-        hidden=True,
-    ),
-    number("total_s", "total", format_time, get=attrgetter("sent.total_s")),
-    number("hidden_s", "hidden", format_time, drop=1, get=attrgetter("sent.hidden_s")),
-    number("exposed_s", "exposed", format_time, get=attrgetter("sent.exposed_s")),
+    number("accuracy", "+-", whole_percent, get=_accuracy, hidden=True),
+    number("total_s", "total", format_time, path="sent.total_s"),
+    number("hidden_s", "hidden", format_time, drop=1, path="sent.hidden_s"),
+    number("exposed_s", "exposed", format_time, path="sent.exposed_s"),
     number("energy_J", "energy", format_energy, drop=8, hidden=True),
-    label("bound", "bound by", drop=6, get=attrgetter("sent.cost.bound")),
-    label("stages", "stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
-    flag("paces", "paces", hidden=True),
+    label("bound", "bound by", drop=6, path="sent.cost.bound"),
+    label("stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
+    flag("paces", hidden=True),
 )
-_CHANGES = (
+_CHANGES: Columns[Proposal] = (
     label("change", "what to change"),
     label("set", "with", get=lambda change: _typed(change.set, change.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
-    flag("fits", "fits"),
+    flag("fits"),
 )
-_NEEDED = (
+_NEEDED: Columns[Needed] = (
     label("what", "least"),
     label("value", "is", get=lambda need: _worth(need.value, need.what)),
-    label("now", "now", get=lambda need: _worth(need.now, need.what)),
+    label("now", get=lambda need: _worth(need.now, need.what)),
     label("set", "with", get=lambda need: _typed(need.set, "fabric")),
     number("step_s", "step", format_time),
 )
-_BUSIEST = (
-    label("tier", "tier"),
+_BUSIEST: Columns[TierUse] = (
+    label("tier"),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
     label("dimension", "mostly"),
 )
-_LINKS = (
+_LINKS: Columns[JobLink] = (
     label("link", "busiest link"),
     label("kind", "of the", drop=3, get=lambda link: f"{link.tier} {link.kind}"),
     number("bytes", "carries", format_bytes),
@@ -155,7 +156,9 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
     shell = " ".join(f"{option} {pair}" for pair in pairs)
     text = said(either(shell=shell, python=f"{keyword}={pairs!r}"))
     more = len(values) - _PAIRS
-    return f"{text} and {more} more" if more > 0 else text
+    if more > 0:
+        return f"{text} and {more} more"
+    return text
 
 
 def plan_title(result: Plan) -> str:
@@ -236,7 +239,9 @@ def _mostly(result: Plan) -> str:
         return ""
     text = f", mostly {most} ({format_time(by_dimension[most])})"
     tier = slow_tier(result)
-    return f"{text}; {tier} is the bottleneck" if tier else text
+    if tier:
+        return f"{text}; {tier} is the bottleneck"
+    return text
 
 
 def _table(result: Plan) -> Table:
@@ -293,9 +298,11 @@ def _changes(result: Plan) -> Table:
 
 def _parts(result: Plan) -> Table:
     def share(part: StepPart) -> float:
-        return part.exposed_s / result.step_s if result.step_s else 0.0
+        if result.step_s:
+            return part.exposed_s / result.step_s
+        return 0.0
 
-    columns = (
+    columns: Columns[StepPart] = (
         label("name", "part"),
         number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
         number("exposed_s", "in the step", format_time),
@@ -322,106 +329,166 @@ def _needed(result: Plan) -> list[Block]:
 def _worth(value: float | None, what: str) -> str:
     if value is None:
         return "none does it"
-    return format_rate(value) if what.startswith("slowest") else f"{value:.4g}"
+    if what.startswith("slowest"):
+        return format_rate(value)
+    return f"{value:.4g}"
 
 
-def _document(result: Plan) -> Document:
-    job = result.job
-    memory = result.memory
-    found = {
-        "job": job.name,
-        "fabric": result.fabric,
-        "ranks": result.ranks,
-        **set_field(result.fabric_overrides),
-        "job_set": dict(job.overrides),
-        "device": result.device,
-        "device_from": job.device_from or None,
-        **fields(result, "step_s control_step_s network_share wire exposed_s hidden_s"),
-        "error": result.error and result.error._asdict(),
-        "measured_step_s": job.measured_step_s,
-        **fields(result, "measured_error anchor"),
-        "measured_memory_bytes": job.measured_memory_bytes,
-        "memory_error": result.memory_error,
-        "goodput": result.goodput and result.goodput._asdict(),
-        "target": _target(result),
-        "steps": job.steps,
-        "run_s": result.run_s,
-        "compression": _compression(result),
-        **fields(result, "energy_J grounds tokens_per_s mfu"),
-        "mfu_convention": MFU_CONVENTION,
-        "parts": plain(result.parts),
-        "collectives": list(map(_planned, result.collectives)),
-        "memory": plain(memory.parts) if memory else [],
-        "memory_bytes": memory and memory.bytes,
-        "fits": memory and memory.fits,
-        "busiest": plain(result.wires),
-    }
-    links = result.links
-    if links:
-        found["busiest_links"] = list(map(_link, links.links))
-        found["link_notes"] = list(links.notes)
-    found["changes"] = _with_settings(result.changes)
-    return found
+# --- the document
 
 
-def _with_settings(changes: Iterable[Any]) -> list[Document]:
-    return [change._asdict() | {"set": dict(change.set)} for change in changes]
+class PlannedDocument(Document):
+    """The job and the fabric of a plan, and what was set of each."""
+
+    job: str = derived("job.name")
+    fabric: str
+    ranks: int
+    set: dict[str, str] = optional(lambda result: dict(result.fabric_overrides) or LEFT_OUT)
+    machine: MachineDocument | None = optional(lambda result: machine_of(result.fabric_overrides))
+    job_set: dict[str, str] = mapping("job.overrides")
+    device: str | None
+    device_from: str | None = or_null("job.device_from")
 
 
-def _compression(result: Plan) -> Document | None:
-    small = result.compression
-    if small is None:
-        return None
+class TargetDocument(Document):
+    """What a target takes of the network."""
+
+    mfu: float | None = derived("target.mfu")
+    over: float | None = derived("target.over")
+    limit_s: float
+    reached: bool
+    possible: bool
+    needed: list[NeededDocument]
+
+
+class NeededDocument(Document, extends=Needed):
+    """The least change of one kind that reaches a target."""
+
+    set: dict[str, str] = mapping("set")
+
+
+class ProposalDocument(Document, extends=Proposal):
+    """A change, and the step with it."""
+
+    set: dict[str, str] = mapping("set")
+
+
+def _plain_run_s(result: Plan) -> float | None:
+    """Seconds of all steps of the job without compression."""
     steps = result.job.steps
-    return {
-        **fields(small.given, "on scheme"),
-        **fields(small, "ratio times_fewer"),
-        **fields(small.given, "overhead_s"),
-        **fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s"),
-        **fields(small.given, "extra_steps"),
-        **fields(small, "break_even_extra_steps gains"),
-        "run_s": None if steps is None else small.run_s(steps),
-        "plain_run_s": None if steps is None else small.plain_run_s(steps),
-    }
-
-
-def _target(result: Plan) -> Document | None:
-    found = result.targeted
-    if found is None:
+    if steps is None or result.compression is None:
         return None
-    return {
-        **found.target._asdict(),
-        **fields(found, "limit_s reached possible"),
-        "needed": _with_settings(found.needed),
-    }
+    return result.compression.plain_run_s(steps)
 
 
-def _link(link: JobLink) -> Document:
-    senders = {name: whole_bytes(size) for name, size in link.by}
-    return link._asdict() | {"bytes": whole_bytes(link.bytes), "by": senders}
+class CompressionDocument(Document, at="compression"):
+    """What compressed gradients gain."""
+
+    on: str = derived("compression.given.on")
+    scheme: str = derived("compression.given.scheme")
+    ratio: float
+    times_fewer: float
+    overhead_s: float = derived("compression.given.overhead_s")
+    largest_overhead_s: float
+    pays: bool
+    each_s: float
+    plain_each_s: float
+    plain_step_s: float
+    extra_steps: float = derived("compression.given.extra_steps")
+    break_even_extra_steps: float
+    gains: bool
+    run_s: float | None = derived("run_s")
+    plain_run_s: float | None = derived(_plain_run_s)
 
 
-def _planned(planned: PlannedCall) -> Document:
-    call = planned.sent.call
-    cost = planned.sent.cost
-    return {
-        **fields(call, "dimension primitive"),
-        "group": fields(call.group, "ranks stride") | fields(cost, "per_domain"),
-        "tiers": list(cost.tiers),
-        "phase": call.phase,
-        "count": whole_bytes(call.calls),
-        "bytes": whole_bytes(call.bytes),
-        "algorithm": cost.algorithm,
-        "protocol": cost.protocol or None,
-        "picked_by": cost.pick or None,
-        **fields(planned.sent, "each_s total_s hidden_s exposed_s"),
-        "bound": cost.bound,
-        "energy_J": planned.energy_J,
-        "hides": call.hides,
-        "accuracy": planned.accuracy and planned.accuracy._asdict(),
-        **interval_field(planned.interval, _NOT_JUDGED),
-        **fields(planned, "stages paces"),
-    }
+def _compression(result: Plan) -> dict[str, Any] | None:
+    return None if result.compression is None else CompressionDocument.of(result)
+
+
+class PlannedGroupDocument(Document):
+    """Where the ranks of a call are."""
+
+    ranks: int = derived("call.group.ranks")
+    stride: int = derived("call.group.stride")
+    per_domain: list[int] = derived("cost.per_domain")
+
+
+class PlannedCallDocument(Document, of=PlannedCall):
+    """A collective of the step."""
+
+    dimension: str = derived("sent.call.dimension")
+    primitive: str = derived("sent.call.primitive")
+    group: PlannedGroupDocument = derived(lambda planned: PlannedGroupDocument.of(planned.sent))
+    tiers: list[str] = derived("sent.cost.tiers")
+    phase: str = derived("sent.call.phase")
+    count: float = whole("sent.call.calls")
+    bytes: float = whole("sent.call.bytes")
+    algorithm: str = derived("sent.cost.algorithm")
+    protocol: str | None = or_null("sent.cost.protocol")
+    picked_by: str | None = or_null("sent.cost.pick")
+    each_s: float = derived("sent.each_s")
+    total_s: float = derived("sent.total_s")
+    hidden_s: float = derived("sent.hidden_s")
+    exposed_s: float = derived("sent.exposed_s")
+    bound: str = derived("sent.cost.bound")
+    energy_J: float | None
+    hides: str = derived("sent.call.hides")
+    accuracy: Accuracy | None
+    interval: IntervalDocument | None
+    # why there is none
+    no_interval: str = optional(lambda planned: LEFT_OUT if planned.interval else _NOT_JUDGED)
+    stages: list[int]
+    paces: bool
+
+
+class JobLinkDocument(Document, extends=JobLink):
+    """The busiest link of a kind."""
+
+    bytes: float = whole("bytes")
+    by: dict[str, float] = derived(lambda link: {name: whole_bytes(size) for name, size in link.by})
+
+
+class PlanDocument(PlannedDocument):
+    """The time of a training step on a fabric."""
+
+    step_s: float
+    control_step_s: float
+    network_share: float
+    wire: str | None
+    exposed_s: float
+    hidden_s: float
+    error: PublishedError | None
+    measured_step_s: float | None = derived("job.measured_step_s")
+    measured_error: float | None
+    anchor: StepCalibration | None
+    measured_memory_bytes: float | None = derived("job.measured_memory_bytes")
+    memory_error: float | None
+    goodput: Goodput | None
+    target: TargetDocument | None = derived("targeted")
+    steps: int | None = derived("job.steps")
+    run_s: float | None
+    compression: CompressionDocument | None = derived(_compression)
+    energy_J: float | None
+    grounds: list[str]
+    tokens_per_s: float | None
+    mfu: float | None
+    mfu_convention: str = derived(lambda _: MFU_CONVENTION)
+    parts: list[StepPart]
+    collectives: list[PlannedCallDocument]
+    memory: list[MemoryPart] = derived(memory_parts)
+    memory_bytes: float | None
+    fits: bool | None = derived("memory.fits")
+    busiest: list[TierUse] = derived("wires")
+    busiest_links: list[JobLinkDocument] = optional(
+        lambda result: result.links.links if result.links else LEFT_OUT
+    )
+    link_notes: list[str] = optional(
+        lambda result: result.links.notes if result.links else LEFT_OUT
+    )
+    changes: list[ProposalDocument]
+
+
+# --- the facts
 
 
 def _facts(result: Plan) -> Iterator[str]:
@@ -473,7 +540,9 @@ def _memory_text(memory: Memory) -> str:
         close = f", by less than such figures were off ({percent(usual)})"
     if memory.fits is False:
         return f"{text}: DOES NOT FIT{close}"
-    return f"{text}: fits{close}" if close else text
+    if close:
+        return f"{text}: fits{close}"
+    return text
 
 
 def _known_error(result: Plan) -> str:
@@ -581,4 +650,4 @@ def _failures(rate: Goodput) -> Iterator[str]:
         yield f"{text}; {best}, {rate.best_steps_per_day:,.0f} steps a day"
 
 
-VIEWS = {Plan: View("plan", _blocks, _document, _table, answer)}
+VIEWS = {Plan: View("plan", _blocks, PlanDocument.of, _table, answer)}

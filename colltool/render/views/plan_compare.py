@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from functools import partial
-from operator import attrgetter
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from colltool.analysis.jobs import Plans, PlanSpread
+from colltool.analysis.jobs import Plans, PlanSpread, StepTornadoBar
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
     counted,
@@ -23,25 +20,24 @@ from colltool.base.formatting import (
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
 from colltool.machines.used import common, own_rows_of
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    listed,
-    machine_field,
-    on_fabric,
-    set_field,
-    set_text,
-    signed_percent,
+from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
+from colltool.render.dispatch import View, context, listed, on_fabric, set_text, signed_percent
+from colltool.render.documents import Document, derived, optional, or_null
+from colltool.render.shared_documents import (
+    MachineDocument,
+    machine_in_use,
+    machine_of,
+    mapping,
+    values_set,
 )
-from colltool.render.views.compare import ground_field, ground_lines
+from colltool.render.views.compare import BasisDocument, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
+from colltool.render.views.plan import PlannedDocument
 from colltool.render.views.sensitivity import quantity
 from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION, Plan
+from colltool.training.step_time import StepPart
 
 _MOST_NUMBERS = 6
 
@@ -51,33 +47,40 @@ class _PlanOn(NamedTuple):
 
     plan: Plan
     ratio: float
+    error: float | None
     cost: Cost | None
     cost_per_rate: float | None
 
 
-_PLANS = (
-    label("job", "job", get=attrgetter("plan.job.name"), hidden=True),
-    label("fabric", "fabric", get=attrgetter("plan.fabric")),
+def _rows(result: Plans) -> tuple[_PlanOn, ...]:
+    rows = []
+    for at, plan in enumerate(result.plans):
+        cost = result.costs[at]
+        row = _PlanOn(plan, result.ratio(at), result.error(at), cost, result.cost_per_rate(at))
+        rows.append(row)
+    return tuple(rows)
+
+
+_PLANS: Columns[_PlanOn] = (
+    label("job", path="plan.job.name", hidden=True),
+    label("fabric", path="plan.fabric"),
     label("set", "with", get=lambda row: set_text(row.plan.fabric_overrides)),
-    label("device", "computes on", drop=6, get=attrgetter("plan.device")),
-    number("ranks", "ranks", get=attrgetter("plan.ranks"), hidden=True),
-    number("step_s", "step", format_time, get=attrgetter("plan.step_s")),
+    label("device", "computes on", drop=6, path="plan.device"),
+    number("ranks", path="plan.ranks", hidden=True),
+    number("step_s", "step", format_time, path="plan.step_s"),
     number("ratio", "ratio", format_factor),
-    number("control_step_s", "free network", format_time, 3, get=attrgetter("plan.control_step_s")),
-    number("network_share", "network", percent, 1, get=attrgetter("plan.network_share")),
-    label("wire", "slowest tier", drop=2, get=attrgetter("plan.wire")),
-    number("cost", "network costs", "{:,.0f}".format, get=lambda row: row.cost and row.cost.total),
-    label("currency", "in", get=lambda row: row.cost and row.cost.currency),
+    number("control_step_s", "free network", format_time, 3, path="plan.control_step_s"),
+    number("network_share", "network", percent, 1, path="plan.network_share"),
+    label("wire", "slowest tier", drop=2, path="plan.wire"),
+    number("cost", "network costs", "{:,.0f}".format, path="cost.total"),
+    label("currency", "in", path="cost.currency"),
     number("cost_per_rate", "cost x step", "{:.4g}".format, 5),
-    number("tokens_per_s", "tokens/s", "{:.4g}".format, 4, get=attrgetter("plan.tokens_per_s")),
+    number("tokens_per_s", "tokens/s", "{:.4g}".format, 4, path="plan.tokens_per_s"),
 )
 
 
 def _table(result: Plans, title: str = "") -> Table:
-    rows = []
-    for at, plan in enumerate(result.plans):
-        rows.append(_PlanOn(plan, result.ratio(at), result.costs[at], result.cost_per_rate(at)))
-    table = Table(_PLANS, tuple(rows), None, title)
+    table = Table(_PLANS, _rows(result), None, title)
     if not any(plan.fabric_overrides for plan in result.plans):
         table = table.without("set")
     if not any(result.costs):
@@ -190,7 +193,7 @@ def _blocks(result: Plans) -> list[Block]:
 
 def _parts(result: Plans) -> Table:
     """The parts of a step, a column for each fabric."""
-    columns = [label("part", "part", get=str)]
+    columns = [label("part", get=str)]
     names: dict[str, None] = {}
     for at, plan in enumerate(result.plans):
         exposed = _exposed(plan)
@@ -201,37 +204,42 @@ def _parts(result: Plans) -> Table:
     return Table(tuple(columns), tuple(names), None, "in the step", first=0)
 
 
-def _document(result: Plans) -> Document:
-    first = result.plans[0]
-    plans = []
-    for at, plan in enumerate(result.plans):
-        cost = result.costs[at]
-        row = {
-            "fabric": plan.fabric,
-            "set": dict(plan.fabric_overrides),
-            **machine_field(plan.fabric_overrides),
-            "device": plan.device,
-            "device_from": plan.job.device_from or None,
-            **fields(plan, "step_s control_step_s"),
-            "ratio": result.ratio(at),
-            "error": result.error(at),
-            **fields(plan, "network_share wire tokens_per_s parts"),
-            "cost": cost and asdict(cost),
-            "cost_per_rate": result.cost_per_rate(at),
-        }
-        plans.append(row)
-    return {
-        "job": first.job.name,
-        "job_set": dict(first.job.overrides),
-        "ranks": first.ranks,
-        "plans": plans,
-        "verdict": list(verdict(result)),
-        "ground": ground_field(result.ground),
-    }
+class PlanOnDocument(Document, of=_PlanOn):
+    """The plan on a fabric, against the first one."""
+
+    fabric: str = derived("plan.fabric")
+    set: dict[str, str] = mapping("plan.fabric_overrides")
+    machine: MachineDocument | None = optional(lambda row: machine_of(row.plan.fabric_overrides))
+    device: str | None = derived("plan.device")
+    device_from: str | None = or_null("plan.job.device_from")
+    step_s: float = derived("plan.step_s")
+    control_step_s: float = derived("plan.control_step_s")
+    ratio: float
+    error: float | None
+    network_share: float = derived("plan.network_share")
+    wire: str | None = derived("plan.wire")
+    tokens_per_s: float | None = derived("plan.tokens_per_s")
+    parts: list[StepPart] = derived("plan.parts")
+    cost: Cost | None
+    cost_per_rate: float | None
 
 
-_MOVED = (
-    label("key", "number", get=attrgetter("number.key")),
+class PlanCompareDocument(Document):
+    """The time of a step on several fabrics."""
+
+    job: str = derived(lambda result: result.plans[0].job.name)
+    job_set: dict[str, str] = derived(lambda result: dict(result.plans[0].job.overrides))
+    ranks: int = derived(lambda result: result.plans[0].ranks)
+    plans: list[PlanOnDocument] = derived(_rows)
+    verdict: list[str] = derived(verdict)
+    ground: list[BasisDocument]
+
+
+# --- with numbers that vary
+
+
+_MOVED: Columns[StepTornadoBar] = (
+    label("key", "number", path="number.key"),
     label("low", "from", get=lambda move: quantity(move.number.key, move.number.low)),
     label("high", "to", get=lambda move: quantity(move.number.key, move.number.high)),
     number("low_s", "step then", format_time),
@@ -270,20 +278,39 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
     ]
 
 
-def _spread_document(result: PlanSpread) -> Document:
-    moved = []
-    for move in result.moved:
-        moved.append(
-            fields(move.number, "key value low high") | fields(move, "low_s high_s span_s")
-        )
-    return {
-        "job": result.job.name,
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        "job_set": dict(result.job.overrides),
-        **fields(result, "ranks step_s control_step_s p5_s p50_s p95_s samples seed assumed"),
-        "moved": moved,
-    }
+class MoveDocument(Document, of=StepTornadoBar):
+    """The step when one number changes alone."""
+
+    key: str = derived("number.key")
+    value: float = derived("number.value")
+    low: float = derived("number.low")
+    high: float = derived("number.high")
+    low_s: float
+    high_s: float
+    span_s: float
+
+
+class PlanSensitivityDocument(Document):
+    """The time of a step under numbers that vary."""
+
+    job: str = derived("job.name")
+    fabric: str
+    set: dict[str, str] = optional(values_set)
+    machine: MachineDocument | None = optional(machine_in_use)
+    job_set: dict[str, str] = mapping("job.overrides")
+    ranks: int
+    step_s: float
+    control_step_s: float
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    samples: int
+    seed: int
+    assumed: bool
+    moved: list[MoveDocument]
+
+
+# --- of several layouts
 
 
 _LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
@@ -303,44 +330,36 @@ class _RankedLayout(NamedTuple):
         return "tie" if self.layout.tie else ""
 
 
-def _choice(key: str) -> Column:
-    return number(key, key, get=attrgetter(f"layout.choice.{key}"))
+def _memory_text(size: float) -> str:
+    return format_bytes(size, 3)
 
 
-_LAYOUTS = (
+def _choice(key: str) -> Column[_RankedLayout]:
+    return number(key, key, path=f"layout.choice.{key}")
+
+
+def _named_choice(key: str, *, hidden: bool = False) -> Column[_RankedLayout]:
+    return label(key, key, path=f"layout.choice.{key}", hidden=hidden)
+
+
+_LAYOUTS: Columns[_RankedLayout] = (
     number("rank", "#"),
     _choice("tp"),
-    label("sp", "sp", written, get=attrgetter("layout.choice.sp"), hidden=True),
+    label("sp", "sp", written, path="layout.choice.sp", hidden=True),
     *map(_choice, ("cp", "ep", "etp", "pp", "virtual", "dp", "micro")),
-    _choice("shard")._replace(right=False),
-    _choice("recompute")._replace(right=False),
-    _choice("schedule")._replace(right=False, hidden=True),
-    number("step_s", "step", format_time, get=attrgetter("layout.step_s")),
-    number("of_best", "of best", signed_percent, 1, get=attrgetter("layout.of_best")),
-    label("tie", "tie", drop=5),
-    number("mfu", "MFU", percent, 3, get=attrgetter("layout.mfu")),
+    _named_choice("shard"),
+    _named_choice("recompute"),
+    _named_choice("schedule", hidden=True),
+    number("step_s", "step", format_time, path="layout.step_s"),
+    number("of_best", "of best", signed_percent, 1, path="layout.of_best"),
+    label("tie", drop=5),
+    number("mfu", "MFU", percent, 3, path="layout.mfu"),
+    number("tokens_per_s", "tokens/s", "{:.4g}".format, path="layout.tokens_per_s", hidden=True),
     number(
-        "tokens_per_s",
-        "tokens/s",
-        "{:.4g}".format,
-        get=attrgetter("layout.tokens_per_s"),
-        hidden=True,
+        "control_step_s", "free network", format_time, path="layout.control_step_s", hidden=True
     ),
-    number(
-        "control_step_s",
-        "free network",
-        format_time,
-        get=attrgetter("layout.control_step_s"),
-        hidden=True,
-    ),
-    number("network_share", "network", percent, 4, get=attrgetter("layout.network_share")),
-    number(
-        "memory_bytes",
-        "memory",
-        partial(format_bytes, digits=3),
-        2,
-        get=attrgetter("layout.memory_bytes"),
-    ),
+    number("network_share", "network", percent, 4, path="layout.network_share"),
+    number("memory_bytes", "memory", _memory_text, 2, path="layout.memory_bytes"),
 )
 # Columns that are left out where every layout has the default.
 _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
@@ -427,51 +446,95 @@ def _facts(result: LayoutSearch) -> Iterator[str]:
         yield f"the job's own layout: {result.own.searched.choice.spoken}"
 
 
-def _search_document(result: LayoutSearch) -> Document:
+class LayoutChoiceDocument(Document, at="choice"):
+    """What a search chooses."""
+
+    tp: int
+    sp: bool
+    cp: int
+    ep: int
+    etp: int
+    pp: int
+    virtual: int
+    dp: int
+    micro: int
+    shard: str
+    recompute: str
+    schedule: str
+
+
+class PricedLayoutDocument(LayoutChoiceDocument, of=PricedLayout):
+    """A layout, and the step with it."""
+
+    step_s: float
+    control_step_s: float
+    memory_bytes: float
+    tokens_per_s: float
+    mfu: float
+    of_best: float
+    network_share: float
+    tie: bool
+
+
+class _RankDocument(Document):
+    rank: int
+
+
+class RankedLayoutDocument(_RankDocument, PricedLayoutDocument):
+    """A layout, and its place among all, from 1."""
+
+
+class OwnLayoutDocument(PricedLayoutDocument):
+    """The job's own layout, and whether it fits the memory."""
+
+    fits: bool | None
+
+
+def _ranked(result: LayoutSearch) -> list[dict[str, Any]]:
+    layouts = enumerate(result.layouts, 1)
+    return [RankedLayoutDocument.of(layout, rank=rank) for rank, layout in layouts]
+
+
+def _own_document(result: LayoutSearch) -> dict[str, Any] | None:
     own = result.own
-    job = result.job
-    layouts = []
-    for rank, layout in enumerate(result.layouts, 1):
-        layouts.append({"rank": rank, **_layout(layout)})
-    return {
-        "job": job.name,
-        "fabric": result.fabric,
-        "ranks": result.ranks,
-        **set_field(result.fabric_overrides),
-        "job_set": dict(job.overrides),
-        "device": result.device,
-        "device_from": job.device_from or None,
-        "kept": dict(result.kept),
-        "searched": result.held,
-        **fields(result, "fit priced capacity_bytes"),
-        "tie_within": TIE,
-        "ties": result.ties.layouts,
-        "ties_differ_in": list(result.ties.differ),
-        "best": {"rank": 1, **_layout(result.best)},
-        "best_job_set": dict(result.values),
-        "own": own.searched and _layout(own.searched) | {"fits": own.fits},
-        "own_refused": own.why or None,
-        "mfu_convention": MFU_CONVENTION,
-        "layouts": layouts,
-    }
+    return own.searched and OwnLayoutDocument.of(own.searched, fits=own.fits)
 
 
-def _layout(layout: PricedLayout) -> Document:
-    figures = layout._asdict()
-    choice = figures.pop("choice")
-    return {**choice._asdict(), **figures, **fields(layout, "network_share tie")}
+class PlanSearchDocument(PlannedDocument):
+    """The fastest layouts of a job."""
+
+    kept: dict[str, str] = mapping("kept")
+    searched: int = derived("held")
+    fit: int
+    priced: int
+    capacity_bytes: float
+    tie_within: float = derived(lambda _: TIE)
+    ties: int = derived("ties.layouts")
+    ties_differ_in: list[str] = derived("ties.differ")
+    best: RankedLayoutDocument = derived(lambda result: _ranked(result)[0])
+    best_job_set: dict[str, str] = mapping("values")
+    own: OwnLayoutDocument | None = derived(_own_document)
+    own_refused: str | None = or_null("own.why")
+    mfu_convention: str = derived(lambda _: MFU_CONVENTION)
+    layouts: list[RankedLayoutDocument] = derived(_ranked)
 
 
 VIEWS = {
     Plans: View(
-        "plan-compare", _blocks, _document, _table, lambda result: "; ".join(verdict(result))
+        "plan-compare",
+        _blocks,
+        PlanCompareDocument.of,
+        _table,
+        lambda result: "; ".join(verdict(result)),
     ),
     PlanSpread: View(
         "plan-sensitivity",
         _spread_blocks,
-        _spread_document,
+        PlanSensitivityDocument.of,
         lambda result: Table(_MOVED, result.moved),
         _spread_answer,
     ),
-    LayoutSearch: View("plan-search", _search_blocks, _search_document, _layouts, _search_answer),
+    LayoutSearch: View(
+        "plan-search", _search_blocks, PlanSearchDocument.of, _layouts, _search_answer
+    ),
 }

@@ -7,33 +7,35 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from colltool.base.formatting import counted, format_time, percent, size_text
-from colltool.diagnosis.plan_traces import TracePlan
-from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
+from colltool.diagnosis.plan_traces import PlannedTraceCall, TierTime, TracePlan
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
+from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.documents import derived, or_null
+from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.trace import (
+    ReplayedDocument,
     axes_text,
-    graph_document,
     graph_name,
     graphs_table,
     kept_lines,
 )
 
 _MOST_ROWS = 8
-_COLLECTIVES = (
+_COLLECTIVES: Columns[PlannedTraceCall] = (
     label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    label("stride", "stride", drop=4, get=lambda call: axes_text(call.axes)),
-    label("tiers", "tiers", drop=3, get=lambda call: "+".join(call.tiers)),
-    number("calls", "calls"),
+    label("stride", drop=4, get=lambda call: axes_text(call.axes)),
+    label("tiers", drop=3, get=lambda call: "+".join(call.tiers)),
+    number("calls"),
     number("bytes", "bytes a call", size_text),
-    label("algorithm", "algorithm", drop=2),
+    label("algorithm", drop=2),
     number("each_s", "each", format_time),
     number("total_s", "total", format_time),
     number("exposed_s", "exposed", format_time),
 )
-_TIERS = (
+_TIERS: Columns[TierTime] = (
     label("tier", "outermost tier"),
-    number("calls", "calls"),
+    number("calls"),
     number("total_s", "total", format_time),
     number("exposed_s", "exposed", format_time),
     number("share", "of the step", percent),
@@ -95,19 +97,21 @@ def _blocks(result: TracePlan) -> list[Block]:
     ]
 
 
-def _document(result: TracePlan) -> Document:
-    return {
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        "library": result.library or None,
-        "recorded_s": result.slowest.recorded_s,
-        **fields(
-            result,
-            "world step_s control_step_s exposed_s network_share compute_s tiers collectives",
-        ),
-        "slowest": graph_document(result.slowest),
-        "ranks": list(map(graph_document, result.ranks)),
-    }
+class PlanTracesDocument(OnFabricDocument):
+    """The time of a step as traces have it."""
+
+    library: str | None = or_null("library")
+    recorded_s: float = derived("slowest.recorded_s")
+    world: int | None
+    step_s: float
+    control_step_s: float
+    exposed_s: float
+    network_share: float
+    compute_s: float
+    tiers: list[TierTime]
+    collectives: list[PlannedTraceCall]
+    slowest: ReplayedDocument
+    ranks: list[ReplayedDocument]
 
 
-VIEWS = {TracePlan: View("plan-traces", _blocks, _document, _table, _answer)}
+VIEWS = {TracePlan: View("plan-traces", _blocks, PlanTracesDocument.of, _table, _answer)}

@@ -55,12 +55,18 @@ _MOST_ROWS = 8
 
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
-    off = within(row)
-    pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    took = format_time(float(row.total_s)) + (f" ({off})" if off else "")
     name = r.named(price, row)
-    parts = [f"{name}{pick}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
-    parts.append(sentence(r.heading(price)))
+    who = name
+    if price.shows_pick and row is price.best:
+        who += f", {r.spoken(price)}'s pick"
+    took = format_time(float(row.total_s))
+    off = within(row)
+    if off:
+        took += f" ({off})"
+    parts = [
+        f"{who}: {took}, busbw {format_rate(float(row.busbw_Bps))}",
+        sentence(r.heading(price)),
+    ]
     if price.accuracy is not None and row.selectable:
         rival = _beside(price, row, price.accuracy.median)
         if rival:
@@ -107,10 +113,14 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
         return f"{name}, of your own, {less}{before}"
     rivals = [rival for rival in price.leading if rival is not row]
     close = [rival for rival in rivals if float(rival.total_s) <= own * (1 + error)]
+    if not rivals:
+        return ""
     if not close:
-        return "the runner-up is further behind" if rivals else ""
-    more = f" and {len(close) - 1} more" if len(close) > 1 else ""
-    return f"{r.named(price, close[0])}{more} may be as fast"
+        return "the runner-up is further behind"
+    names = r.named(price, close[0])
+    if len(close) > 1:
+        names += f" and {len(close) - 1} more"
+    return f"{names} may be as fast"
 
 
 def _size(price: Price) -> str:
@@ -129,9 +139,14 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     if len(steps) == 1:
         steps[0] += " at every size"
     answer = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
-    best = [price.best for price in prices]
-    intervals = [(row.interval, float(row.total_s)) for row in best if row.interval is not None]
-    return f"{answer} {within_several(intervals)}." if intervals else answer
+    intervals = []
+    for price in prices:
+        interval = price.best.interval
+        if interval is not None:
+            intervals.append((interval, float(price.best.total_s)))
+    if intervals:
+        return f"{answer} {within_several(intervals)}."
+    return answer
 
 
 # --- all rows
@@ -146,6 +161,7 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     for price in prices:
         leads += [r.Ranked(price, row) for row in price.leading]
         for row in price.others:
+            # 1: another library runs it; beyond that nobody does
             kind = others if row.rank_class == 1 else unranked
             kind.append(r.Ranked(price, row))
     tables = []
@@ -161,8 +177,9 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
         tables.append(r.row_table(unranked, title, sizes=sizes))
     first, *rest = tables
     every = _rows(prices)
+    answer = _winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)
     return [
-        Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
+        Headline(answer),
         first._replace(first=_MOST_ROWS),
         *r.named_anyway(prices),
         *_warnings(prices),
@@ -238,15 +255,18 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     slow = [(row, row.slow) for row in _rows(prices) if row.slow is not None]
     if not slow:
         return []
+    selectable = []
+    unknown = []
+    for row, late in slow:
+        if late.total_s is not None and row.selectable:
+            selectable.append((late.total_s, r.named(prices[0], row)))
+        if late.reason:
+            unknown.append((f"not known, {late.reason}", row.title))
     lines = []
-    known = [(late.total_s, row) for row, late in slow if late.total_s is not None]
-    selectable = [(seconds, r.named(prices[0], row)) for seconds, row in known if row.selectable]
     if selectable and len(prices) == 1:
         fastest_s, name = min(selectable)
         lines.append(f"fastest then: {name}, {format_time(fastest_s)}")
-    lines += lines_by_text(
-        (f"not known, {late.reason}", row.title) for row, late in slow if late.reason
-    )
+    lines += lines_by_text(unknown)
     share = f"{slow[0][1].share:g} of their bandwidth"
     title = f"slow rank: all ports and links of one rank, the worst one, at {share}"
     return [Lines(title, tuple(lines))]
@@ -285,7 +305,7 @@ _PICKS: Columns[_Pick] = (
     number("estimate_s", "its own estimate", format_time, path="estimate.seconds"),
     label("priced_as", "here", drop=3, path="own.runs.title"),
     number("runs_s", "our price", format_time, 1, path="own.runs.total_s"),
-    label("fastest", "fastest", drop=4, path="best_name"),
+    label("fastest", drop=4, path="best_name"),
     number("fastest_s", "fastest total", format_time, 5, path="best.total_s"),
     number("of_fastest", "times the fastest", format_factor, 2, path="price.slower_pick"),
 )
@@ -300,32 +320,33 @@ def _pick(price: Price, own: LibraryChoice, estimate: NcclEstimate) -> _Pick:
 
 def _picks(prices: Sequence[Price]) -> list[Block]:
     """What the library picks at each size, and where that is not the fastest that it has."""
-    libraries = [price.library for price in prices if price.library is not None]
-    reasons = dict.fromkeys(library.reason for library in libraries if library.reason)
+    reasons: dict[str, None] = {}
+    picks = []
+    for price in prices:
+        library = price.library
+        if library is not None and library.reason:
+            reasons[library.reason] = None
+        if library is not None and library.pick is not None:
+            picks.append(_pick(price, library, library.pick))
     if reasons:
         title = f"what {r.spoken(prices[0])} itself would pick is not known here"
         return listed(title, reasons, first=0)
-    picks = [
-        _pick(price, price.library, price.library.pick)
-        for price in prices
-        if price.library is not None and price.library.pick is not None
-    ]
     if not picks:
         return []
     own = picks[0].own
-    library = f"{own.name.upper()} {told_version(own.version)}"
+    name = f"{own.name.upper()} {told_version(own.version)}"
     several = len(picks) > 1
     # the answer says it
-    in_answer = len(prices) == 1 and prices[0].shows_pick and library.endswith(own.version)
+    in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(own.version)
     what = f"picks by its own cost model: {_picked(picks)}"
-    out: list[Block] = [Lines(f"{library} {what}", (), first=0 if in_answer else None)]
+    out: list[Block] = [Lines(f"{name} {what}", (), first=0 if in_answer else None)]
     slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
     out += listed("not the fastest that it has, by the prices here", slow)
     unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)
     if unknown:
         names = ", ".join(unknown)
-        out.append(Lines(f"no schedule here stands for {library}'s {names} on this group", ()))
-    title = f"what {library} picks by its own cost model"
+        out.append(Lines(f"no schedule here stands for {name}'s {names} on this group", ()))
+    title = f"what {name} picks by its own cost model"
     return [*out, Table(_PICKS, tuple(picks), None, title, first=0)]
 
 
@@ -345,9 +366,11 @@ def _is_slow(pick: _Pick) -> bool:
 
 
 def _slow_pick(pick: _Pick, *, several: bool) -> str:
-    size = f"{pick.size}: " if several else ""
     factor = format_factor(pick.price.slower_pick or 1.0)
-    return f"{size}{pick.name} takes {factor} of {pick.best_name}"
+    text = f"{pick.name} takes {factor} of {pick.best_name}"
+    if several:
+        return f"{pick.size}: {text}"
+    return text
 
 
 # --- the winner at each size
@@ -372,22 +395,22 @@ class _SizeWinner(NamedTuple):
 
 
 _WINNER: Columns[_SizeWinner] = (
-    label("fastest", "fastest", path="row.title"),
+    label("fastest", path="row.title"),
     number("total_s", "total", format_time, path="row.total_s"),
     number("busbw_Bps", "busbw", format_rate, 1, path="row.busbw_Bps"),
     label("bound", "bound by", drop=4, path="row.bound"),
-    label("protocol", "protocol", drop=5, path="row.protocol"),
+    label("protocol", drop=5, path="row.protocol"),
     label("runner_up", "runner-up", drop=2, path="second.title"),
     number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
-    label("spec", "spec", drop=6, hidden=True, path="row.spec"),
+    label("spec", drop=6, hidden=True, path="row.spec"),
 )
-_NAMES: dict[str, Column] = {
-    "fastest": label("fastest", "fastest", fold=22, path="name"),
+_NAMES: dict[str, Column[_SizeWinner]] = {
+    "fastest": label("fastest", fold=22, path="name"),
     "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
 }
 
 
-def _winners(result: PriceList, columns: tuple[Column, ...] = _WINNER) -> Table:
+def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Table:
     records = []
     for price in result.prices:
         best, *rivals = price.results
@@ -463,12 +486,12 @@ def _shown_algorithm(phase: PhaseCost) -> str:
 
 
 _PHASE: Columns[PhaseCost] = (
-    label("tier", "tier"),
-    label("level", "level", drop=5),
+    label("tier"),
+    label("level", drop=5),
     label("primitive", "phase", lambda primitive: primitive.spoken),
-    label("algorithm", "algorithm", get=_shown_algorithm),
+    label("algorithm", get=_shown_algorithm),
     label("label", "step", drop=4),
-    number("ranks", "ranks", drop=7),
+    number("ranks", drop=7),
     number("bytes", "payload", format_bytes, 6),
     number("n_alpha", "n_alpha", format_count, 9),
     number("n_beta", "n_beta", format_count, 10),
@@ -492,8 +515,8 @@ class _Link(NamedTuple):
 
 
 _LINKS: Columns[_Link] = (
-    label("tier", "tier"),
-    label("level", "level"),
+    label("tier"),
+    label("level"),
     number("alpha_s", "alpha of a step", format_time),
     number("bandwidth_Bps", "BW", format_rate),
     number("eta_alpha", "eta of alpha", format_count),
@@ -531,7 +554,7 @@ def _phases(result: Breakdown) -> Table:
     def share(phase: PhaseCost) -> float:
         return float(phase.total_s / row.total_s)
 
-    columns = [
+    columns: list[Column[PhaseCost]] = [
         *context(fabric=price.fabric, collective=price.primitive),
         number("group_ranks", "ranks of the group", hidden=True, get=lambda _: price.ranks),
         number(
@@ -581,7 +604,9 @@ def _sums(row: AlgorithmEstimate) -> str:
     if row.protocol:
         sums += f", under protocol {row.protocol}"
     slow = r.slow_words(row.slow)
-    return f"{sums}; {slow}" if slow else sums
+    if slow:
+        return f"{sums}; {slow}"
+    return sums
 
 
 def _breakdown_summary(result: Breakdown) -> str:

@@ -4,7 +4,6 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
@@ -14,14 +13,31 @@ from colltool.base.formatting import (
     format_bytes,
     format_length,
     title_size,
-    whole_bytes,
 )
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
-from colltool.render.blocks import Block, Headline, Lines, Table, label
-from colltool.render.dispatch import Document, View, document, listed, set_field, summary
+from colltool.fabric.variants import Provenance
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
+from colltool.render.dispatch import View, document, listed, summary
+from colltool.render.documents import Document, derived, optional, or_null
+from colltool.render.estimates import ModelDocument
+from colltool.render.shared_documents import (
+    MachineDocument,
+    OnFabricDocument,
+    machine_in_use,
+    model_echo,
+    values_set,
+    whole,
+)
 from colltool.render.views.fabric_parts import reached_text
-from colltool.render.views.report_decision import answers, chart_of, cost_table, risks, unpriced
+from colltool.render.views.report_decision import (
+    BoughtDocument,
+    answers,
+    chart_of,
+    cost_table,
+    risks,
+    unpriced,
+)
 from colltool.render.views.sensitivity import quantity
 
 _MOST_LINES = 12
@@ -75,9 +91,9 @@ def _in_a_line(exhibit: ReportEntry) -> str:
     return summary(exhibit.result).replace("\n", "; ")
 
 
-_EXHIBITS = (
-    label("section", "section", get=attrgetter("section.title")),
-    label("title", "title", get=attrgetter("exhibit.title")),
+_EXHIBITS: Columns[_PlacedExhibit] = (
+    label("section", path="section.title"),
+    label("title", path="exhibit.title"),
     label("summary", "what follows", get=lambda line: _in_a_line(line.exhibit)),
     label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
 )
@@ -90,42 +106,73 @@ def _table(result: Report) -> Table:
     return Table(_EXHIBITS, tuple(lines))
 
 
-def _document(result: Report) -> Document:
-    sections = []
-    for section in result.sections:
-        exhibits = list(map(_exhibit, section.exhibits))
-        sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
-    return {
-        "fabrics": [{"fabric": file.name, **set_field(file.overrides)} for file in result.fabrics],
-        "ranks": result.ranks,
-        "bytes": whole_bytes(result.bytes),
-        "verdict": list(answers(result)),
-        "decision": _decision(result),
-        "sections": sections,
-    }
+# --- the document
 
 
-def _exhibit(exhibit: ReportEntry) -> Document:
-    return {
-        "title": exhibit.title,
-        "summary": _in_a_line(exhibit),
-        "commands": list(exhibit.commands),
-        "result": document(exhibit.result),
-    }
+class ReportedFabricDocument(OnFabricDocument):
+    """A fabric of the page."""
+
+    fabric: str = derived("name")
 
 
-def _decision(result: Report) -> Document:
-    chart = chart_of(result)
+def _cost_rows(result: Report) -> list[dict[str, Any]]:
+    """The table of costs, by the keys of its columns."""
     costs = cost_table(result)
     rows = []
     for row in costs.records:
         rows.append({column.key: column.value(row) for column in costs.columns})
-    return {
-        "answer": next(answers(result), ""),
-        "chart": chart and chart.title,
-        "cost": rows,
-        "risks": list(risks(result)),
-    }
+    return rows
+
+
+def _chart_title(result: Report) -> str | None:
+    chart = chart_of(result)
+    return chart and chart.title
+
+
+class DecisionDocument(Document):
+    """The answer, what it costs and what it risks."""
+
+    answer: str = derived(lambda result: next(answers(result), ""))
+    chart: str | None = derived(_chart_title)
+    cost: list[BoughtDocument] = derived(_cost_rows)
+    risks: list[str] = derived(lambda result: tuple(risks(result)))
+
+
+class ExhibitResultDocument(Document, open=True):
+    """The document of another command."""
+
+    schema: str
+    colltool: str
+
+
+class ExhibitDocument(Document, of=ReportEntry):
+    """A result, and the commands that print it."""
+
+    title: str
+    summary: str = derived(_in_a_line)
+    commands: list[str]
+    result: ExhibitResultDocument = derived(lambda exhibit: document(exhibit.result))
+
+
+class SectionDocument(Document, of=ReportSection):
+    """Results that answer one question."""
+
+    section: str = derived("key")
+    title: str
+    exhibits: list[ExhibitDocument]
+
+
+class ReportDocument(Document):
+    """A page about a fabric."""
+
+    fabrics: list[ReportedFabricDocument] = derived(
+        lambda result: list(map(ReportedFabricDocument.of, result.fabrics))
+    )
+    ranks: int
+    bytes: float = whole("bytes")
+    verdict: list[str] = derived(lambda result: tuple(answers(result)))
+    decision: DecisionDocument = derived(DecisionDocument.of)
+    sections: list[SectionDocument]
 
 
 def _summary(result: Report) -> str:
@@ -138,10 +185,10 @@ def _page(result: Report) -> str:
     return report_page(result)
 
 
-_STATED = (
+_STATED: Columns[Provenance] = (
     label("key", "number"),
-    label("value", "value", get=lambda entry: _value(entry.key, entry.value)),
-    label("source", "source", get=lambda entry: entry.source or "the file does not say"),
+    label("value", get=lambda entry: _value(entry.key, entry.value)),
+    label("source", get=lambda entry: entry.source or "the file does not say"),
 )
 
 
@@ -175,20 +222,30 @@ def _assumed_table(result: Assumptions) -> Table:
     return Table(_STATED, result.stated)
 
 
-def _assumed_document(result: Assumptions) -> Document:
-    rows = []
-    for entry in result.stated:
-        value = entry.value
-        if not isinstance(value, float | int | bool | str):
-            value = _value(entry.key, value)
-        rows.append({"key": entry.key, "value": value, "source": entry.source or None})
-    return {
-        "fabric": result.fabric.name,
-        **set_field(result.fabric.overrides),
-        "stated": rows,
-        "library": result.library or None,
-        "model": result.readings.echo(),
-    }
+def _plain_value(entry: Provenance) -> Any:
+    """A number or word as it is, lists and tables as people read them."""
+    if isinstance(entry.value, float | int | bool | str):
+        return entry.value
+    return _value(entry.key, entry.value)
+
+
+class ProvenanceDocument(Document, of=Provenance):
+    """A number or word of a fabric's file, and where it comes from."""
+
+    key: str
+    value: float | bool | str = derived(_plain_value)
+    source: str | None = or_null("source")
+
+
+class AssumptionsDocument(Document):
+    """What the prices of a fabric rest on."""
+
+    fabric: str = derived("fabric.name")
+    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
+    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
+    stated: list[ProvenanceDocument]
+    library: str | None = or_null("library")
+    model: ModelDocument = derived(model_echo)
 
 
 def _assumed_summary(result: Assumptions) -> str:
@@ -197,8 +254,8 @@ def _assumed_summary(result: Assumptions) -> str:
 
 
 VIEWS = {
-    Report: View("report", _blocks, _document, _table, _summary, _page),
+    Report: View("report", _blocks, ReportDocument.of, _table, _summary, _page),
     Assumptions: View(
-        "assumptions", _assumed_blocks, _assumed_document, _assumed_table, _assumed_summary
+        "assumptions", _assumed_blocks, AssumptionsDocument.of, _assumed_table, _assumed_summary
     ),
 }

@@ -4,7 +4,6 @@ risks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.analysis.compare import CompareLine, Comparison
@@ -29,7 +28,8 @@ from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import Cost, FabricFacts, basis_of, bill_of
 from colltool.fabric.results import FabricShown
-from colltool.render.blocks import Table, gathered, label, number
+from colltool.render.blocks import Columns, Table, gathered, label, number
+from colltool.render.documents import Document
 from colltool.render.intervals import NINE_OF_TEN, within
 from colltool.render.views.compare import ground_lines
 from colltool.render.views.doctor import diagnosed
@@ -187,30 +187,38 @@ class _Bought(NamedTuple):
     @property
     def device_hours(self) -> float | None:
         plan = self.plan
-        return None if plan is None else plan.ranks * plan.step_s / 3600
+        if plan is None:
+            return None
+        return plan.ranks * plan.step_s / 3600
 
 
-_COST = (
-    label("fabric", "fabric", get=attrgetter("title")),
-    number("ranks", "ranks", get=attrgetter("facts.ranks")),
-    number("switches", "switches", get=attrgetter("facts.switches")),
-    number("links", "links", get=attrgetter("facts.links")),
-    number(
-        "network_cost", "network costs", format_money, get=lambda row: row.cost and row.cost.total
-    ),
-    label("currency", "in", get=lambda row: row.cost and row.cost.currency),
-    number(
-        "network_W", "network draws", format_power, get=lambda row: row.cost and row.cost.power_W
-    ),
-    number("step_s", "step", format_time, get=lambda row: row.plan and row.plan.step_s),
+_COST: Columns[_Bought] = (
+    label("fabric", path="title"),
+    number("ranks", path="facts.ranks"),
+    number("switches", path="facts.switches"),
+    number("links", path="facts.links"),
+    number("network_cost", "network costs", format_money, path="cost.total"),
+    label("currency", "in", path="cost.currency"),
+    number("network_W", "network draws", format_power, path="cost.power_W"),
+    number("step_s", "step", format_time, path="plan.step_s"),
     number("device_hours", "device-hours a step", "{:.4g}".format),
-    number(
-        "tokens_per_s",
-        "tokens/s",
-        "{:,.0f}".format,
-        get=lambda row: row.plan and row.plan.tokens_per_s,
-    ),
+    number("tokens_per_s", "tokens/s", "{:,.0f}".format, path="plan.tokens_per_s"),
 )
+
+
+class BoughtDocument(Document):
+    """A row of the table of costs; its keys are the columns."""
+
+    fabric: str
+    ranks: int
+    switches: int | None
+    links: int
+    network_cost: float | None
+    currency: str | None
+    network_W: float | None
+    step_s: float | None
+    device_hours: float | None
+    tokens_per_s: float | None
 
 
 def cost_table(result: Report) -> Table:

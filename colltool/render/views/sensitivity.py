@@ -27,9 +27,9 @@ from colltool.base.formatting import (
 )
 from colltool.fabric.variants import ParameterRange
 from colltool.libraries.nccl.rules import name_on
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
+from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import Document, derived
+from colltool.render.documents import Document, derived, or_null
 from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.shared_documents import (
     GroupDocument,
@@ -156,7 +156,9 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
         *listed("notes", result.held, first=0),
     ]
     if result.flips:
-        then = label("winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner))
+        then: Column[BreakEven] = label(
+            "winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner)
+        )
         title = "the smallest change of one number that turns it"
         out.append(Table((*_FLIPS, then), result.flips, None, title, first=3))
     if result.telling:
@@ -182,8 +184,12 @@ def _sensitivity_table(result: Sensitivity) -> Table:
 def _samples(result: Sensitivity, *, people: bool = False) -> Table:
     """The times of each algorithm; for ``people`` by the library's names."""
     names = {row.algorithm: _name(result, row.algorithm) for row in result.rows}
-    first = label("algorithm", "algorithm", fold=22)
-    columns = [*_TIMES, number("wins", "wins", percent), label("spec", "spec", hidden=True)]
+    first: Column[Spread] = label("algorithm", fold=22)
+    columns: list[Column[Spread]] = [
+        *_TIMES,
+        number("wins", "wins", percent),
+        label("spec", hidden=True),
+    ]
     if people:
         first = first._replace(get=lambda row: names[row.algorithm])
         if any(name.lower() != algorithm for algorithm, name in names.items()):
@@ -243,7 +249,7 @@ class SensitivityDocument(OnFabricDocument):
     flips_sought: int
     moves: list[TornadoBar]
     telling: list[ValueOfInformation]
-    experiment: str | None = derived(lambda result: result.experiment or None)
+    experiment: str | None = or_null("experiment")
     ranges: list[RangeDocument] = derived("numbers")
     assumed: bool
     verdict: str = derived(verdict)

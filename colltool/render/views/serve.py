@@ -89,18 +89,18 @@ class _ServedLine(NamedTuple):
 
 
 _OPERATION: Columns[_ServedLine] = (
-    label("phase", "phase", path="phase.name"),
-    label("operation", "operation", path="call.operation"),
+    label("phase", path="phase.name"),
+    label("operation", path="call.operation"),
     label("group", "ranks", path="call.group"),
     number("bytes", "bytes", format_bytes, 3, path="call.bytes"),
-    label("kernel", "kernel", fold=20, path="call.kernel"),
+    label("kernel", fold=20, path="call.kernel"),
     number("each_s", "each", format_time, 2, path="call.each_s"),
     number("calls", "calls", format_count, 1, path="call.calls"),
     number("total_s", "total", format_time, path="call.total_s"),
     number("share", "share", whole_percent, 4, path="call.share"),
-    label("wire", "wire", drop=5, path="call.wire"),
+    label("wire", drop=5, path="call.wire"),
     label("within", "nine in ten", drop=6),
-    label("why", "why", drop=7, path="call.why"),
+    label("why", drop=7, path="call.why"),
     number("error", "off by", whole_percent, hidden=True, path="call.error"),
 )
 
@@ -187,13 +187,13 @@ class KvDocument(Document, extends=KvTransfer):
     no_interval: str = optional(no_kernel_interval)
 
 
-class JobDocument(Document):
+class ServedJobDocument(Document):
     """The job that a result is for, by its name."""
 
     job: str
 
 
-class ServeDocument(JobDocument, OnFabricDocument):
+class ServeDocument(ServedJobDocument, OnFabricDocument):
     """A deployment on a fabric."""
 
     engine: str
@@ -323,7 +323,7 @@ def _reshard_answer(result: Resharded) -> str:
 
 
 _WAY: Columns[ReshardWay] = (
-    label("way", "way"),
+    label("way"),
     number("total_s", "total", format_time),
     label("wire", "limited by", drop=1),
     number("out_bytes", "out of a sender", format_bytes, 2),
@@ -346,7 +346,7 @@ class ReshardWayDocument(Document, extends=ReshardWay):
     no_interval: str = optional(no_kernel_interval)
 
 
-class ReshardDocument(JobDocument, FabricDocument):
+class ReshardDocument(ServedJobDocument, FabricDocument):
     """The ways to bring weights from trainers to servers."""
 
     bytes: float

@@ -24,7 +24,7 @@ from colltool.base.formatting import (
 from colltool.estimate.results import Accuracy
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import Document, derived, optional
+from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.estimates import ModelDocument, model_field, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
@@ -44,7 +44,9 @@ def shown(key: str, value: Any) -> str:
     """A value of an axis as people read it."""
     if key == "bytes":
         return title_size(float(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def axis_title(key: str) -> str:
@@ -62,7 +64,8 @@ def _place(at: At) -> str:
 
 def pivot_title(result: Sweep, fixed: At) -> str:
     """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
-    return _place(tuple(pair for pair in fixed if len(axis_values(result, pair[0])) > 1))
+    varied = [pair for pair in fixed if len(axis_values(result, pair[0])) > 1]
+    return _place(tuple(varied))
 
 
 # --- the long table
@@ -89,15 +92,15 @@ def _other_without_contention(cell: Cell) -> str | None:
 
 _CELL: Columns[Cell] = (
     label("algorithm", "fastest", fold=22),
-    label("protocol", "protocol", drop=7),
+    label("protocol", drop=7),
     number("total_s", "total", format_time),
     number("busbw_Bps", "busbw", format_rate, 1),
     number("alpha_share", "alpha%", whole_percent, 6),
     label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
-    flag("close", "close", drop=5, get=is_close),
+    flag("close", drop=5, get=is_close),
     label("ideal_algorithm", "without contention", drop=2, get=_other_without_contention),
-    label("spec", "spec", hidden=True),
+    label("spec", hidden=True),
     label("reason", "why not", drop=8),
 )
 _LIBRARY_NAMES = {"algorithm": "known_as", "runner_up": "runner_up_known_as"}
@@ -109,7 +112,7 @@ _HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 def _for_people(result: Sweep) -> Table:
     table = _table(result)
     renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
-    columns: list[Column] = []
+    columns: list[Column[Any]] = []
     for column in table.columns:
         columns.append(column._replace(path=_LIBRARY_NAMES.get(column.key, column.path)))
         if renamed and column.key == "algorithm":
@@ -118,15 +121,16 @@ def _for_people(result: Sweep) -> Table:
 
 
 def _table(result: Sweep) -> Table:
-    axes = (_axis(index, axis) for index, axis in enumerate(result.axes))
+    axes = [_axis(index, axis) for index, axis in enumerate(result.axes)]
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
-    used = {
-        "protocol": any(cell.protocol for cell in result.cells),
-        "reason": any(cell.reason for cell in result.cells),
-        "ideal_algorithm": bool(result.differing),
-        "close": bool(result.close),
-    }
-    return Table(columns, result.cells).without(*(key for key in used if not used[key]))
+    table = Table(columns, result.cells)
+    # columns that say nothing of any cell are for those who name them
+    for key in ("protocol", "reason"):
+        if not any(getattr(cell, key) for cell in result.cells):
+            table = table.without(key)
+    if not result.differing:
+        table = table.without("ideal_algorithm")
+    return table if result.close else table.without("close")
 
 
 # --- the answer
@@ -169,30 +173,36 @@ def _wins(result: Sweep) -> str:
     leads = "is the fastest in"
     if any(cell.picked for cell in result.cells):
         leads = "is NCCL's pick in"
-    (first, count), *others = wins
+    first, count = wins[0]
     where = f"{count} of {every}"
     if count == len(result.cells) > 1:
         where = f"all {every}"
     parts = [f"{first} {leads} {where}"]
-    parts += [f"{name} in {count}" for name, count in others[:2]]
-    if len(others) > 2:
-        parts.append(f"{len(others) - 2} more in the others")
+    for name, fewer in wins[1:3]:
+        parts.append(f"{name} in {fewer}")
+    if len(wins) > 3:
+        parts.append(f"{len(wins) - 3} more in the others")
     return ", ".join(parts)
 
 
 def sweep_title(result: Sweep) -> str:
     """The question as a title, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
-    where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
     what = result.primitive.spoken
-    parts = [f"{what} on {where}" if where else what]
+    where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
+    if where:
+        what += f" on {where}"
+    parts = [what]
     if "ranks" in single:
         parts.append(f"{single['ranks']} ranks")
     if "bytes" in single:
         parts.append(f"{shown('bytes', single['bytes'])} per rank")
-    parts += [f"{key}={shown(key, value)}" for key, value in single.items() if key not in OWN_AXES]
+    for key, value in single.items():
+        if key not in OWN_AXES:
+            parts.append(f"{key}={shown(key, value)}")
     if result.library:
-        parts.append(running(result.library, leads=any(cell.selectable for cell in result.priced)))
+        leads = any(cell.selectable for cell in result.priced)
+        parts.append(running(result.library, leads=leads))
     if "ideal" not in _keys(result):
         parts.append(ideal_or_realistic(result))
     return ", ".join(parts)
@@ -213,9 +223,11 @@ def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
     # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
         then = f"{change.before}, then {change.after}"
-    at = f"{_place(change.at)}: " if change.at else ""
     between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
-    return f"{at}{axis_title(change.axis)} {between}: {then}"
+    text = f"{axis_title(change.axis)} {between}: {then}"
+    if not change.at:
+        return text
+    return f"{_place(change.at)}: {text}"
 
 
 def _notes(result: Sweep) -> Iterator[str]:
@@ -229,7 +241,8 @@ def _notes(result: Sweep) -> Iterator[str]:
     if result.library and 0 < others < len(result.priced):
         yield f"{others} of {every}: the library implements none of these algorithms"
     yield from held_lines(result.cells)
-    for reason in dict.fromkeys(cell.reason for cell in result.cells if cell.reason):
+    reasons = dict.fromkeys(cell.reason for cell in result.cells)
+    for reason in filter(None, reasons):
         yield f"not priced: {reason}"
 
 
@@ -251,7 +264,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     name, show = _SHOWN[pivot.value]
     down = axis_values(result, pivot.rows)
-    columns: list[Column] = [
+    columns: list[Column[Any]] = [
         label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), get=itemgetter(0))
     ]
     for at, value in enumerate(axis_values(result, pivot.cols)):
@@ -262,8 +275,10 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     for fixed, rows in pivot_tables(result, pivot):
         title = f"{pivot.value} of {sweep_title(result)}"
         apart = pivot_title(result, fixed)
+        if apart:
+            title += f", {apart}"
         records = tuple(zip(down, rows, strict=True))
-        tables.append(Table(tuple(columns), records, None, f"{title}, {apart}" if apart else title))
+        tables.append(Table(tuple(columns), records, None, title))
     return tables
 
 
@@ -305,7 +320,10 @@ def _cells(result: Sweep) -> list[dict[str, Any]]:
 
 
 def _axes(result: Sweep) -> dict[str, list[Any]]:
-    return {axis.key: list(map(partial(_exact, axis.key), axis.values)) for axis in result.axes}
+    axes = {}
+    for axis in result.axes:
+        axes[axis.key] = [_exact(axis.key, value) for value in axis.values]
+    return axes
 
 
 class ChangeDocument(Document, extends=WinnerChange):
@@ -324,7 +342,7 @@ class SweepDocument(OverridesDocument):
     primitive: str
     mode: str = derived(ideal_or_realistic)
     model: ModelDocument = derived(_unvaried_model)
-    library: str | None = derived(lambda result: result.library or None)
+    library: str | None = or_null("library")
     axes: dict[str, Any] = derived(_axes)
     cells: list[CellDocument] = derived(_cells)
     ground: list[BasisDocument]

@@ -16,21 +16,28 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.diagnosis.compared import compared_totals
+from colltool.diagnosis.compared import ComparedCalls, compared_totals
 from colltool.diagnosis.link_health import ranks_text
+from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
-from colltool.diagnosis.trace_results import LinkHealth, TraceComparison
-from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import (
-    Document,
-    View,
-    context,
-    fields,
-    listed,
-    on_fabric,
-    reached_percent,
-    set_field,
+from colltool.diagnosis.trace_results import (
+    CallTotal,
+    CallWait,
+    LinkHealth,
+    RankWait,
+    TraceComparison,
+    TracedCall,
+    TraceFile,
+    TraceFinding,
+    UnpricedKernels,
+    Waits,
 )
+from colltool.logs.activity import RankActivity
+from colltool.logs.traced_calls import LeftOutKernels
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
+from colltool.render.dispatch import View, context, listed, on_fabric, reached_percent
+from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
+from colltool.render.shared_documents import OnFabricDocument, mapping
 from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8
@@ -52,57 +59,57 @@ def signed_time(seconds: float) -> str:
     return f"{sign}{format_time(abs(seconds))}"
 
 
-_LATE = (
-    number("rank", "rank"),
-    number("calls", "calls"),
+_LATE: Columns[RankWait] = (
+    number("rank"),
+    number("calls"),
     number("last", "comes last"),
     number("wait_s", "waits", format_time),
 )
-_WAITS = (
+_WAITS: Columns[CallWait] = (
     label("primitive", "primitive", attrgetter("spoken")),
     number("group_size", "ranks"),
-    number("calls", "calls"),
+    number("calls"),
     number("wire_s", "on the wire", format_time),
     number("wait_s", "waiting", format_time),
 )
-_UNPRICED = (
+_UNPRICED: Columns[UnpricedKernels] = (
     label("kernel", "kernel", clipped),
-    number("calls", "calls"),
+    number("calls"),
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
 )
-REPLAYED = (
+_REPLAYED: Columns[Replayed] = (
     label("file", "file", clipped, 2),
-    number("rank", "rank"),
+    number("rank"),
     number("recorded_s", "as recorded", format_time),
     number("priced_s", "with prices", format_time),
     number("priced", "priced nodes"),
-    number("kept", "others", get=lambda graph: sum(dict(graph.kept).values())),
+    number("kept", "others", path="unpriced"),
 )
-_COMPARED = (
+_COMPARED: Columns[ComparedCalls] = (
     label("primitive", "primitive", attrgetter("spoken")),
-    number("ranks", "ranks"),
+    number("ranks"),
     number("bytes", "size", size_text),
     number("then_s", "before", format_time),
     number("now_s", "now", format_time),
     number("change_s", "change", signed_time),
 )
-_TOTALS = (
+_TOTALS: Columns[CallTotal] = (
     label("group", "group", clipped, 4),
-    number("ranks", "ranks", get=attrgetter("group_size")),
-    label("stride", "stride", drop=5, get=lambda total: axes_text(total.axes)),
+    number("ranks", path="group_size"),
+    label("stride", drop=5, get=lambda total: axes_text(total.axes)),
     label("tiers", "on", drop=6, get=lambda total: ", ".join(total.tiers)),
     label("primitive", "primitive", attrgetter("spoken")),
     number("bytes", "size", size_text),
     label("dtype", "dtype", clipped, hidden=True),
     label("coalesced", "", get=lambda total: "coalesced" if total.coalesced else "", hidden=True),
-    number("calls", "calls"),
-    label("kernel", "kernel", drop=8),
+    number("calls"),
+    label("kernel", drop=8),
     number("each_s", "measured", format_time),
     label("bound", "", get=lambda total: "at most" if total.bound else "", hidden=True),
     number("busbw_Bps", "busbw", format_rate, 3),
     number("expected_s", "expected", format_time, 1),
-    label("algorithm", "by", drop=7, get=attrgetter("runs")),
+    label("algorithm", "by", drop=7, path="runs"),
     number("of_expected", "of expected", reached_percent),
     number("share", "of the step", percent, 2),
     number("exposed", "exposed", whole_percent, 3),
@@ -257,7 +264,9 @@ def _replayed(result: TraceComparison) -> str:
 
 
 def graph_name(graph: Replayed) -> str:
-    return f"rank {graph.rank}" if graph.rank is not None else clipped(graph.file)
+    if graph.rank is not None:
+        return f"rank {graph.rank}"
+    return clipped(graph.file)
 
 
 def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
@@ -267,10 +276,6 @@ def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
         whys.update(dict(graph.kept))
     lines = [f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()]
     return listed("left as recorded", lines)
-
-
-def graph_document(graph: Replayed) -> Document:
-    return graph._asdict() | {"kept": dict(graph.kept)}
 
 
 _NOTABLE = 0.1  # waiting, as a share of the time on the wire
@@ -355,7 +360,9 @@ def _each(parts: Sequence[str]) -> str:
         return ""
     text = ", ".join(parts[:_MOST_TOTALS])
     more = len(parts) - _MOST_TOTALS
-    return f" ({text} and {more} more)" if more > 0 else f" ({text})"
+    if more > 0:
+        return f" ({text} and {more} more)"
+    return f" ({text})"
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
@@ -384,7 +391,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
 
 def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
     title = "graphs, as recorded and with these prices"
-    return Table(REPLAYED, graphs, None, title, _MOST_TOTALS)
+    return Table(_REPLAYED, graphs, None, title, _MOST_TOTALS)
 
 
 def _reasons(result: TraceComparison) -> Counter[str]:
@@ -407,51 +414,75 @@ def _left_out(result: TraceComparison) -> Iterator[str]:
             yield f"{name} has no collective call that can be told"
 
 
-def _trace_document(result: TraceComparison) -> Document:
-    waits = result.waits
-    devices = [device._asdict() | {"overlap": device.overlap} for device in result.activity]
-    found: Document = {
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        "library": result.library or None,
-        "map": fields(result.rank_map, "given places") if result.rank_map.given else None,
-        "world": result.world,
-        "device": result.device or None,
-        "nccl": result.nccl or None,
-        **fields(result, "steps window_s share exposed overlap of_expected"),
-        "ranks": devices,
-        "waits": {"ranks": _dicts(waits.ranks), "collectives": _dicts(waits.collectives)},
-        "unpriced": _dicts(result.unpriced),
-    }
-    if result.replayed:
-        found["replayed"] = list(map(graph_document, result.replayed))
-    if result.against:
-        found["against"] = _dicts(compared_totals(result))
-    totals = []
-    for total in result.totals:
-        totals.append(total._asdict() | fields(total, "busbw_Bps of_expected exposed"))
-    return {
-        **found,
-        "verdict": trace_verdict(result),
-        "blame": list(_blame(result)),
-        **fields(result, "wires"),
-        "totals": totals,
-        "calls": list(_calls(result)),
-        **fields(result, "findings files left_out"),
-    }
+# --- the document
 
 
-def _dicts(records: Iterable[Any]) -> list[Document]:
-    return [record._asdict() for record in records]
+class ReplayedDocument(Document, extends=Replayed):
+    """The graph of a file, with the durations as recorded and with prices."""
+
+    kept: dict[str, int] = mapping("kept")
 
 
-def _calls(result: TraceComparison) -> Iterator[Document]:
-    for call in result.calls:
-        row = call._asdict()
-        row["algorithm"] = call.algorithm or None
-        row["protocol"] = call.protocol or None
-        row["places"] = call.places if result.rank_map.given else None
-        yield row
+class RankActivityDocument(Document, extends=RankActivity):
+    """What a rank does."""
+
+    overlap: float | None
+
+
+class CallTotalDocument(Document, extends=CallTotal):
+    """Calls of one kind."""
+
+    busbw_Bps: float
+    of_expected: float | None
+    exposed: float
+
+
+class TracedCallDocument(Document, extends=TracedCall):
+    """A collective call."""
+
+    places: list[int] | None
+    algorithm: str | None = or_null("algorithm")
+    protocol: str | None = or_null("protocol")
+
+
+def _calls(result: TraceComparison) -> Any:
+    """The calls; without a map of ranks their places go without saying."""
+    if result.rank_map.given:
+        return result.calls
+    return [TracedCallDocument.of(call, places=None) for call in result.calls]
+
+
+def _compared(result: TraceComparison) -> Any:
+    return LEFT_OUT if result.against is None else compared_totals(result)
+
+
+class TraceDocument(OnFabricDocument):
+    """The collectives of traces against a fabric's prices."""
+
+    library: str | None = or_null("library")
+    map: RankMap | None = derived(lambda result: result.rank_map if result.rank_map.given else None)
+    world: int | None
+    device: str | None = or_null("device")
+    nccl: str | None = or_null("nccl")
+    steps: int
+    window_s: float
+    share: float
+    exposed: float
+    overlap: float | None
+    of_expected: float | None
+    ranks: list[RankActivityDocument] = derived("activity")
+    waits: Waits
+    unpriced: list[UnpricedKernels]
+    replayed: list[ReplayedDocument] = optional("replayed")
+    against: list[ComparedCalls] = optional(_compared)
+    verdict: str = derived(trace_verdict)
+    blame: list[str] = derived(lambda result: tuple(_blame(result)))
+    wires: list[LinkHealth]
+    totals: list[CallTotalDocument]
+    calls: list[TracedCallDocument] = derived(_calls)
+    findings: list[TraceFinding]
+    files: list[TraceFile]
+    left_out: list[LeftOutKernels]
 
 
 def _trace_summary(result: TraceComparison) -> str:
@@ -459,4 +490,4 @@ def _trace_summary(result: TraceComparison) -> str:
     return "\n".join((*answer, *_more(result)))
 
 
-VIEWS = {TraceComparison: View("trace", _trace_blocks, _trace_document, _totals, _trace_summary)}
+VIEWS = {TraceComparison: View("trace", _trace_blocks, TraceDocument.of, _totals, _trace_summary)}

@@ -35,17 +35,17 @@ from colltool.verification.verify import Verification, Verified
 
 _COLUMNS: Columns[Verified] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
-    label("fabric", "fabric", drop=7),
-    label("algorithm", "algorithm"),
-    number("ranks", "ranks", drop=6),
-    label("verdict", "verdict"),
+    label("fabric", drop=7),
+    label("algorithm"),
+    number("ranks", drop=6),
+    label("verdict"),
     number("n_alpha_formula", "n_alpha", format_count, 4, get=lambda row: row.n_alpha[0]),
     number("n_alpha_executed", "executed", format_count, 5, get=lambda row: row.n_alpha[1]),
     number("n_beta_formula", "n_beta", format_count, 2, get=lambda row: row.n_beta[0]),
     number("n_beta_executed", "executed", format_count, 3, get=lambda row: row.n_beta[1]),
     number("price_s", "price", format_time, 8, get=lambda row: row.time_s and row.time_s[0]),
     number("executed_s", "executed", format_time, 9, get=lambda row: row.time_s and row.time_s[1]),
-    label("note", "note", hidden=True),
+    label("note", hidden=True),
 )
 # of algorithms without a formula
 _TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
@@ -106,18 +106,17 @@ def _blocks(result: Verification) -> list[Block]:
         if row.trace is not None:
             traces += _trace_tables(row, row.trace)
             legends[_legend(row.trace)] = None
-    notes = lines_by_text(
-        (row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})")
-        for row in worst_first
-        if row.note
-    )
+    noted = []
+    for row in worst_first:
+        if row.note:
+            noted.append((row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})"))
     skipped = ((row.reason, row.algorithm) for row in result.skipped)
     return [
         Headline(_answer(result)),
         table,
         *traces,
         *listed("how to read the steps", legends),
-        Lines("notes", (*notes, _ENDS_HERE), first=0),
+        Lines("notes", (*lines_by_text(noted), _ENDS_HERE), first=0),
         *listed("not executed", lines_by_text(skipped), first=0),
     ]
 
@@ -146,11 +145,10 @@ def _answer(result: Verification) -> str:
 
 def _simulated(result: Verification) -> str:
     """What the simulator finds: the ratios to the executed times."""
-    ratios = [
-        row.simulated_s / row.time_s[1]
-        for row in result.results
-        if row.simulated_s is not None and row.time_s
-    ]
+    ratios = []
+    for row in result.results:
+        if row.simulated_s is not None and row.time_s:
+            ratios.append(row.simulated_s / row.time_s[1])
     if not ratios:
         return ""
     span = span_text(format_factor(min(ratios)), format_factor(max(ratios)))
@@ -194,7 +192,7 @@ class _TraceRow(NamedTuple):
 _MOVED: Columns[_TraceRow] = (
     number("step_n_alpha", "n_alpha", format_count, 2, path="traced.n_alpha"),
     number("step_n_beta", "n_beta", format_count, 2, path="traced.n_beta"),
-    label("messages", "messages", fold=12),
+    label("messages", fold=12),
 )
 _NODES_A_PAGE = 4  # that fit beside the messages on 80 columns
 
@@ -214,7 +212,7 @@ def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
         states.append(_TraceRow(number_of_step, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
     held = (_held(trace, node) for node in nodes)
-    columns = (number("step", "step"), *moved, *held)
+    columns: Columns[_TraceRow] = (number("step"), *moved, *held)
     return Table(columns, tuple(states), None, _trace_title(row, trace, nodes))
 
 
@@ -315,7 +313,7 @@ class StepDocument(Document):
     holds: list[list[HeldDocument]]
 
 
-class TraceDocument(Document, of=Trace):
+class StepsDocument(Document, of=Trace):
     """Every step of a schedule."""
 
     chunks: list[float] = derived("chunk_bytes")
@@ -347,7 +345,7 @@ class VerifiedDocument(Document, of=Verified):
     note: str
     spec: str
     simulated_s: float = optional("simulated_s")
-    trace: TraceDocument = optional("trace")
+    trace: StepsDocument = optional("trace")
 
 
 class HoldsDocument(Document):

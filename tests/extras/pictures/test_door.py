@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from colltool.base import pictures
+from colltool.base import extras
 
 
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
-        (pictures.drawing(), pictures.DrawingModule),
-        (pictures.plot(), pictures.PlotModule),
+        (extras.drawing(), extras.DrawingModule),
+        (extras.plot(), extras.PlotModule),
     ],
 )
 def test_a_module_has_what_the_core_calls(module: Any, expected: type) -> None:

@@ -23,7 +23,7 @@ def draw_dragonfly(
 ) -> Focus:
     """Groups with their switches, spines towards the middle; only the first where there are
     many."""
-    middle = (room.left + room.width / 2, room.top + _RADIUS + 2 * _SIDE)
+    middle = (room.middle, room.top + _RADIUS + 2 * _SIDE)
     drawn = min(wires.groups, MOST_GROUPS)
     places = on_circle(middle, _RADIUS, drawn)
     for a, b in combinations(places, 2):

@@ -50,19 +50,24 @@ def blocks_of(axes: Sequence[Axis]) -> list[tuple[Axis, ...]]:
     return [tuple(axes[start : start + AXES]) for start in range(0, len(axes), AXES)]
 
 
-def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
+def lines_of_block(axes: Sequence[Axis]) -> list[list[Place]]:
+    """The drawn places of each of three axes; an axis that a block lacks has a single one."""
+    missing = AXES - len(axes)
+    return [*map(places, axes), *[[Place(0, 0)]] * missing]
+
+
+def faces(lines: Sequence[Sequence[Place]]) -> list[tuple[Place, ...]]:
     """The visible places of a block: on its front, top and right side."""
-    lines = list(map(places, axes))
-    everywhere = list(product(*lines))
-    if len(axes) < AXES:
-        return everywhere
-    right, top, front = lines[0][-1], lines[1][-1], lines[2][0]
+    right = lines[0][-1]
+    top = lines[1][-1]
+    front = lines[2][0]
+    everywhere = product(*lines)
     return [at for at in everywhere if at[0] == right or at[1] == top or at[2] == front]
 
 
 def drawn_places(diagram: TierDiagram) -> int:
     """How many endpoints are drawn: those of the innermost block in sight."""
-    return len(faces(blocks_of(diagram.kind.axes)[0]))
+    return len(faces(lines_of_block(blocks_of(diagram.kind.axes)[0])))
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
@@ -110,9 +115,8 @@ def _draw_block(
     first = index * AXES + 1
     block = _LatticeBlock(canvas, axes, room._replace(top=top), first)
     if outer is not None:
-        back = [line[-1] for line in block.lines]
-        corner = block.at([block.lines[0][0], *back[1:2]])
-        zoom(canvas, outer, top - _BETWEEN, corner, block.at(back))
+        left = (block.front[0], block.back[1], block.front[2])
+        zoom(canvas, outer, top - _BETWEEN, block.at(left), block.at(block.back))
     focus = block.draw(6.0 if index else 3.2)
     count = prod(axis.size for axis in axes)
     what = endpoint_text(diagram, count)
@@ -123,11 +127,11 @@ def _draw_block(
     words.write_each(axis_text(first + at, diagram.kind.axes) for at in range(len(axes)))
     sizes = [axis.size for axis in axes]
     if len(axes) == AXES and min(sizes) > 1:
-        words.write_each(["the faces in sight are drawn"])
+        words.note("the faces in sight are drawn")
     if max(sizes) > MOST:
-        words.write_each(["dashed: places left out"])
+        words.note("dashed: places left out")
     if diagram.ports > 1:
-        words.write_each([ports_text(diagram)])
+        words.note(ports_text(diagram))
     return focus
 
 
@@ -144,14 +148,16 @@ def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -
 
 class _LatticeBlock:
     """A block of up to three axes; the first goes to the right, the second up, the third into
-    depth."""
+    depth. ``front`` is the place where all axes begin, ``back`` where they end."""
 
     def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first: int) -> None:
         self.canvas = canvas
         self.axes = axes
         self.first = first
-        self.lines = list(map(places, axes))
-        right, up, deep = self._slots([line[-1] for line in self.lines])
+        self.lines = lines_of_block(axes)
+        self.front = [line[0] for line in self.lines]
+        self.back = [line[-1] for line in self.lines]
+        right, up, deep = (place.slot for place in self.back)
         wide = right + _DEPTH[0] * deep
         high = up - _DEPTH[1] * deep
         self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(wide, 1))
@@ -159,24 +165,21 @@ class _LatticeBlock:
         above = _MARGIN if axes[0].size > 1 else _RIM
         self.bottom = room.top + above + high * self.step
 
-    def _slots(self, place: Sequence[Place]) -> list[int]:
-        missing = AXES - len(place)
-        return [coordinate.slot for coordinate in place] + [0] * missing
-
     def at(self, place: Sequence[Place]) -> Point:
         """Where a place is drawn."""
-        right, up, deep = self._slots(place)
+        right, up, deep = (coordinate.slot for coordinate in place)
         x = self.left + (right + _DEPTH[0] * deep) * self.step
         return x, self.bottom + (_DEPTH[1] * deep - up) * self.step
 
     def draw(self, radius: float) -> Focus:
         """Draw links, places and the numbers of axes; return the first place."""
-        seen = faces(self.axes)
+        visible = faces(self.lines)
         links = ""
         jumps = ""
-        for place, other, jumping in self._neighbours(seen):
-            (x, y), (u, v) = self.at(place), self.at(other)
-            step = f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"
+        for place, other, jumping in self._neighbours(visible):
+            x, y = self.at(place)
+            to_x, to_y = self.at(other)
+            step = f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
             if jumping:
                 jumps += step
             else:
@@ -185,51 +188,51 @@ class _LatticeBlock:
             self.canvas.path(links)
         if jumps:
             self.canvas.path(jumps, dashed=True)
-        for place in seen:
+        for place in visible:
             self.canvas.dot(*self.at(place), radius)
         for index, axis in enumerate(self.axes):
             if axis.size > 1:
                 self._draw_name(index, axis)
-        x, y = self.at([line[0] for line in self.lines])
+        x, y = self.at(self.front)
         return Focus(x, y + radius, radius)
 
     def _neighbours(
-        self, seen: Sequence[tuple[Place, ...]]
+        self, visible: Sequence[tuple[Place, ...]]
     ) -> Iterator[tuple[Sequence[Place], Sequence[Place], bool]]:
         """Visible places next to each other, and whether others between them were left out."""
-        visible = set(seen)
-        for place in seen:
+        known = set(visible)
+        for place in visible:
             for index, line in enumerate(self.lines):
                 after = line.index(place[index]) + 1
                 if after == len(line):
                     continue
                 other = (*place[:index], line[after], *place[index + 1 :])
-                if other in visible:
+                if other in known:
                     yield place, other, line[after].number - place[index].number > 1
 
     def _draw_name(self, index: int, axis: Axis) -> None:
         """Draw the number of an axis, and its wraparound, along an edge of the block."""
-        first = [line[0] for line in self.lines]
-        last = [line[-1] for line in self.lines]
-        # the first axis along the upper edge in front, the third along the right one
-        edge = first
+        # The first axis along the upper edge in front, the third along the right one.
+        start = list(self.front)
         if index == 0:
-            edge = [first[0], *last[1:]]
+            start[1:] = self.back[1:]
         elif index == AXES - 1:
-            edge = [last[0], *first[1:]]
-        start, end = edge.copy(), edge.copy()
-        start[index] = first[index]
-        end[index] = last[index]
-        (x, y), (u, v) = self.at(start), self.at(end)
+            start[0] = self.back[0]
+        end = list(start)
+        end[index] = self.back[index]
+        x, y = self.at(start)
+        to_x, to_y = self.at(end)
         across, down, below, anchor = _SIDES[index]
         far = _RIM
         if axis.closed:
             far = _ARC
             dx = across * _ARC
             dy = down * _ARC
-            curve = f"C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}"
-            self.canvas.path(f"M{x:.1f} {y:.1f}{curve}", dashed=bool(axis.twist))
-        middle = (x + u) / 2 + across * far
-        low = (y + v) / 2 + down * far + below
+            curve = f"{x + dx:.1f} {y + dy:.1f} {to_x + dx:.1f} {to_y + dy:.1f}"
+            self.canvas.path(
+                f"M{x:.1f} {y:.1f}C{curve} {to_x:.1f} {to_y:.1f}", dashed=bool(axis.twist)
+            )
+        middle = (x + to_x) / 2 + across * far
+        low = (y + to_y) / 2 + down * far + below
         number = str(self.first + index)
         self.canvas.text(middle, low, number, 2 * _ARC, tone="ct-soft", anchor=anchor)

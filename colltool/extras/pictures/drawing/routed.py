@@ -67,10 +67,10 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: A
     words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     drawn = drawn_ranks(diagram)
     if drawn < count:
-        words.write_each([f"{drawn} of them drawn"])
+        words.note(f"{drawn} of them drawn")
     words.write_each(sketch.texts)
     words.write_each(map(link_text, diagram.kind.link_kinds))
-    words.write_each([f"{counted(diagram.kind.links(diagram.ports), 'link')} in all"])
+    words.note(f"{counted(diagram.kind.links(diagram.ports), 'link')} in all")
     words.skip_to(max(y for _, y in sketch.spots.values()) + _SIDE)
     x, y = sketch.spots[0]
     if 0 in sketch.switches:
@@ -112,7 +112,7 @@ def _graph(wires: GraphWires, room: Area) -> Sketch:
     """Ranks on a circle, the first at the bottom, and switches on one inside it."""
     ranks = range(min(wires.endpoints, MOST_NODES))
     switches = range(wires.endpoints, min(wires.nodes, wires.endpoints + MOST_NODES))
-    middle = (room.left + room.width / 2, room.top + _RADIUS + _SIDE / 2)
+    middle = (room.middle, room.top + _RADIUS + _SIDE / 2)
     spots = dict(zip(ranks, on_circle(middle, _RADIUS, len(ranks)), strict=True))
     spots |= zip(switches, on_circle(middle, _INNER_RADIUS, len(switches)), strict=True)
     links = set()

@@ -47,6 +47,10 @@ class Area(NamedTuple):
     def right(self) -> float:
         return self.left + self.width
 
+    @property
+    def middle(self) -> float:
+        return self.left + self.width / 2
+
 
 def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
     """``count`` places evenly round a circle, the first at the bottom."""
@@ -181,7 +185,8 @@ class Canvas:
             element.text = line
         else:
             title = ET.SubElement(element, "title")
-            title.text, title.tail = whole, line
+            title.text = whole
+            title.tail = line
 
 
 class TextColumn:
@@ -202,6 +207,10 @@ class TextColumn:
             y = self.bottom + LINE * number + TEXT
             self.canvas.line_of_text(self.area.left, y, line, tooltip, tone=tone, bold=bold)
         self.bottom += LINE * len(lines)
+
+    def note(self, text: str) -> None:
+        """A text in the soft colour."""
+        self.write(text, tone="ct-soft")
 
     def write_each(self, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6) -> None:
         for text in texts:

@@ -43,7 +43,7 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room:
     port_lines = diagram.ports if side >= _CLOSEST * diagram.ports else 1
     tops = _write_levels(diagram, words, one_line=port_lines < diagram.ports)
     if tree.endpoints < diagram.facts.endpoints:
-        words.write_each([f"{tree.endpoints} of them drawn"])
+        words.note(f"{tree.endpoints} of them drawn")
     levels = diagram.levels
     left = room.left + (room.width - slot * tree.slots) / 2
     drawing = _SwitchDrawing(

@@ -27,7 +27,7 @@ def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Ar
     count = diagram.facts.endpoints
     drawn = _drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
-    middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)
+    middle = (room.middle, room.top + radius + _SIDE / 2)
     places = on_circle(middle, radius, drawn)
     for place, other in combinations(places, 2):
         canvas.line([place, other])
@@ -35,11 +35,11 @@ def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Ar
         canvas.square(x, y, _SIDE)
     words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     if drawn < count:
-        words.write_each([f"{drawn} of them drawn"])
+        words.note(f"{drawn} of them drawn")
     links = diagram.kind.links(diagram.ports)
     if links:
         each = "one" if diagram.ports == 1 else diagram.ports
-        words.write_each([f"{counted(links, 'link')}, {each} for each pair"])
+        words.note(f"{counted(links, 'link')}, {each} for each pair")
     x, y = places[0]
     return Focus(x, y + _SIDE / 2, _SIDE / 2)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.library_pick import hardware_on
-from colltool.extras.interop.nccl_tuner_curves import HURTS
+from colltool.extras.interop.nccl_tuner_rows import HURTS
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import estimates
 from tests.small import clos, fabric, star, switch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.extras.interop.nccl_tuner_curves import MAX_BYTES, Advice, advised, needs
+from colltool.extras.interop.nccl_tuner_rows import MAX_BYTES, Advice, advised, needs
 from colltool.libraries.nccl.model import Combination, Piece
 
 

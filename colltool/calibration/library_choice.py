@@ -1,0 +1,112 @@
+"""Which algorithms a library may have run: those to compare, and those that its rules document."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltool.base.cache import packaged_toml
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, Primitive
+from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.library_pick import hardware_of
+from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import picks
+from colltool.libraries.nccl.rules import spec_of
+from colltool.logs.series import LogLibrary, Series, log_library
+from colltool.network.group import JoinedBy
+
+CANDIDATES = Path(__file__).with_name("candidates.toml")
+
+
+class DocumentedChoice(NamedTuple):
+    """Who says what ran, and the factor by which other algorithms must predict unseen sizes better
+    to overrule it."""
+
+    source: str
+    worth: float
+
+
+class LibraryRun(NamedTuple):
+    """One call: our schedule, and NCCL's protocol (``ll``, ``ll128``, ``simple``; empty for other
+    libraries)."""
+
+    spec: str
+    protocol: str = ""
+
+
+class LibraryRuns(NamedTuple):
+    """What the library would run: for each series, at each of its points."""
+
+    documented: DocumentedChoice
+    runs: tuple[tuple[LibraryRun, ...], ...]
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for calls in self.runs:
+            found.update(dict.fromkeys(call.spec for call in calls))
+        return tuple(found)
+
+
+def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
+    """Algorithms to try, likeliest first; some may not run there. ``joined_by``: how the outermost
+    tier's endpoints are connected."""
+    tables = packaged_toml(CANDIDATES)
+    if joined_by == "pair_links" and primitive in tables["full_mesh"]:
+        return tuple(tables["full_mesh"][primitive])
+    if log_library(library) is LogLibrary.MPI:
+        return tuple(tables["mpi"][primitive])
+    # every message to another node is sent by its host: they queue
+    if primitive is A2A and tiers > 1:
+        return ("pairwise", "direct")
+    names = tables["nccl"][primitive]
+    # across nodes NCCL's rings use every NIC
+    return tuple(name for name in names if name != "ring" or tiers == 1)
+
+
+def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
+    """The hardware that NCCL's model sees under each group; empty where it is unknown, or another
+    library ran."""
+    facts = fabric.library_facts
+    if not log_library(library).may_be_nccl or facts is None or facts.name != "nccl":
+        return ()
+    try:
+        return tuple(hardware_of(group) for group in placed)
+    except ColltoolError:  # facts are missing, or NCCL's model knows no such fabric
+        return ()
+
+
+def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
+    """What ran by the library's own rules; None where they are unknown."""
+    primitive = series[0].primitive
+    if log_library(series[0].library) is LogLibrary.MPI:
+        rule = packaged_toml(CANDIDATES)["mpich"].get(primitive)
+        if rule is None:
+            return None
+        # other MPIs have rules of their own
+        mpich = DocumentedChoice("MPICH's rules pick", 1.2)
+        return LibraryRuns(mpich, tuple(_mpich_runs(measured, rule) for measured in series))
+    if not on or primitive not in on[0].constants.algorithms:
+        return None
+    runs = []
+    for hardware, measured in zip(on, series, strict=True):
+        calls = []
+        for pick in picks(
+            hardware, primitive, [max(point.bytes, 1.0) for point in measured.points]
+        ):
+            calls.append(LibraryRun(spec_of(pick.algorithm, primitive, hardware), pick.protocol))
+        runs.append(tuple(calls))
+    nccl = DocumentedChoice(f"NCCL {on[0].version}'s own model picks", 1.5)
+    found = LibraryRuns(nccl, tuple(runs))
+    # None if one is not a schedule of ours
+    return found if all(found.algorithms) else None
+
+
+def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[LibraryRun, ...]:
+    peers = series.ranks if series.primitive is A2A else 1
+    calls = []
+    for point in series.points:
+        size = "large" if point.bytes > rule["most_bytes"] * peers else "small"
+        calls.append(LibraryRun(rule[size]))
+    return tuple(calls)

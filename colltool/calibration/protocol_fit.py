@@ -1,0 +1,309 @@
+"""Fits of one collective by one set of algorithms, each with as few protocols as explain its times,
+judged by cross-validated error."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.base.formatting import size_text
+from colltool.calibration.envelope import (
+    UNLIKELY,
+    Envelope,
+    Prior,
+    Sample,
+    evaluate,
+    fit_envelope,
+    refitted,
+    relative_errors,
+)
+from colltool.calibration.samples import (
+    MOST_PROTOCOLS,
+    SWITCH,
+    Member,
+    components,
+    most_protocols,
+    placeholder_names,
+    sample_of,
+)
+
+_T = TypeVar("_T")
+
+# A point this much slower than its neighbours or the fit allow is an outlier.
+_FAR_OFF = 0.35
+_ENOUGH = 8
+_FOLDS = 5
+_ROUNDS = 4
+# What a further protocol may lose on unseen sizes and must gain on the others; 0.1% is noise.
+_MISLED = 1.25
+_EXPLAINED = 0.8
+EXACT = 1e-3
+# The factor on unseen sizes by which a less likely choice must win.
+WORTH = 1.1
+_ABOVE_LINE = 1.02
+# By noise an in-switch launch may seem this much shorter than its protocol's.
+_SHORTER = 0.9
+
+
+class ExcludedSize(NamedTuple):
+    bytes: float
+    reason: str
+
+
+class CollectiveFit(NamedTuple):
+    """A fit of one collective by one set of algorithms.
+
+    ``errors`` are cross-validated, of the used points, members in order.
+    """
+
+    members: tuple[Member, ...]
+    algorithms: tuple[str, ...]
+    names: tuple[str, ...]
+    sample: Sample
+    envelope: Envelope
+    errors: NDArray[np.float64]
+
+    @property
+    def cv_mape(self) -> float:
+        return mape(self.errors)
+
+    @property
+    def label(self) -> str:
+        return " + ".join(self.algorithms)
+
+
+def mape(errors: NDArray[np.float64]) -> float:
+    """Mean absolute relative error; 0 without points."""
+    known = errors[~np.isnan(errors)]
+    return float(np.abs(known).mean()) if len(known) else 0.0
+
+
+def unseen_mape(errors: NDArray[np.float64]) -> float | None:
+    return None if np.isnan(errors).all() else mape(errors)
+
+
+def fit_collective(
+    algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior
+) -> CollectiveFit:
+    """The fit of these algorithms with as few protocols as suffice."""
+    points = sum(int(member.used.sum()) for member in members)
+    return drop_protocols(_fitted(algorithms, members, prior, most_protocols(points)), prior)
+
+
+def _fitted(
+    algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
+) -> CollectiveFit:
+    """A fit with ``count`` protocols, or fewer where no point needs the last one."""
+    names = placeholder_names(count)
+    sample = sample_of(members, names, prior)
+    fit = fit_envelope(sample)
+    # by the library's own choices, unless a free one fits much better
+    if sample.unlikely is not None:
+        free = fit_envelope(sample._replace(unlikely=None))
+        bound_error = np.abs(relative_errors(fit, sample)).mean()
+        if np.abs(relative_errors(free, sample)).mean() < bound_error - UNLIKELY:
+            fit = free
+    fit = _ordered(fit, sample, count)
+    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
+        return _fitted(algorithms, members, prior, count - 1)
+    errors = left_out_errors(sample, members)
+    return CollectiveFit(tuple(members), algorithms, names, sample, fit, errors)
+
+
+def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
+    """The fit with its ``count`` protocols sorted by the sizes that they serve."""
+    mean_size = np.full(len(fit.theta), np.inf)
+    for component in range(count):
+        sizes = sample.sizes[fit.component == component]
+        if len(sizes):
+            mean_size[component] = np.log(sizes).mean()
+    # the switch's component stays last
+    order = np.arange(len(fit.theta))
+    order[:count] = np.argsort(mean_size[:count], kind="stable")
+    ordered = fit._replace(theta=fit.theta[order], component=np.argsort(order)[fit.component])
+    if len(sample.offset) == 1 or (np.diff(order) > 0).all():
+        return ordered
+    # offsets stay with the names, so other costs apply now
+    return evaluate(ordered.theta, sample)
+
+
+def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.float64]:
+    """Out-of-fold relative errors, fitted/measured - 1; a fold is every fifth size, or a single one
+    where points are few."""
+    fold = np.arange(len(sample.seconds))
+    if len(fold) >= _ENOUGH:
+        fold = np.concatenate([np.arange(member.used.sum()) % _FOLDS for member in members])
+    errors = np.full(len(fold), np.nan)
+    for index in np.unique(fold):
+        unseen = fold == index
+        if (~unseen).sum() >= 2:
+            judged = sample.only(unseen)
+            fit = evaluate(fit_envelope(sample.only(~unseen)).theta, judged)
+            errors[unseen] = relative_errors(fit, judged)
+    return errors
+
+
+def drop_protocols(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
+    """The same algorithms under as few protocols as suffice. A further one must explain a good part
+    of the remaining error and not mislead on unseen sizes; a little it may, because a fold's fit
+    has fewer points."""
+    loadable = []
+    for count in range(1, len(fit.names) + 1):
+        fewer = fit
+        if count < len(fit.names):
+            fewer = _fitted(fit.algorithms, fit.members, prior, count)
+        written = as_written(fewer)
+        if written is not None:
+            loadable.append(written)
+    limit = min((each.cv_mape for each in loadable), default=0.0) * _MISLED + EXACT
+    kept = None
+    for each in loadable:
+        if each.cv_mape > limit:
+            continue
+        if kept is None or _unexplained(each) <= _EXPLAINED * _unexplained(kept) - EXACT:
+            kept = each
+    return kept or fit
+
+
+def _unexplained(fit: CollectiveFit) -> float:
+    return mape(relative_errors(fit.envelope, fit.sample))
+
+
+def as_written(fit: CollectiveFit) -> CollectiveFit | None:
+    """A fit as a file can express it, or None: the switch runs under the last protocol, or under
+    one of its own. Its own where the last one's wires are slower or its launch is longer. Other
+    algorithms may use that one too, but never win there."""
+    theta = fit.envelope.theta
+    count = len(fit.names)
+    if len(theta) == count:
+        return fit
+    if not (fit.envelope.component == count).any():
+        return None
+    switch = theta[count]
+    last = theta[count - 1]
+    if switch[2] >= last[2] > 0 and switch[0] >= last[0] * _SHORTER:
+        return fit
+    if count == MOST_PROTOCOLS:
+        return None
+    return fit._replace(names=placeholder_names(count + 1))
+
+
+def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
+    """The bandwidth that a fit needs where it matters, bytes/s, if that exceeds the port's stated
+    rate; else None."""
+    sample = fit.sample
+    load = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), 2]
+    needed = 0.0
+    for protocol in range(len(fit.names)):
+        slope = fit.envelope.theta[protocol, 2]
+        share = (load * slope / sample.seconds)[fit.envelope.component == protocol]
+        # only where the wires take over half of some message's time
+        if share.max(initial=0.0) > 0.5:
+            needed = max(needed, 1 / float(slope))
+    return needed if needed > line_Bps * _ABOVE_LINE else None
+
+
+def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> CollectiveFit:
+    """The fit with its protocols renamed; refitted where inner tiers list these names, since costs
+    there change."""
+    found = fit._replace(names=names)
+    if len(fit.sample.offset) == 1 or names == fit.names:
+        return found
+    sample = sample_of(fit.members, names, prior)
+    return found._replace(sample=sample, envelope=refitted(fit.envelope, sample))
+
+
+def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
+    """The fit without the algorithms that win at no size."""
+    kept = np.unique(fit.envelope.algorithm)
+    if len(kept) == len(fit.algorithms):
+        return fit
+    members = []
+    for member in fit.members:
+        inner = {name: _picked(costs, kept) for name, costs in member.inner.items()}
+        members.append(
+            member._replace(
+                costs=_picked(member.costs, kept),
+                inner=inner,
+                unlikely=None if member.unlikely is None else member.unlikely[kept],
+            )
+        )
+    envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
+    names = fit.names
+    # the switch alone
+    if members[0].switched.all():
+        used, component = np.unique(envelope.component, return_inverse=True)
+        envelope = envelope._replace(theta=envelope.theta[used], component=component)
+        names = placeholder_names(len(used))
+    return fit._replace(
+        algorithms=_picked(fit.algorithms, kept),
+        names=names,
+        members=tuple(members),
+        sample=sample_of(members, names, prior),
+        envelope=envelope,
+    )
+
+
+def _picked(values: Sequence[_T], places: NDArray[np.intp]) -> tuple[_T, ...]:
+    return tuple(values[place] for place in places)
+
+
+def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | None:
+    """One set of protocols for several collectives; None where separate ones predict clearly
+    better."""
+    if len(fits) < 2 or any(SWITCH in components(fit.members, fit.names) for fit in fits):
+        return None
+    width = max(len(fit.algorithms) for fit in fits)
+    members = []
+    for fit in fits:
+        for member in fit.members:
+            # algorithms repeated, so that all arrays stack
+            inner = {name: (costs * width)[:width] for name, costs in member.inner.items()}
+            costs = (member.costs * width)[:width]
+            members.append(member._replace(costs=costs, inner=inner, unlikely=None))
+    joint = fit_collective((), members, prior)
+    separate = mape(np.concatenate([fit.errors for fit in fits]))
+    return joint if joint.cv_mape <= WORTH * separate else None
+
+
+def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
+    """Which points an envelope of up to three lines can meet, and why the others are left out.
+
+    Such a curve rises with size, and no faster than size: a point far slower than a larger message,
+    or than a smaller one in proportion, is off it, and so is one far slower than the best fit of
+    the others.
+    """
+    points = member.series.points
+    if len(points) < _ENOUGH:
+        return np.ones(len(points), dtype=bool), ()
+    seconds = np.array([point.seconds for point in points])
+    sizes = np.array([point.bytes for point in points])
+    later = np.minimum.accumulate(seconds[::-1])[::-1]
+    smaller = np.minimum.accumulate(seconds / sizes) * sizes
+    used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
+    names = placeholder_names(most_protocols(int(used.sum())))
+    whole = sample_of([member], names, prior, everything=True)
+    for _ in range(_ROUNDS):
+        fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
+        ratio = seconds / evaluate(fit.theta, whole).fitted
+        kept = ratio <= 1 + _FAR_OFF
+        if (kept == used).all() or kept.sum() < 2:
+            break
+        used = kept
+    excluded: list[ExcludedSize] = []
+    for near, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
+        run = list(group)
+        if not near:
+            texts = [size_text(points[place].bytes) for place in run]
+            reason = _off_the_curve(texts, max(float(ratio[place]) for place in run))
+            excluded += [ExcludedSize(points[place].bytes, reason) for place in run]
+    return used, tuple(excluded)
+
+
+def _off_the_curve(sizes: Sequence[str], ratio: float) -> str:
+    how = f"{ratio:.2g}x as slow as the rest predicts"
+    if len(sizes) == 1:
+        return f"outlier at {sizes[0]}: {how}"
+    return f"no alpha-beta curve from {sizes[0]} to {sizes[-1]}: up to {how}"
