@@ -23,7 +23,7 @@ from colltool.calibration.protocol_fit import (
     usable,
 )
 from colltool.calibration.samples import Member, name_inside
-from colltool.calibration.select import Choice, select_algorithms
+from colltool.calibration.select import FitChoice, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted,
@@ -52,7 +52,7 @@ class SeriesFit(NamedTuple):
     """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
     member: Member
-    choice: Choice
+    choice: FitChoice
     protocols: tuple[FittedProtocol, ...]
     errors: NDArray[np.float64]
     left_out: tuple[ExcludedSize, ...]
@@ -62,7 +62,7 @@ class ChosenAlgorithms(NamedTuple):
     """The algorithms of one collective, before tiers share protocols; ``left_out`` of each
     series."""
 
-    choice: Choice
+    choice: FitChoice
     left_out: tuple[tuple[ExcludedSize, ...], ...]
 
 
