@@ -18,6 +18,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
+from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import (
@@ -62,7 +63,19 @@ def price(
     ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
     further schedules on this group, which ``only`` may name too.
     """
-    options = readings or Readings()
+    with kept_routes(fabric):
+        return _price(fabric, primitive, size, group, readings or Readings(), only, own)
+
+
+def _price(
+    fabric: Fabric,
+    primitive: Primitive,
+    size: Number,
+    group: AnyGroup,
+    options: Readings,
+    only: Sequence[str],
+    own: Sequence[CostModel],
+) -> Price:
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
