@@ -36,6 +36,7 @@ from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
+from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
     own_part,
@@ -187,8 +188,10 @@ class HierarchicalCandidates:
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
         """The same choices on wires alone, and with their contention: layers 1 and 2 of the
         price."""
-        wires = self._on_bare(names, self.readings._replace(ideal=True))
-        return wires, self._on_bare(names, self.readings)
+        # worked out when it is shown, after the price
+        with kept_routes(self.placed.fabric):
+            wires = self._on_bare(names, self.readings._replace(ideal=True))
+            return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
         """The same choices before any protocol, without local copies."""

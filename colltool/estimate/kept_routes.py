@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from colltool.estimate.wired import WiredTiers
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import routed
 
-FEWEST_RANKS = 1024
-"""Ranks of a group whose costs are kept: messages of a smaller one are routed in the time that a
+FEWEST_RANKS = 64
+"""Members of a group whose costs are kept: messages of fewer are routed in the time that a
 file takes."""
 MOST_GROUPS = 64
 """Groups of a fabric whose costs are kept."""
@@ -36,16 +35,16 @@ _PACKAGE = Path(__file__).parent.parent
 _CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
 
 
-@dataclass(eq=False)
 class KeptRoutes:
     """Costs on the large groups of a shipped fabric, by the links and by the term.
 
     Each cost is as JSON has it: the fields of its runs of messages.
     """
 
-    fabric: str
-    by_links: dict[str, dict[str, Any]]
-    has_new: bool = field(default=False, init=False)
+    def __init__(self, fabric: str, by_links: dict[str, dict[str, Any]]) -> None:
+        self.fabric = fabric
+        self.by_links = by_links
+        self.has_new = False
 
     def cost_of(self, wired: WiredTiers, term: str) -> tuple[LinkCost, ...] | None:
         """The cost of a term on these links; None where it was not kept."""

@@ -63,29 +63,19 @@ def price(
     ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
     further schedules on this group, which ``only`` may name too.
     """
-    with kept_routes(fabric):
-        return _price(fabric, primitive, size, group, readings or Readings(), only, own)
-
-
-def _price(
-    fabric: Fabric,
-    primitive: Primitive,
-    size: Number,
-    group: AnyGroup,
-    options: Readings,
-    only: Sequence[str],
-    own: Sequence[CostModel],
-) -> Price:
+    options = readings or Readings()
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
     named = [name for name in only if name not in own_specs]
-    chosen = []
-    if named:
-        chosen += listed.named(named, probes)
-    elif not only:
-        chosen += listed.all(probes)
-    chosen += own
+    chosen: list[CostModel] = []
+    with kept_routes(fabric):
+        if named:
+            chosen += listed.named(named, probes)
+        elif not only:
+            chosen += listed.all(probes)
+        chosen += own
+        rows = tuple(rows_at(listed, chosen, size, only))
     found = Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -93,7 +83,7 @@ def _price(
         bytes=size,
         mode=mode(options),
         model=model(options, primitive),
-        results=tuple(rows_at(listed, chosen, size, only)),
+        results=rows,
         infeasible=() if only else listed.infeasible({costed.choice.base for costed in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
