@@ -129,7 +129,7 @@ def _recalled(name: str) -> KeptRoutes:
 
 
 def _code_state() -> str:
-    """In a checkout the code that routes changes between versions."""
+    """Return when the code that routes was changed: a checkout changes between versions."""
     return str(newest_change_ns(*(str(_PACKAGE / folder) for folder in _CODE)))
 
 
