@@ -64,6 +64,11 @@ def test_help_loads_nothing_heavy(args: tuple[str, ...]) -> None:
     }
 
 
+def test_names_of_fabrics_are_completed_without_reading_any() -> None:
+    code = "from colltool.commands.completion import complete_fabric\nassert complete_fabric('nv')"
+    assert not loaded(code) & {*HEAVY, "colltool.fabric.load", "colltool.fabric.model"}
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_a_price_for_a_machine_needs_neither_numpy_nor_rich(form: str) -> None:
     modules = running("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB", "--format", form)

@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def keep(name: str, made_from: str, data: Any) -> None:
         folder = cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(folder / f"{name}.json", _checksum(content) + b"\n" + content)
+
+
+@cache
+def newest_change_ns(*folders: str) -> int:
+    """When the newest module of some folders of the package was written."""
+    newest = 0
+    for folder in folders:
+        # a package in an archive has no folders, and does not change
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    newest = max(newest, entry.stat().st_mtime_ns)
+    return newest
 
 
 def packaged_toml(path: Path) -> Any:

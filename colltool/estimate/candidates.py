@@ -191,9 +191,6 @@ class Candidates:
 
     @cached_property
     def _unlisted(self) -> list[Compositions]:
-        # where no tier lists what its library runs they are the same, and already costed
-        if all(span.tier.choices is None for span in self.placed.spans):
-            return self._listed
         return self._by_composition(listed=False)
 
     def _by_composition(self, *, listed: bool) -> list[Compositions]:

@@ -36,6 +36,7 @@ from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
+from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
     own_part,
@@ -187,8 +188,10 @@ class HierarchicalCandidates:
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
         """The same choices on wires alone, and with their contention: layers 1 and 2 of the
         price."""
-        wires = self._on_bare(names, self.readings._replace(ideal=True))
-        return wires, self._on_bare(names, self.readings)
+        # worked out when it is shown, after the price
+        with kept_routes(self.placed.fabric):
+            wires = self._on_bare(names, self.readings._replace(ideal=True))
+            return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
         """The same choices before any protocol, without local copies."""
@@ -516,12 +519,16 @@ def _on_group(
     """A composition on a group; None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
-    steps = tuple(_placed_steps(placed, row, readings, order))
-    options: list[TierOptions] = []
-    for tier in range(len(placed.spans)):
-        here = [step for step in steps if step.step.tier == tier]
-        only = _runs(placed, row.primitive, here[0].step) if listed else None
-        options.append(tuple(_options(here, readings, only, placed)))
+    # whatever the tiers list: an option's cost is worked out once
+    steps, every = placed.once(
+        ("tier options", row.primitive, row.name, readings, order),
+        lambda: _steps_and_options(placed, row, readings, order),
+    )
+    options = []
+    for tier, known in enumerate(every):
+        first = next(step.step for step in steps if step.step.tier == tier)
+        only = _runs(placed, row.primitive, first) if listed else None
+        options.append(tuple(option for option in known if not only or option.row.name in only))
     if not all(options):
         return None
     return HierarchicalCandidates(
@@ -533,6 +540,18 @@ def _on_group(
         phases=phases,
         order="" if natural in (None, order) else order,
     )
+
+
+def _steps_and_options(
+    placed: PlacedGroup, row: Composition, readings: Readings, order: Order
+) -> tuple[tuple[PlacedStep, ...], list[TierOptions]]:
+    """The phases of a composition, and of each tier every algorithm that can run its phases."""
+    steps = tuple(_placed_steps(placed, row, readings, order))
+    options = []
+    for tier in range(len(placed.spans)):
+        here = [step for step in steps if step.step.tier == tier]
+        options.append(tuple(_options(here, readings, placed)))
+    return steps, options
 
 
 def _placed_steps(
@@ -564,16 +583,11 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
 
 
 def _options(
-    steps: Sequence[PlacedStep],
-    readings: Readings,
-    only: frozenset[str] | None,
-    placed: PlacedGroup,
+    steps: Sequence[PlacedStep], readings: Readings, placed: PlacedGroup
 ) -> Iterator[TierOption]:
     """Every algorithm that can run all phases of a tier; an all-gather mirrors its
     reduce-scatter."""
     for row in algorithms(steps[0].step.primitive):
-        if only and row.name not in only:
-            continue
         if any(_why_not(row, step) for step in steps):
             continue
         phases: list[tuple[PlacedStep, Algorithm]] = []

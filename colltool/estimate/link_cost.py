@@ -113,8 +113,8 @@ class LinkCost(NamedTuple):
 def link_costs(terms: Terms, paths: PathClasses, readings: Readings) -> list[LinkCost]:
     """The cost of one term on a group: at least one run of messages, nearest class first."""
     if paths.wired is not None:
-        # numpy, which other prices do without
-        from colltool.estimate.routed_cost import routed_costs
+        # most prices do without routes
+        from colltool.estimate.kept_routes import routed_costs
 
         return routed_costs(terms, paths.wired, readings)
 

@@ -28,6 +28,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
+from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
@@ -101,8 +102,10 @@ def _below(
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
     bare = placed.bare or placed
     ideal = readings._replace(ideal=True)
-    wires = cost_flat(row, group, flat_group(bare, ideal)[1], ideal)
-    return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
+    # worked out when it is shown, after the price
+    with kept_routes(placed.fabric):
+        wires = cost_flat(row, group, flat_group(bare, ideal)[1], ideal)
+        return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
 
 
 _NO_MESSAGES = LinkCost(

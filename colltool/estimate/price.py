@@ -18,6 +18,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
+from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import (
@@ -67,12 +68,14 @@ def price(
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
     named = [name for name in only if name not in own_specs]
-    chosen = []
-    if named:
-        chosen += listed.named(named, probes)
-    elif not only:
-        chosen += listed.all(probes)
-    chosen += own
+    chosen: list[CostModel] = []
+    with kept_routes(fabric):
+        if named:
+            chosen += listed.named(named, probes)
+        elif not only:
+            chosen += listed.all(probes)
+        chosen += own
+        rows = tuple(rows_at(listed, chosen, size, only))
     found = Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -80,7 +83,7 @@ def price(
         bytes=size,
         mode=mode(options),
         model=model(options, primitive),
-        results=tuple(rows_at(listed, chosen, size, only)),
+        results=rows,
         infeasible=() if only else listed.infeasible({costed.choice.base for costed in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,

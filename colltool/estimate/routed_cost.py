@@ -27,14 +27,11 @@ from colltool.base.primitives import (
     Peers,
     Ring,
     Rounds,
-    Route,
     Servers,
     Switch,
     Terms,
     Trees,
 )
-from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.network.arrays import Floats, Indices
@@ -74,28 +71,15 @@ class StepLoad(NamedTuple):
         return self._replace(mean_s=seconds, longest_s=seconds)
 
 
-def routed_costs(terms: Terms, wired: WiredTiers, readings: Readings) -> list[LinkCost]:
-    """The cost of one term on a group whose tiers are routed, worked out once."""
-    worst = readings.ring_alpha == "worst"
-    # only walks and trees over rails differ with the number of ports
-    spread = _over_rails(terms.route) and spread_inside(wired.seats[0].tier, readings)
-    # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
-    key = repr(terms), worst, spread
-    if key not in wired.costs:
-        wired.costs[key] = tuple(_routed_costs(terms, wired, worst=worst, spread=spread))
-    return list(wired.costs[key])
+def routed_link_costs(
+    terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool
+) -> list[LinkCost]:
+    """The cost of one term on a group whose tiers are routed; by
+    :func:`colltool.estimate.kept_routes.routed_costs` worked out once.
 
-
-def _over_rails(route: Route | None) -> bool:
-    match route:
-        case Ring() | Chain():
-            return route.via == "rails"
-        case Trees():
-            return route.rails
-    return False
-
-
-def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool) -> list[LinkCost]:
+    ``worst``: steps wait for the longest latency of their messages; ``spread``: walks and trees
+    over rails cross a domain over links of their own.
+    """
     route = terms.route
     match route:
         case Ring():

@@ -149,7 +149,7 @@ def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
     if fabric is None:
         fabric = _checked(_of_text(texts[0], file, name, ()))
         keep_prebuilt(key, texts, fabric)
-    return on_ground(fabric)
+    return on_ground(fabric).as_shipped()
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:

@@ -114,7 +114,19 @@ class Fabric(Part):
     _home: Fabric | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
     _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
+    _ships: bool = PrivateAttr(default=False)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
+
+    @property
+    def ships(self) -> bool:
+        """Whether it was loaded by the name of a shipped fabric, whatever was changed since."""
+        return self._ships
+
+    def as_shipped(self) -> Fabric:
+        """The fabric as one that ships."""
+        fabric = self.model_copy()
+        fabric._ships = True
+        return fabric
 
     @property
     def domains(self) -> tuple[int, ...]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any, TypeVar
 
 import pydantic
 
-from colltool.base.cache import keep, recall
+from colltool.base.cache import keep, newest_change_ns, recall
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types
 from colltool.fabric.model import Fabric
@@ -69,20 +68,8 @@ def _keep(name: str, texts: tuple[str, ...], value: Any) -> None:
 def _made_from(texts: tuple[str, ...]) -> str:
     """The texts, and the state of the code that validates it: in a checkout it changes between
     versions."""
-    return "\n".join([f"{pydantic.VERSION} {_code_changed_ns()}", *texts])
-
-
-@cache
-def _code_changed_ns() -> int:
-    """When the newest module of the code that validates was written."""
-    changed = 0
-    for folder in (os.path.dirname(__file__), os.path.dirname(field_types.__file__)):
-        # a package in an archive has no folders, and does not change
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    changed = max(changed, entry.stat().st_mtime_ns)
-    return changed
+    changed = newest_change_ns(os.path.dirname(__file__), os.path.dirname(field_types.__file__))
+    return "\n".join([f"{pydantic.VERSION} {changed}", *texts])
 
 
 def _models() -> dict[str, type[field_types.Part]]:

@@ -1,0 +1,144 @@
+"""Costs of messages on routed links, kept from one process to the next: to route those of a large
+dragonfly takes seconds, and a first price waits for them.
+
+Kept of shipped fabrics alone, as everything in the user's cache. A cost counts for the very links
+and group that it was worked out on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from colltool.base.cache import keep, newest_change_ns, recall
+from colltool.base.primitives import Chain, Ring, Route, Terms, Trees
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import spread_inside
+from colltool.estimate.link_cost import LinkCost
+from colltool.estimate.wired import WiredTiers
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import routed
+
+FEWEST_RANKS = 64
+"""Members of a group whose costs are kept: messages of fewer are routed in the time that a
+file takes."""
+MOST_GROUPS = 64
+"""Groups of a fabric whose costs are kept."""
+
+_PACKAGE = Path(__file__).parent.parent
+# what decides which messages a term has, and how they are routed
+_CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
+
+
+class KeptRoutes:
+    """Costs on the large groups of a shipped fabric, by the links and by the term.
+
+    Each cost is as JSON has it: the fields of its runs of messages.
+    """
+
+    def __init__(self, fabric: str, by_links: dict[str, dict[str, Any]]) -> None:
+        self.fabric = fabric
+        self.by_links = by_links
+        self.has_new = False
+
+    def cost_of(self, wired: WiredTiers, term: str) -> tuple[LinkCost, ...] | None:
+        """The cost of a term on these links; None where it was not kept."""
+        runs = self.by_links.get(_links(wired), {}).get(term)
+        try:
+            return None if runs is None else tuple(LinkCost(*run) for run in runs)
+        # of another form than ours: an entry that somebody else wrote
+        except TypeError:
+            return None
+
+    def add(self, wired: WiredTiers, term: str, cost: tuple[LinkCost, ...]) -> None:
+        links = _links(wired)
+        if links in self.by_links or len(self.by_links) < MOST_GROUPS:
+            self.by_links.setdefault(links, {})[term] = cost
+            self.has_new = True
+
+    def keep(self) -> None:
+        """Keep what was added, for later processes."""
+        if self.has_new:
+            keep(f"routes-{self.fabric}", _code_state(), self.by_links)
+            self.has_new = False
+
+
+_routes: ContextVar[KeptRoutes | None] = ContextVar("routes", default=None)
+
+
+@contextmanager
+def kept_routes(fabric: Fabric) -> Iterator[None]:
+    """Take costs from what was kept of a fabric, and keep those that are worked out meanwhile.
+
+    Only of shipped fabrics: the numbers of others are the user's own.
+    """
+    if not fabric.ships or fabric.overrides or not routed(fabric.tiers):
+        yield
+        return
+    routes = _recalled(fabric.name)
+    token = _routes.set(routes)
+    try:
+        yield
+    finally:
+        _routes.reset(token)
+    routes.keep()
+
+
+def routed_costs(terms: Terms, wired: WiredTiers, readings: Readings) -> list[LinkCost]:
+    """The cost of one term on a group whose tiers are routed, worked out once."""
+    worst = readings.ring_alpha == "worst"
+    # only walks and trees over rails differ with the number of ports
+    spread = _over_rails(terms.route) and spread_inside(wired.seats[0].tier, readings)
+    # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
+    key = f"{terms!r} {worst} {spread}"
+    if key in wired.costs:
+        return list(wired.costs[key])
+    routes = _routes.get() if wired.ranks >= FEWEST_RANKS else None
+    cost = routes.cost_of(wired, key) if routes is not None else None
+    if cost is None:
+        # numpy, which a price of kept routes does without
+        from colltool.estimate.routed_cost import routed_link_costs
+
+        cost = tuple(routed_link_costs(terms, wired, worst=worst, spread=spread))
+        if routes is not None:
+            routes.add(wired, key, cost)
+    wired.costs[key] = cost
+    return list(cost)
+
+
+def _over_rails(route: Route | None) -> bool:
+    match route:
+        case Ring() | Chain():
+            return route.via == "rails"
+        case Trees():
+            return route.rails
+    return False
+
+
+@lru_cache(maxsize=16)
+def _recalled(name: str) -> KeptRoutes:
+    found = recall(f"routes-{name}", _code_state())
+    if isinstance(found, dict) and all(isinstance(costs, dict) for costs in found.values()):
+        return KeptRoutes(name, found)
+    return KeptRoutes(name, {})
+
+
+def _code_state() -> str:
+    """Return when the code that routes was changed: a checkout changes between versions."""
+    return str(newest_change_ns(*(str(_PACKAGE / folder) for folder in _CODE)))
+
+
+@lru_cache(maxsize=64)
+def _links(wired: WiredTiers) -> str:
+    """A digest of all that routes and costs of a group depend on."""
+    parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
+    for seat in wired.seats:
+        tier = seat.tier
+        parts += [vars(tier), tier.__pydantic_private__, seat.endpoints, seat.inside]
+        parts += [seat.behind, seat.nics, seat.occupancy]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
