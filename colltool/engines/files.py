@@ -205,7 +205,7 @@ class LibraryFile(Part):
 
 
 TWO_CALLS = "reduce+broadcast"
-"""In a table of algorithms: an all-reduce as two calls."""
+"""An all-reduce as two calls, in a table of algorithms."""
 
 
 def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
@@ -222,7 +222,7 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
 
 
 NCCL = "nccl"
-"""In a dispatch table: what the library leaves to NCCL."""
+"""What the library leaves to NCCL, in a dispatch table."""
 
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
