@@ -302,3 +302,28 @@ def test_tokens_that_no_call_has(changes: dict[str, Any], words: str) -> None:
     asked = library(EXCHANGE.format(name="slow", base=100, ranks="[8, 8]"))
     with pytest.raises(ColltoolError, match=words):
         price_experts(asked, colltool.load_fabric("dgx-h100"), "dispatch", call, 8)
+
+
+ACROSS = EXCHANGE.format(name="fast", base=1, ranks="[16, 16]") + "across = true\n"
+
+
+@pytest.mark.parametrize(
+    ("rate", "notes"),
+    [
+        ("50GB/s", False),
+        ("46GB/s", False),
+        ("54GB/s", False),
+        ("44GB/s", True),
+        ("56GB/s", True),
+    ],
+)
+def test_another_nic_than_measured_is_noted(rate: str, notes: bool) -> None:
+    """Within a tenth of 400 Gb/s a NIC is the same."""
+    fabric = colltool.load_fabric("dgx-h100", [f"ib.bandwidth={rate}"])
+    call = Tokens(8, 2, 1024, 16, "bf16")
+    best = price_experts(library(ACROSS), fabric, "dispatch", call, 16).best
+    words = "measured on 50 GB/s a rank, not on " + rate.replace("GB", " GB")
+    assert (words in best.notes) == notes
+    assert best.on_ground != notes
+    # 2 KiB of each of 8 tokens in 2 copies, half of them to the other node, at 1 GB/s
+    assert best.total_s == pytest.approx(1e-6 + 8 * 2 * 2048 / 2 / 1e9)

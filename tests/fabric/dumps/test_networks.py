@@ -269,8 +269,8 @@ def test_an_aggregation_node_on_an_adapter_is_no_switch_s(tmp_path: Path) -> Non
     """Such a cable is left out; those of switches are what reduces."""
     text = rails(nodes=8, per_leaf=8, ports=1, spines=0).text()
     cabled = """
-Ca	1 "H-0000000000000a01"		# "node HCA-1"
-[1](a01) 	"H-0000000000000a02"[1]		# lid 9 lmc 0 "Aggregation Node" lid 1 4xNDR
+Ca\t1 "H-0000000000000a01"\t\t# "Aggregation Node"
+[1](a01) \t"H-0000000000000a02"[1]\t\t# lid 9 lmc 0 "node HCA-1" lid 1 4xNDR
 """
     net = read_ibnetdiscover(written(tmp_path, text + cabled))
     assert (net.hosts, net.reduces, net.radix) == (8, True, 64)
