@@ -262,3 +262,13 @@ def test_changes_are_those_of_more_than_a_hundredth_in_order() -> None:
     assert factors == sorted(factors)
     assert all(abs(factor - 1) > 0.01 for factor in factors)
     assert "twice the bandwidth of ib" not in {change.change for change in served.changes}
+
+
+def test_a_chunk_of_a_prompt_reads_on_average_half_of_its_cache() -> None:
+    """512 chunks of 16 tokens, each by memory: H200 reads 4.8 TB/s."""
+    llama = model("llama3-70b")
+    served = colltool.serve("llama3-70b", "hgx-h200", tp=8, batch=64, isl=8192, chunk=16)
+    read = weight_bytes(llama, Deployment(tp=8), 16).read
+    cache = 8192 / 2 * kv_bytes(llama, "bf16") / 8
+    assert served.prefill.floor_s == pytest.approx(512 * (read + cache) / 4.8e12)
+    assert served.prefill.floor_by == "memory"
