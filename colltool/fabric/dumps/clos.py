@@ -79,9 +79,18 @@ class ClosNetwork:
     notes: tuple[str, ...]
 
 
-Hosts = Mapping[str, Sequence[tuple[str, float]]]
-Uplinks = Mapping[str, Sequence[tuple[str, float]]]
-"""The cables of each switch to the level above: the switch there, and the rate in bytes/s."""
+Cables = Sequence[tuple[str, float]]
+"""Cables of a host or a switch upwards: the switch there, and the rate in bytes/s."""
+Hosts = Mapping[str, Cables]
+Uplinks = Mapping[str, Cables]
+
+
+def _switches(cables: Cables) -> frozenset[str]:
+    return frozenset(switch for switch, _ in cables)
+
+
+def _rate_Bps(cables: Cables) -> float:
+    return sum(rate for _, rate in cables)
 
 
 class _Branch(NamedTuple):
@@ -118,8 +127,8 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         tool=wiring.tool,
         hosts=len(hosts),
         ports=len(ports),
-        port_Bps=sum(rate for _, rate in ports) / len(ports),
-        rails=len({switch for switch, _ in ports}),
+        port_Bps=_rate_Bps(ports) / len(ports),
+        rails=len(_switches(ports)),
         levels=tuple(_measured_levels(wiring, hosts, switches, uplinks)),
         radix=max(wiring.ports[leaf] for leaf in switches[0]),
         infiniband=wiring.infiniband,
@@ -138,7 +147,7 @@ def _usual_hosts(wiring: Wiring) -> tuple[Hosts, list[str]]:
         )
     classes: dict[tuple[int, float], list[str]] = {}
     for host, ports in wiring.hosts.items():
-        shape = (len(ports), sum(rate for _, rate in ports))
+        shape = (len(ports), _rate_Bps(ports))
         classes.setdefault(shape, []).append(host)
     # of two equally large classes the one with more ports
     usual = max(classes, key=lambda shape: (len(classes[shape]), shape))
@@ -165,7 +174,7 @@ def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
         neighbours[high].add(low)
     level: set[str] = set()
     for ports in hosts.values():
-        level.update(switch for switch, _ in ports)
+        level |= _switches(ports)
     levels = []
     reached: set[str] = set()
     while level:
@@ -208,9 +217,7 @@ def _measured_levels(
     levels = [SwitchLevel(_largest(groups), len(switches[0]), 1.0)]
     for lower, level in pairwise(switches):
         oversubscription = max(
-            rates_Bps[switch] / sum(rate for _, rate in uplinks[switch])
-            for switch in lower
-            if uplinks[switch]
+            rates_Bps[switch] / _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]
         )
         groups = _joined(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
@@ -246,8 +253,7 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_Group]:
     """
     groups: dict[frozenset[str], list[str]] = {}
     for host, ports in hosts.items():
-        leaves = frozenset(switch for switch, _ in ports)
-        groups.setdefault(leaves, []).append(host)
+        groups.setdefault(_switches(ports), []).append(host)
     leaves_with: dict[str, frozenset[str]] = {}
     for leaves, members in groups.items():
         for leaf in leaves:
@@ -268,10 +274,7 @@ def _joined(wiring: Wiring, groups: Sequence[_Group], uplinks: Uplinks) -> list[
     """
     joined: list[_Group] = []
     for group in groups:
-        above: set[str] = set()
-        for switch in group.switches:
-            above.update(high for high, _ in uplinks[switch])
-        reached = frozenset(above)
+        reached = frozenset().union(*(_switches(uplinks[switch]) for switch in group.switches))
         meeting = [other for other in joined if other.switches & reached]
         meeting.append(_Group(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
         joined = [other for other in joined if not other.switches & reached]
