@@ -77,7 +77,7 @@ class _Busy(NamedTuple):
     name: str
 
 
-class _Network(NamedTuple):
+class _MeshNetwork(NamedTuple):
     """The network between two meshes: its tier, a pair of ranks across it, and the shared level.
 
     ``shared_Bps`` is what all senders together put through ``shared_level`` in a second.
@@ -188,7 +188,7 @@ def reshard(
     )
 
 
-def _network(fabric: Fabric, senders: int, receivers: int) -> _Network:
+def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     tier = fabric.tiers[-1]
     abilities = capabilities_of(tier)
     inside = fabric.ranks // tier.endpoints
@@ -209,4 +209,4 @@ def _network(fabric: Fabric, senders: int, receivers: int) -> _Network:
     # alone: what all messages share is counted apart
     pair = GroupSpec(2, stride, alone=True)
     shared_Bps = senders * abilities.rate_Bps / oversubscription
-    return _Network(fabric, tier, pair, shared_Bps, level)
+    return _MeshNetwork(fabric, tier, pair, shared_Bps, level)

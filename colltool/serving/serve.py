@@ -88,7 +88,15 @@ def serve(
             fix="fewer",
         )
     device = _device(fabric)
-    serving = ServingContext(model, own, fabric, device, engine, experts, by_nccl)
+    serving = ServingContext(
+        model=model,
+        deployment=own,
+        fabric=fabric,
+        device=device,
+        engine=engine,
+        experts=experts,
+        experts_by_nccl=by_nccl,
+    )
     # A token of decode reads the cache of every sequence, on average half of its output long; a
     # chunk of prefill that of one prompt, on average half of it.
     decode = _phase("decode", serving, own.tokens, (own.input + own.output / 2) * own.tokens)

@@ -100,7 +100,7 @@ class _Branch(NamedTuple):
     switches: frozenset[str]
 
 
-class _Group(NamedTuple):
+class _HostGroup(NamedTuple):
     """Hosts that the switches of a level join, and the branches below that they came from."""
 
     switches: frozenset[str]
@@ -232,7 +232,7 @@ def _measured_levels(
     return levels
 
 
-def _largest(groups: Sequence[_Group]) -> int:
+def _largest(groups: Sequence[_HostGroup]) -> int:
     return max(len(group.hosts) for group in groups)
 
 
@@ -245,7 +245,7 @@ def _rates_from_below(hosts: Hosts, uplinks: Uplinks) -> Mapping[str, float]:
     return rates_Bps
 
 
-def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_Group]:
+def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
     """Hosts by their leaves.
 
     Raises:
@@ -263,20 +263,20 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_Group]:
                 raise wiring.refuse(
                     f"{names} share {wiring.named(leaf)}, but not their other leaves"
                 )
-    return [_Group(leaves, members, []) for leaves, members in groups.items()]
+    return [_HostGroup(leaves, members, []) for leaves, members in groups.items()]
 
 
-def _joined(wiring: Wiring, groups: Sequence[_Group], uplinks: Uplinks) -> list[_Group]:
+def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
     """The groups of the next level: what shares a switch there becomes one.
 
     Raises:
         ColltoolError: two branches of a group share no switch themselves.
     """
-    joined: list[_Group] = []
+    joined: list[_HostGroup] = []
     for group in groups:
         reached = frozenset().union(*(_switches(uplinks[switch]) for switch in group.switches))
         meeting = [other for other in joined if other.switches & reached]
-        meeting.append(_Group(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
+        meeting.append(_HostGroup(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
         joined = [other for other in joined if not other.switches & reached]
         joined.append(_merged(meeting))
     for group in joined:
@@ -284,8 +284,8 @@ def _joined(wiring: Wiring, groups: Sequence[_Group], uplinks: Uplinks) -> list[
     return joined
 
 
-def _merged(groups: Sequence[_Group]) -> _Group:
-    merged = _Group(frozenset().union(*(group.switches for group in groups)), [], [])
+def _merged(groups: Sequence[_HostGroup]) -> _HostGroup:
+    merged = _HostGroup(frozenset().union(*(group.switches for group in groups)), [], [])
     for group in groups:
         merged.hosts.extend(group.hosts)
         merged.branches.extend(group.branches)
