@@ -150,29 +150,12 @@ def reshard(
         what = f"{senders} and {receivers} ranks do not fit {fabric.name} with {fabric.ranks}"
         raise ColltoolError(what, argument="receivers", fix="fewer, or a larger fabric")
     network = _network(fabric, senders, receivers)
-    into = weights / replica
     if storage_Bps is not None:
-        once = _Busy(weights / storage_Bps, "storage")
-        each = _Busy(copies * weights / storage_Bps, "storage")
-        least_s = max(once.seconds, network.link_s(into))
-        ways = [
-            network.way("every replica reads the store", 0.0, into, each),
-            network.way(
-                "one replica reads, the others are fed by a tree", into, into, once, copies=copies
-            ),
-        ]
+        ways = _ways_from_store(network, weights, storage_Bps, replica, copies)
+        narrowest_s = weights / storage_Bps
     else:
-        out = weights / senders
-        # in a tree a replica sends what it received, if another one follows
-        passed_on = into if copies > 1 else 0.0
-        root = _Busy(network.link_s(weights), f"{network.tier.name} of the root")
-        once = network.shared(weights)
-        least_s = max(network.link_s(out), network.link_s(into), once.seconds)
-        ways = [
-            network.way("pairs", copies * out, into, network.shared(weights * copies)),
-            network.way("tree", max(out, passed_on), into, once, copies=copies),
-            network.way("one root", weights, weights, root, copies=copies),
-        ]
+        ways = _ways_from_ranks(network, weights, senders, replica, copies)
+        narrowest_s = max(network.link_s(weights / senders), network.shared(weights).seconds)
     ways.sort(key=lambda way: way.total_s)
     return Resharded(
         job=job,
@@ -183,9 +166,37 @@ def reshard(
         replica=replica,
         storage_Bps=storage_Bps,
         ways=tuple(ways),
-        least_s=least_s,
+        least_s=max(narrowest_s, network.link_s(weights / replica)),
         overrides=fabric.overrides,
     )
+
+
+def _ways_from_store(
+    network: _MeshNetwork, weights: float, storage_Bps: float, replica: int, copies: int
+) -> list[ReshardWay]:
+    into = weights / replica
+    once = _Busy(weights / storage_Bps, "storage")
+    each = _Busy(copies * weights / storage_Bps, "storage")
+    tree = "one replica reads, the others are fed by a tree"
+    return [
+        network.way("every replica reads the store", 0.0, into, each),
+        network.way(tree, into, into, once, copies=copies),
+    ]
+
+
+def _ways_from_ranks(
+    network: _MeshNetwork, weights: float, senders: int, replica: int, copies: int
+) -> list[ReshardWay]:
+    out = weights / senders
+    into = weights / replica
+    # in a tree a replica sends what it received, if another one follows
+    passed_on = into if copies > 1 else 0.0
+    root = _Busy(network.link_s(weights), f"{network.tier.name} of the root")
+    return [
+        network.way("pairs", copies * out, into, network.shared(weights * copies)),
+        network.way("tree", max(out, passed_on), into, network.shared(weights), copies=copies),
+        network.way("one root", weights, weights, root, copies=copies),
+    ]
 
 
 def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
