@@ -39,10 +39,12 @@ from colltool.fabric.tier_parts import check_algorithm
 
 Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_transfer"]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
+# operations whose size follows from tokens
 EXPERTS = ("dispatch", "combine")
 SUFFIX = ".toml"
 _FOLDER = Path(__file__).parent / "data"
 
+# Types of the file's fields, each with the words of its error.
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
 _Ends = Accepted("a list of the least and the most, such as [2, 8]")
 RankCount = Annotated[
@@ -205,7 +207,7 @@ class LibraryFile(Part):
 
 
 TWO_CALLS = "reduce+broadcast"
-"""In a table of algorithms: an all-reduce as two calls."""
+"""An all-reduce as two calls, in a table of algorithms."""
 
 
 def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
@@ -222,7 +224,7 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
 
 
 NCCL = "nccl"
-"""In a dispatch table: what the library leaves to NCCL."""
+"""What the library leaves to NCCL, in a dispatch table."""
 
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
@@ -248,6 +250,7 @@ class AskedLibrary(NamedTuple):
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
     """Return the name and version of every shipped file, versions ascending."""
+    # the template has no version, and is none of them
     names = [
         re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
         for file in _FOLDER.glob(f"*{SUFFIX}")

@@ -103,7 +103,7 @@ def _exchange_nic(own: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _transfer(own: Parameters, call: KernelCall) -> KernelTimes:
-    """From one machine to another: all pairs' NICs together, or the most that the software does."""
+    """All pairs' NICs from one machine to another, or the most that the software does."""
     nics_Bps = own["eta"] * call.nic_Bps * call.ranks
     return KernelTimes(_latency_s(own, call.ranks), call.bytes / min(nics_Bps, _rate_Bps(own)))
 

@@ -79,8 +79,54 @@ class _Compared(NamedTuple):
         return _name(self.old), _name(self.new)
 
 
-def _name(pick: NcclEstimate) -> str:
-    return f"{pick.algorithm} {pick.protocol}"
+def _name(taken: NcclEstimate) -> str:
+    return f"{taken.algorithm} {taken.protocol}"
+
+
+class _Versions(NamedTuple):
+    """A group on a fabric under two versions of NCCL."""
+
+    fabric: Fabric
+    group: GroupSpec
+    old: Hardware
+    new: Hardware
+
+    def changes(self, primitive: Primitive) -> Iterator[tuple[PickChange, int]]:
+        """Each run of sizes with different picks, and how many sizes it has."""
+        compared = [
+            _Compared(size, pick(self.old, primitive, size), pick(self.new, primitive, size))
+            for size in SIZES
+        ]
+        for (old, new), run in groupby(compared, key=lambda picks: picks.names):
+            if old == new:
+                continue
+            rows = list(run)
+            first = rows[0]
+            change = PickChange(
+                primitive=primitive.value,
+                ranks=self.group.ranks or 0,
+                stride=self.group.stride,
+                from_bytes=first.size,
+                to_bytes=rows[-1].size,
+                old=old,
+                new=new,
+                old_s=self._priced_s(primitive, first.size, first.old, self.old),
+                new_s=self._priced_s(primitive, first.size, first.new, self.new),
+            )
+            yield change, len(rows)
+
+    def _priced_s(
+        self, primitive: Primitive, size: float, taken: NcclEstimate, hardware: Hardware
+    ) -> float | None:
+        """Colltool's price of a pick: its schedule under its protocol, or else the fastest one."""
+        spec = spec_of(taken.algorithm, primitive, hardware)
+        if not spec:
+            return None
+        try:
+            best = price(self.fabric, primitive, size, self.group, None, [spec]).best
+        except ColltoolError:
+            return None
+        return float(best.total_s)
 
 
 def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
@@ -95,28 +141,20 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
     differ = 0
     for group in _groups(fabric):
         try:
-            old_hardware = hardware_on(before, group)
-            new_hardware = hardware_on(after, group)
+            versions = _Versions(
+                before, group, hardware_on(before, group), hardware_on(after, group)
+            )
         except ColltoolError:
             # NCCL's model may have no answer for a part of the fabric; without one for all of it
-            # there is nothing to compare
+            # there is nothing to compare.
             if group.ranks == fabric.ranks:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
-            picks = [
-                _Compared(
-                    size, pick(old_hardware, primitive, size), pick(new_hardware, primitive, size)
-                )
-                for size in SIZES
-            ]
-            looked += len(picks)
-            for (old_name, new_name), run in groupby(picks, key=lambda compared: compared.names):
-                rows = list(run)
-                if old_name != new_name:
-                    differ += len(rows)
-                    hardware = (old_hardware, new_hardware)
-                    changes.append(_change(before, group, primitive, rows, hardware))
+            looked += len(SIZES)
+            for change, sizes in versions.changes(primitive):
+                changes.append(change)
+                differ += sizes
     return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
 
 
@@ -129,47 +167,6 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
             yield GroupSpec(count * inside)
         if count >= 2 and inside > 1:
             yield GroupSpec(count, inside)
-
-
-def _change(
-    fabric: Fabric,
-    group: GroupSpec,
-    primitive: Primitive,
-    rows: list[_Compared],
-    hardware: tuple[Hardware, Hardware],
-) -> PickChange:
-    first = rows[0]
-    old, new = first.names
-    old_hardware, new_hardware = hardware
-    return PickChange(
-        primitive=primitive.value,
-        ranks=group.ranks or 0,
-        stride=group.stride,
-        from_bytes=first.size,
-        to_bytes=rows[-1].size,
-        old=old,
-        new=new,
-        old_s=_priced_s(fabric, group, primitive, first.size, first.old, old_hardware),
-        new_s=_priced_s(fabric, group, primitive, first.size, first.new, new_hardware),
-    )
-
-
-def _priced_s(
-    fabric: Fabric,
-    group: GroupSpec,
-    primitive: Primitive,
-    size: float,
-    taken: NcclEstimate,
-    hardware: Hardware,
-) -> float | None:
-    """Colltool's price of a pick: its schedule under its protocol, or else the fastest protocol."""
-    spec = spec_of(taken.algorithm, primitive, hardware)
-    if not spec:
-        return None
-    try:
-        return float(price(fabric, primitive, size, group, None, [spec]).best.total_s)
-    except ColltoolError:
-        return None
 
 
 def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: int) -> LibraryDiff:

@@ -82,6 +82,7 @@ def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
     placed = place(fabric, group)
     inner = placed.spans[0]
     outer = placed.spans[-1].tier
+    # A node is the innermost tier, where that joins accelerators; a fabric of NICs has nodes of one.
     node_ranks = 1
     if capabilities_of(inner.tier).joins == "accelerators":
         if len(fabric.tiers) == 1:
@@ -203,6 +204,7 @@ def _estimate(
     held, unmeasured = _within_measured(kernel, call.bytes, tokens)
     unmeasured += _other_ranks(kernel, site.ranks)
     times = formula.of(kernel.parameters, call._replace(bytes=held))
+    # all-reduces stay on links that were measured; exchanges cross whatever network there is
     if tokens is not None:
         least_s = _least_exchange_s(kernel, site, call.bytes)
         times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))

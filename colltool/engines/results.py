@@ -55,6 +55,7 @@ class KernelEstimate(NamedTuple):
     @property
     def busbw_Bps(self) -> float:
         """algbw times nccl-tests' factor; for experts algbw itself."""
+        # nccl-tests has no dispatch and combine
         if self.operation in ("all_reduce", "all_to_all"):
             return self.algbw_Bps * busbw_factor(parse_primitive(self.operation), self.ranks)
         return self.algbw_Bps

@@ -89,6 +89,7 @@ class _TableRunner(NamedTuple):
         if name != TWO_CALLS:
             best = price(self.fabric, self.primitive, self.size, self.group, None, [name]).best
             return self.estimate(best)._replace(kernel=name, picked=True)
+        # the second call starts when the first has ended
         reduce = self.estimate(price(self.fabric, REDUCE, self.size, self.group).best)
         broadcast = self.estimate(price(self.fabric, BC, self.size, self.group).best)
         return reduce._replace(

@@ -21,7 +21,7 @@ Run = Callable[[Deployment, "str | None", "Fabric | None"], Served]
 _LEAST_CHANGE = 0.01
 
 
-class _ChangeTrial(NamedTuple):
+class _ServingTrial(NamedTuple):
     name: str
     deployment: Deployment
     engine: str | None = None
@@ -42,32 +42,32 @@ def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...
     return tuple(sorted(found, key=lambda change: change.factor))
 
 
-def _trials(served: Served, fabric: Fabric) -> Iterator[_ChangeTrial]:
+def _trials(served: Served, fabric: Fabric) -> Iterator[_ServingTrial]:
     own = served.deployment
     if own.tp > 1:
         yield from _other_layouts(own)
-    yield _ChangeTrial(f"batch {own.batch * 2}", own._replace(batch=own.batch * 2))
+    yield _ServingTrial(f"batch {own.batch * 2}", own._replace(batch=own.batch * 2))
     if own.tp > 1:
         for name, version in shipped_libraries():
             engine = f"{name}@{version}"
             # only engines limit the ranks of their all-reduce
             if engine != served.engine and find_library(engine).library.most_ranks:
-                yield _ChangeTrial(f"{engine}'s all-reduce", own, engine=engine)
+                yield _ServingTrial(f"{engine}'s all-reduce", own, engine=engine)
     for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
         name = f"twice the bandwidth of {wire}"
-        yield _ChangeTrial(name, own, fabric=_twice_as_fast(fabric, wire))
+        yield _ServingTrial(name, own, fabric=_twice_as_fast(fabric, wire))
 
 
-def _other_layouts(own: Deployment) -> Iterator[_ChangeTrial]:
+def _other_layouts(own: Deployment) -> Iterator[_ServingTrial]:
     half = own.tp // 2
     replicas = own._replace(tp=half, dp=own.dp * 2)
     if own.exchanges:
         # the ranks of the experts stay as many
-        yield _ChangeTrial(f"tp {half} (dp attention {own.dp * 2})", replicas)
+        yield _ServingTrial(f"tp {half} (dp attention {own.dp * 2})", replicas)
         return
-    yield _ChangeTrial(f"tp {half}, pp {own.pp * 2}", own._replace(tp=half, pp=own.pp * 2))
-    yield _ChangeTrial(f"tp {own.tp * 2}", own._replace(tp=own.tp * 2))
-    yield _ChangeTrial(f"tp {half}, dp {own.dp * 2}", replicas)
+    yield _ServingTrial(f"tp {half}, pp {own.pp * 2}", own._replace(tp=half, pp=own.pp * 2))
+    yield _ServingTrial(f"tp {own.tp * 2}", own._replace(tp=own.tp * 2))
+    yield _ServingTrial(f"tp {half}, dp {own.dp * 2}", replicas)
 
 
 def _twice_as_fast(fabric: Fabric, wire: str) -> Fabric:

@@ -1,11 +1,13 @@
-"""Weights from one mesh to another: RL's sync from trainer to rollout, resharding, and the load of
-a checkpoint.
+"""Weights from one mesh to another.
 
-m senders hold W/m each; n receivers are replicas of r ranks, which need W/r each. Pairs: every
-replica pulls from the senders.
-Tree: the senders feed one replica, each further one is fed by one before it, chunk by chunk. One
-    root: a rank gathers all and
-broadcasts. No way moves fewer bytes than W/m out of a sender and W/r into a receiver.
+This is RL's sync from trainer to rollout, resharding, and the load of a checkpoint. m senders hold
+W/m each; n receivers are replicas of r ranks, which need W/r each. The ways:
+
+- pairs: every replica pulls from the senders;
+- tree: the senders feed one replica, and each further one is fed by one before it, chunk by chunk;
+- one root: a rank gathers all and broadcasts.
+
+No way moves fewer bytes than W/m out of a sender and W/r into a receiver.
 """
 
 from __future__ import annotations
@@ -26,12 +28,18 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 
-CHUNK = 64 * 2**20  # bytes that a replica passes on at once
+# bytes that a replica passes on at once
+CHUNK = 64 * 2**20
 
 
 class ReshardWay(NamedTuple):
-    """One way to move the weights: ``wire`` limits it; bytes out of the busiest sender and into the
-    busiest receiver."""
+    """A way to move the weights.
+
+    Args:
+        wire: the link, level or store that limits it.
+        out_bytes: bytes that leave the busiest sender.
+        in_bytes: bytes that reach the busiest receiver.
+    """
 
     way: str
     total_s: float
@@ -43,8 +51,7 @@ class ReshardWay(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Resharded(Result):
-    """What moving ``bytes`` of weights takes, fastest way first; ``least_s``: no way is faster on
-    these wires."""
+    """Times to move ``bytes`` of weights, the fastest way first; no way is faster than ``least_s``."""
 
     subject: ClassVar[str] = "serve"
     job: str
@@ -63,24 +70,57 @@ class Resharded(Result):
         return self.ways[0]
 
 
-class _Wires(NamedTuple):
-    """Seconds of a message between two meshes, and what leaves all senders a second; ``level``:
-    what that is called."""
+class _Busy(NamedTuple):
+    """Seconds that a link, a level or a store is busy; the first field orders them."""
+
+    seconds: float
+    name: str
+
+
+class _MeshNetwork(NamedTuple):
+    """The network between two meshes: its tier, a pair of ranks across it, and the shared level.
+
+    ``shared_Bps`` is what all senders together put through ``shared_level`` in a second.
+    """
 
     fabric: Fabric
     tier: Tier
     pair: GroupSpec
-    all_Bps: float
-    level: str
+    shared_Bps: float
+    shared_level: str
 
     def message_s(self, size: float) -> float:
         return float(price(self.fabric, P2P, float(max(1.0, size)), self.pair).best.total_s)
 
-    def interval(self, size: float, total_s: float) -> Interval | None:
-        """Nobody measured the wires of a whole sync alone."""
-        return interval_of(
-            self.fabric, P2P, self.pair, size, Readings(), total_s=total_s, runs=False
+    def link_s(self, size: float) -> float:
+        return size / self.tier.bandwidth
+
+    def shared(self, size: float) -> _Busy:
+        return _Busy(size / self.shared_Bps, self.shared_level)
+
+    def way(
+        self, name: str, out: float, into: float, shared: _Busy, *, copies: int = 1
+    ) -> ReshardWay:
+        """The slowest of what a rank sends, what a rank receives and what all share.
+
+        A tree over ``copies`` replicas adds a chunk for each level.
+        """
+        # of equal bytes at both ends the sender is named
+        size, end = max((out, "sender"), (into, "receiver"))
+        slowest = max(_Busy(self.message_s(size), f"{self.tier.name} of a {end}"), shared)
+        levels = ceil(log2(copies + 1)) - 1
+        total_s = slowest.seconds + levels * self.message_s(min(CHUNK, into))
+        # runs=False: nothing was measured of a whole sync
+        interval = interval_of(
+            self.fabric,
+            P2P,
+            self.pair,
+            max(out, into, 1.0),
+            Readings(),
+            total_s=total_s,
+            runs=False,
         )
+        return ReshardWay(name, total_s, slowest.name, out, into, interval)
 
 
 def reshard(
@@ -92,56 +132,30 @@ def reshard(
     replica: int,
     storage_Bps: float | None = None,
 ) -> Resharded:
-    """Each way to bring ``weights`` bytes from senders (or a store) to replicas of ``replica``
-    ranks among the receivers.
+    """Return each way to bring ``weights`` bytes to replicas of ``replica`` ranks.
+
+    They come from ``senders`` ranks, or from a store.
 
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
     check_even(fabric)
+    copies = ceil(receivers / replica)
     if receivers % replica:
         what = f"{receivers} receivers are no whole replicas of {replica}"
         raise ColltoolError(
-            what,
-            argument="replica",
-            fix=f"write {given('receivers', ceil(receivers / replica) * replica)}",
+            what, argument="replica", fix=f"write {given('receivers', copies * replica)}"
         )
     if senders + receivers > fabric.ranks:
         what = f"{senders} and {receivers} ranks do not fit {fabric.name} with {fabric.ranks}"
         raise ColltoolError(what, argument="receivers", fix="fewer, or a larger fabric")
-    wires, copies = _wires(fabric, senders, receivers), receivers // replica
-    into = weights / replica
+    network = _network(fabric, senders, receivers)
     if storage_Bps is not None:
-        store, whole = (
-            _AllTogether(copies * weights / storage_Bps, "storage"),
-            _AllTogether(weights / storage_Bps, "storage"),
-        )
-        ways = [
-            _way("every replica reads the store", wires, 0.0, into, store),
-            _way(
-                "one replica reads, the others are fed by a tree",
-                wires,
-                into,
-                into,
-                whole,
-                copies=copies,
-            ),
-        ]
-        least = max(whole.seconds, into / wires.tier.bandwidth)
+        ways = _ways_from_store(network, weights, storage_Bps, replica, copies)
+        narrowest_s = weights / storage_Bps
     else:
-        out = weights / senders
-        pairs, tree = (
-            _AllTogether(weights * count / wires.all_Bps, wires.level) for count in (copies, 1)
-        )
-        root = _AllTogether(weights / wires.tier.bandwidth, f"{wires.tier.name} of the root")
-        ways = [
-            _way("pairs", wires, copies * out, into, pairs),
-            _way("tree", wires, max(out, into if copies > 1 else 0.0), into, tree, copies=copies),
-            _way("one root", wires, weights, weights, root, copies=copies),
-        ]
-        least = max(
-            out / wires.tier.bandwidth, into / wires.tier.bandwidth, weights / wires.all_Bps
-        )
+        ways = _ways_from_ranks(network, weights, senders, replica, copies)
+        narrowest_s = max(network.link_s(weights / senders), network.shared(weights).seconds)
     ways.sort(key=lambda way: way.total_s)
     return Resharded(
         job=job,
@@ -152,47 +166,58 @@ def reshard(
         replica=replica,
         storage_Bps=storage_Bps,
         ways=tuple(ways),
-        least_s=least,
+        least_s=max(narrowest_s, network.link_s(weights / replica)),
         overrides=fabric.overrides,
     )
 
 
-class _AllTogether(NamedTuple):
-    """What all messages together need of a wire or a store."""
-
-    seconds: float
-    name: str
-
-
-def _way(
-    name: str, wires: _Wires, out: float, into: float, shared: _AllTogether, *, copies: int = 1
-) -> ReshardWay:
-    """The slowest of what a rank sends, what one receives and what all share; a tree adds a chunk
-    for each level."""
-    each, wire = max(
-        (out, f"{wires.tier.name} of a sender"), (into, f"{wires.tier.name} of a receiver")
-    )
-    took = _AllTogether(wires.message_s(each), wire)
-    depth = ceil(log2(copies + 1)) - 1 if copies > 1 else 0
-    fill_s = depth * wires.message_s(min(CHUNK, into))
-    slowest = max(took, shared)
-    total_s = slowest.seconds + fill_s
-    return ReshardWay(
-        name, total_s, slowest.name, out, into, wires.interval(max(out, into, 1.0), total_s)
-    )
+def _ways_from_store(
+    network: _MeshNetwork, weights: float, storage_Bps: float, replica: int, copies: int
+) -> list[ReshardWay]:
+    into = weights / replica
+    once = _Busy(weights / storage_Bps, "storage")
+    each = _Busy(copies * weights / storage_Bps, "storage")
+    tree = "one replica reads, the others are fed by a tree"
+    return [
+        network.way("every replica reads the store", 0.0, into, each),
+        network.way(tree, into, into, once, copies=copies),
+    ]
 
 
-def _wires(fabric: Fabric, senders: int, receivers: int) -> _Wires:
+def _ways_from_ranks(
+    network: _MeshNetwork, weights: float, senders: int, replica: int, copies: int
+) -> list[ReshardWay]:
+    out = weights / senders
+    into = weights / replica
+    # in a tree a replica sends what it received, if another one follows
+    passed_on = into if copies > 1 else 0.0
+    root = _Busy(network.link_s(weights), f"{network.tier.name} of the root")
+    return [
+        network.way("pairs", copies * out, into, network.shared(weights * copies)),
+        network.way("tree", max(out, passed_on), into, network.shared(weights), copies=copies),
+        network.way("one root", weights, weights, root, copies=copies),
+    ]
+
+
+def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     tier = fabric.tiers[-1]
+    abilities = capabilities_of(tier)
     inside = fabric.ranks // tier.endpoints
-    stride = min(max(senders, receivers, inside), fabric.ranks // 2)
     endpoints = ceil((senders + receivers) / inside)
-    share, level = 1.0, f"{tier.name} of all senders"
-    for one in capabilities_of(tier).classes:
-        if one.oversubscription > share:
-            share, level = one.oversubscription, f"{tier.name} {one.name}"
-        if one.group >= endpoints:
+    # the most oversubscribed level that the two meshes need
+    oversubscription = 1.0
+    level = f"{tier.name} of all senders"
+    for part in abilities.classes:
+        if part.oversubscription > oversubscription:
+            oversubscription = part.oversubscription
+            level = f"{tier.name} {part.name}"
+        if part.group >= endpoints:
             break
-    # what all share is apart
-    pair = GroupSpec(2, stride // inside * inside if stride >= inside else stride, alone=True)
-    return _Wires(fabric, tier, pair, senders * capabilities_of(tier).rate_Bps / share, level)
+    # two ranks as far apart as the meshes, at the same place of their nodes
+    stride = min(max(senders, receivers, inside), fabric.ranks // 2)
+    if stride >= inside:
+        stride = stride // inside * inside
+    # alone: what all messages share is counted apart
+    pair = GroupSpec(2, stride, alone=True)
+    shared_Bps = senders * abilities.rate_Bps / oversubscription
+    return _MeshNetwork(fabric, tier, pair, shared_Bps, level)

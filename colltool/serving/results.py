@@ -13,8 +13,14 @@ from colltool.serving.deployment import Deployment
 
 
 class ServeQuestion(NamedTuple):
-    """A deployment as asked: ``dp`` None where it follows; ``prefill_tp`` of a prefill on machines
-    of its own."""
+    """A deployment to price.
+
+    Args:
+        dp: None if it follows from the experts.
+        tpot_s: measured or wanted time of a token.
+        prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
+        kv: the library that moves KV caches between machines.
+    """
 
     deployment: Deployment
     dp: int | None = None
@@ -24,8 +30,7 @@ class ServeQuestion(NamedTuple):
 
 
 class ServedOperation(NamedTuple):
-    """One collective of a step, in seconds and bytes; ``calls`` and ``total_s`` of a token
-    (prefill: of a prompt)."""
+    """A collective, in seconds and bytes; ``calls`` and ``total_s`` are per token or per prompt."""
 
     operation: str
     ranks: int
@@ -44,12 +49,14 @@ class ServedOperation(NamedTuple):
 
     @property
     def group(self) -> str:
-        return f"{self.ranks}" + (f", every {self.stride}" if self.stride > 1 else "")
+        return f"{self.ranks}, every {self.stride}" if self.stride > 1 else f"{self.ranks}"
 
 
 class ServedPhase(NamedTuple):
-    """``network_s`` of a token, or of a prompt; ``floor_s``: what memory or FLOPs take at least,
-    None where unknown."""
+    """Decode or prefill: the network's part of a token, or of a prompt.
+
+    ``floor_s`` is what memory or FLOPs (``floor_by``) take at least; None if unknown.
+    """
 
     name: str
     operations: tuple[ServedOperation, ...]
@@ -60,9 +67,12 @@ class ServedPhase(NamedTuple):
 
 
 class KvTransfer(NamedTuple):
-    """One prompt's cache between machines; ``exposed_s``: what layerwise overlap leaves;
-    ``hiding_nic_Bps``: the least NIC of a rank with which all but the last layer hides behind the
-    floor of prefill.
+    """One prompt's cache between machines.
+
+    Args:
+        exposed_s: what the overlap with prefill, layer by layer, leaves.
+        hiding_nic_Bps: the least NIC of a rank with which all but the last layer hides behind the
+            floor of prefill.
     """
 
     bytes: float
@@ -89,7 +99,7 @@ class ServedChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Served(Result):
-    """The network's part of serving a model; ``tpot_s`` as the user gave it."""
+    """The network's part of serving a model; ``tpot_s`` is the user's."""
 
     subject: ClassVar[str] = "serve"
     job: str
@@ -115,13 +125,12 @@ class Served(Result):
 
     @property
     def bound_tokens_s(self) -> float | None:
-        """Tokens a second of the whole deployment if the network alone took time; None without a
-        network."""
+        """Tokens/s of the whole deployment if only the network took time; None without one."""
         return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
 
     @property
     def share(self) -> float | None:
-        """Of the given time a token."""
+        """The network's share of the user's time per token."""
         return None if self.tpot_s is None else self.decode.network_s / self.tpot_s
 
     @property
@@ -131,7 +140,7 @@ class Served(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ServeList(Result):
-    """Deployments side by side, of a search best first; ``title`` says which."""
+    """Deployments side by side; those of a search are ordered best first."""
 
     subject: ClassVar[str] = "serve"
     title: str

@@ -89,7 +89,13 @@ def serve(
         )
     device = _device(fabric)
     serving = ServingContext(
-        model, own, fabric, device, engine=engine, experts=experts, experts_by_nccl=by_nccl
+        model=model,
+        deployment=own,
+        fabric=fabric,
+        device=device,
+        engine=engine,
+        experts=experts,
+        experts_by_nccl=by_nccl,
     )
     # A token of decode reads the cache of every sequence, on average half of its output long; a
     # chunk of prefill that of one prompt, on average half of it.

@@ -1,4 +1,4 @@
-"""A token's network time where numbers of the fabric, and the kernels' own laws, may be off."""
+"""A token's network time under uncertain numbers of the fabric and errors of the kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values
 from colltool.serving.results import Served
 
-# half of the errors of a normal are within so many deviations
+# the median of a normal's absolute value, in standard deviations
 _MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
 
 
@@ -33,11 +33,11 @@ class ServedBar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ServeSpread(Result):
-    """A token's network time under uncertain numbers: each alone (``moved``, largest effect first),
-    and all at once.
+    """A token's network time under uncertain numbers.
 
-    Beside the fabric's numbers each kernel's law is drawn as far off as its stated error, the same
-    for all its calls.
+    ``moved`` has each number alone, the largest effect first; percentiles are of all at once. With
+    the fabric's numbers each kernel's time is drawn off by its stated error, the same for all of its
+    calls.
     """
 
     subject: ClassVar[str] = "serve"
@@ -59,24 +59,29 @@ def serve_spread(
     samples: int,
     seed: int,
 ) -> ServeSpread:
+    """Return the spread of a token's network time.
+
+    Args:
+        numbers: numbers of the fabric and their ranges.
+        run: the same question on a changed fabric.
+    """
     moved = []
-    for one in numbers:
-        ends = [
-            run(with_values(fabric, {one.place: value})).decode.network_s
-            for value in (one.low, one.high)
-        ]
-        moved.append(ServedBar(one, *ends))
-    drawn, luck = draws(numbers, samples, seed), Random(seed)
-    times = []
+    for number in numbers:
+        low = run(with_values(fabric, {number.place: number.low}))
+        high = run(with_values(fabric, {number.place: number.high}))
+        moved.append(ServedBar(number, low.decode.network_s, high.decode.network_s))
+    moved.sort(key=lambda bar: -bar.span_s)
+    drawn = draws(numbers, samples, seed)
+    random = Random(seed)
+    times_s = []
     for sample in range(samples):
-        changed = run(
-            with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()})
-        )
-        times.append(_with_errors(changed, luck))
-    cuts = quantiles(times, n=20, method="inclusive")
+        values = {place: float(samples_of[sample]) for place, samples_of in drawn.items()}
+        times_s.append(_with_errors(run(with_values(fabric, values)), random))
+    # nineteen cuts, 5% apart
+    cuts = quantiles(times_s, n=20, method="inclusive")
     return ServeSpread(
         served=served,
-        moved=tuple(sorted(moved, key=lambda one: -one.span_s)),
+        moved=tuple(moved),
         p5_s=cuts[0],
         p50_s=cuts[9],
         p95_s=cuts[18],
@@ -85,10 +90,14 @@ def serve_spread(
     )
 
 
-def _with_errors(served: Served, luck: Random) -> float:
+def _with_errors(served: Served, random: Random) -> float:
     """The network time with each kernel off by a factor whose median error is the stated one."""
     factors: dict[str, float] = {}
-    for one in served.decode.operations:
-        drawn = luck.gauss(0.0, 1.0)
-        factors.setdefault(one.kernel, exp(drawn * log(1 + (one.error or 0.0)) / _MEDIAN_OF_NORMAL))
-    return sum(one.total_s * factors[one.kernel] for one in served.decode.operations)
+    total_s = 0.0
+    for call in served.decode.operations:
+        # drawn for every call, so that the next kernel's draw does not depend on names
+        deviation = random.gauss(0.0, 1.0)
+        error = log(1 + (call.error or 0.0)) / _MEDIAN_OF_NORMAL
+        factor = factors.setdefault(call.kernel, exp(deviation * error))
+        total_s += call.total_s * factor
+    return total_s

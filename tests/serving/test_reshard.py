@@ -76,3 +76,57 @@ def test_a_checkpoint_from_a_store() -> None:
 def test_what_does_not_fit_is_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ColltoolError, match=words):
         colltool.reshard("llama3-8b", "dgx-h100", **asked)
+
+
+def way(name: str, **asked: Any) -> Any:
+    return ways(**asked)[name]
+
+
+@pytest.mark.parametrize(("copies", "seconds"), [(1, 1.0), (2, 1.0), (4, 1.0)])
+def test_a_store_is_read_once_by_a_tree_and_by_every_replica_else(
+    copies: int, seconds: float
+) -> None:
+    """16.06 GB at as many bytes a second take one second; so many replicas as often."""
+    weights = colltool.reshard("llama3-8b", "dgx-h100", receivers=8, storage="1GB/s").bytes
+    found = ways(receivers=8 * copies, replica=8, storage=f"{weights / 1e9}GB/s")
+    every = found["every replica reads the store"]
+    assert every.total_s == pytest.approx(copies * seconds)
+    assert (every.out_bytes, every.wire) == (0, "storage")
+    tree = found["one replica reads, the others are fed by a tree"]
+    assert tree.total_s - seconds == pytest.approx(every.total_s - copies * seconds, abs=0.01)
+
+
+def test_a_tree_adds_a_chunk_for_each_level() -> None:
+    """Below the root two replicas have one level, four have two, eight have three."""
+    trees = {
+        copies: way("tree", senders=8, replica=8, receivers=8 * copies) for copies in (1, 2, 4, 8)
+    }
+    chunk_s = trees[2].total_s - trees[1].total_s
+    # 64 MiB at 92% of 50 GB/s, and some latency
+    assert chunk_s == pytest.approx(64 * 2**20 / (0.92 * 50e9), rel=0.01)
+    assert trees[4].total_s - trees[2].total_s == pytest.approx(chunk_s)
+    assert trees[8].total_s - trees[4].total_s == pytest.approx(chunk_s)
+
+
+def test_a_replica_of_a_tree_sends_what_it_received() -> None:
+    """Of 64 senders each sends W/64; a replica of 8 that feeds another one sends W/8."""
+    weights = colltool.reshard("llama3-8b", "dgx-h100", senders=64, receivers=8, replica=8).bytes
+    alone = way("tree", senders=64, receivers=8, replica=8)
+    assert alone.out_bytes == pytest.approx(weights / 64)
+    feeding = way("tree", senders=64, receivers=16, replica=8)
+    assert feeding.out_bytes == pytest.approx(weights / 8)
+
+
+def test_the_least_time_is_of_the_narrowest_place() -> None:
+    """50 GB/s a rank: out of one of 8 senders, or into the one rank of a replica."""
+    few = colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=64, replica=64)
+    assert few.least_s == pytest.approx(few.bytes / 8 / 50e9)
+    one = colltool.reshard("llama3-8b", "dgx-h100", senders=64, receivers=8, replica=1)
+    assert one.least_s == pytest.approx(one.bytes / 50e9)
+
+
+def test_meshes_may_fill_the_fabric() -> None:
+    """256 ranks: half send and half receive; one more does not fit."""
+    assert colltool.reshard("llama3-8b", "dgx-h100", senders=128, receivers=128).ways
+    with pytest.raises(ColltoolError, match="129 and 128 ranks do not fit dgx-h100 with 256"):
+        colltool.reshard("llama3-8b", "dgx-h100", senders=129, receivers=128)

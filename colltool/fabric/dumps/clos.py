@@ -79,9 +79,18 @@ class ClosNetwork:
     notes: tuple[str, ...]
 
 
-Hosts = Mapping[str, Sequence[tuple[str, float]]]
-Uplinks = Mapping[str, Sequence[tuple[str, float]]]
-"""The cables of each switch to the level above: the switch there, and the rate in bytes/s."""
+Cables = Sequence[tuple[str, float]]
+"""Cables of a host or a switch upwards: the switch there, and the rate in bytes/s."""
+Hosts = Mapping[str, Cables]
+Uplinks = Mapping[str, Cables]
+
+
+def _switches(cables: Cables) -> frozenset[str]:
+    return frozenset(switch for switch, _ in cables)
+
+
+def _rate_Bps(cables: Cables) -> float:
+    return sum(rate for _, rate in cables)
 
 
 class _Branch(NamedTuple):
@@ -91,7 +100,7 @@ class _Branch(NamedTuple):
     switches: frozenset[str]
 
 
-class _SwitchGroup(NamedTuple):
+class _HostGroup(NamedTuple):
     """Hosts that the switches of a level join, and the branches below that they came from."""
 
     switches: frozenset[str]
@@ -118,8 +127,8 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         tool=wiring.tool,
         hosts=len(hosts),
         ports=len(ports),
-        port_Bps=sum(rate for _, rate in ports) / len(ports),
-        rails=len({switch for switch, _ in ports}),
+        port_Bps=_rate_Bps(ports) / len(ports),
+        rails=len(_switches(ports)),
         levels=tuple(_measured_levels(wiring, hosts, switches, uplinks)),
         radix=max(wiring.ports[leaf] for leaf in switches[0]),
         infiniband=wiring.infiniband,
@@ -138,7 +147,7 @@ def _usual_hosts(wiring: Wiring) -> tuple[Hosts, list[str]]:
         )
     classes: dict[tuple[int, float], list[str]] = {}
     for host, ports in wiring.hosts.items():
-        shape = (len(ports), sum(rate for _, rate in ports))
+        shape = (len(ports), _rate_Bps(ports))
         classes.setdefault(shape, []).append(host)
     # of two equally large classes the one with more ports
     usual = max(classes, key=lambda shape: (len(classes[shape]), shape))
@@ -165,7 +174,7 @@ def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
         neighbours[high].add(low)
     level: set[str] = set()
     for ports in hosts.values():
-        level.update(switch for switch, _ in ports)
+        level |= _switches(ports)
     levels = []
     reached: set[str] = set()
     while level:
@@ -208,9 +217,7 @@ def _measured_levels(
     levels = [SwitchLevel(_largest(groups), len(switches[0]), 1.0)]
     for lower, level in pairwise(switches):
         oversubscription = max(
-            rates_Bps[switch] / sum(rate for _, rate in uplinks[switch])
-            for switch in lower
-            if uplinks[switch]
+            rates_Bps[switch] / _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]
         )
         groups = _joined(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
@@ -225,7 +232,7 @@ def _measured_levels(
     return levels
 
 
-def _largest(groups: Sequence[_SwitchGroup]) -> int:
+def _largest(groups: Sequence[_HostGroup]) -> int:
     return max(len(group.hosts) for group in groups)
 
 
@@ -238,7 +245,7 @@ def _rates_from_below(hosts: Hosts, uplinks: Uplinks) -> Mapping[str, float]:
     return rates_Bps
 
 
-def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_SwitchGroup]:
+def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
     """Hosts by their leaves.
 
     Raises:
@@ -246,8 +253,7 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_SwitchGroup]:
     """
     groups: dict[frozenset[str], list[str]] = {}
     for host, ports in hosts.items():
-        leaves = frozenset(switch for switch, _ in ports)
-        groups.setdefault(leaves, []).append(host)
+        groups.setdefault(_switches(ports), []).append(host)
     leaves_with: dict[str, frozenset[str]] = {}
     for leaves, members in groups.items():
         for leaf in leaves:
@@ -257,23 +263,20 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_SwitchGroup]:
                 raise wiring.refuse(
                     f"{names} share {wiring.named(leaf)}, but not their other leaves"
                 )
-    return [_SwitchGroup(leaves, members, []) for leaves, members in groups.items()]
+    return [_HostGroup(leaves, members, []) for leaves, members in groups.items()]
 
 
-def _joined(wiring: Wiring, groups: Sequence[_SwitchGroup], uplinks: Uplinks) -> list[_SwitchGroup]:
+def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
     """The groups of the next level: what shares a switch there becomes one.
 
     Raises:
         ColltoolError: two branches of a group share no switch themselves.
     """
-    joined: list[_SwitchGroup] = []
+    joined: list[_HostGroup] = []
     for group in groups:
-        above: set[str] = set()
-        for switch in group.switches:
-            above.update(high for high, _ in uplinks[switch])
-        reached = frozenset(above)
+        reached = frozenset().union(*(_switches(uplinks[switch]) for switch in group.switches))
         meeting = [other for other in joined if other.switches & reached]
-        meeting.append(_SwitchGroup(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
+        meeting.append(_HostGroup(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
         joined = [other for other in joined if not other.switches & reached]
         joined.append(_merged(meeting))
     for group in joined:
@@ -281,8 +284,8 @@ def _joined(wiring: Wiring, groups: Sequence[_SwitchGroup], uplinks: Uplinks) ->
     return joined
 
 
-def _merged(groups: Sequence[_SwitchGroup]) -> _SwitchGroup:
-    merged = _SwitchGroup(frozenset().union(*(group.switches for group in groups)), [], [])
+def _merged(groups: Sequence[_HostGroup]) -> _HostGroup:
+    merged = _HostGroup(frozenset().union(*(group.switches for group in groups)), [], [])
     for group in groups:
         merged.hosts.extend(group.hosts)
         merged.branches.extend(group.branches)

@@ -6,9 +6,12 @@ entity: NCCL writes none.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -33,32 +36,7 @@ _INFINIBAND = "0x0207"
 # any network controller, InfiniBand among them
 _NETWORK = "0x02"
 
-# by vendor and device of PCI
-MODELS = {
-    # NVIDIA, open-gpu-kernel-modules
-    **dict.fromkeys(("0x10de:0x20b0", "0x10de:0x20b2"), "NVIDIA A100"),
-    **dict.fromkeys(("0x10de:0x20b5", "0x10de:0x20f1"), "NVIDIA A100 PCIe"),
-    "0x10de:0x2330": "NVIDIA H100",
-    "0x10de:0x2331": "NVIDIA H100 PCIe",
-    "0x10de:0x2321": "NVIDIA H100 NVL",
-    "0x10de:0x2324": "NVIDIA H800",
-    "0x10de:0x2329": "NVIDIA H20",
-    "0x10de:0x2335": "NVIDIA H200",
-    # AMD, ROCm documentation, system acceptance
-    **dict.fromkeys(("0x1002:0x74a1", "0x1002:0x74b5"), "AMD MI300X"),
-    "0x1002:0x74a5": "AMD MI325X",
-    "0x1002:0x75a3": "AMD MI355X",
-}
-GENERATIONS = {
-    "70": "NVIDIA V100",
-    "80": "NVIDIA A100",
-    "90": "NVIDIA H100",
-    "100": "NVIDIA B200",
-    "103": "NVIDIA B300",
-    "gfx942": "AMD MI300X",
-    "gfx950": "AMD MI355X",
-}
-"""Models by compute capability (attribute ``sm``) or ``gcn``, for PCI devices not in MODELS."""
+# the same GPUs beside a Grace CPU
 _ON_GRACE = {
     "NVIDIA H100": "NVIDIA GH200",
     "NVIDIA B200": "NVIDIA GB200",
@@ -275,10 +253,19 @@ def _pairs(gpus: list[_Gpu]) -> dict[Pair, int]:
 
 
 def _model(gpu: _Gpu, cpu: str) -> str:
-    device = MODELS.get(f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}")
-    generation = GENERATIONS.get(gpu.gpu.get("sm", "")) or GENERATIONS.get(gpu.gpu.get("gcn", ""))
-    model = device or generation or ""
+    models = _models()
+    device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
+    generations = (gpu.gpu.get("sm", ""), gpu.gpu.get("gcn", ""))
+    model = next((models[key] for key in (device, *generations) if key in models), "")
     return _ON_GRACE.get(model, model) if cpu == "arm" else model
+
+
+@cache
+def _models() -> dict[str, str]:
+    """Models by PCI device, compute capability and architecture."""
+    text = (Path(__file__).parent.parent / "data" / "accelerators.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return {row["id"]: row["model"] for row in rows}
 
 
 def _slot_Bps(slot: Mapping[str, str]) -> float | None:

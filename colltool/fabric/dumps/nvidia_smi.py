@@ -22,7 +22,7 @@ _FIX = "write one: (nvidia-smi -L; nvidia-smi topo -m) > topo.txt"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES = re.compile(r"(?:NVIDIA|Tesla) (?!SMI|UVM)[A-Z][\w .-]{1,40}")
 # a NIC behind a PCIe switch of a GPU; farther ones serve storage or management
-_NEAR = ("PIX", "PXB")
+_NEAR = {"PIX", "PXB"}
 _CELL = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|N/A")
 
 
@@ -44,11 +44,16 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
         )
     rows = _rows(name, lines, head, columns)
     gpus = [column for column in columns if re.fullmatch(r"GPU\d+", column)]
-    nics = [column for column in columns if column not in gpus]
-    near = [nic for nic in nics if any(rows[gpu][nic] in _NEAR for gpu in gpus)] or nics
-    far = [nic for nic in nics if nic not in near]
+    near = []
+    far = []
+    for nic in columns:
+        if nic not in gpus:
+            if _NEAR.isdisjoint(rows[gpu][nic] for gpu in gpus):
+                far.append(nic)
+            else:
+                near.append(nic)
     notes = []
-    if far:
+    if near and far:
         notes.append(f"NICs behind no PCIe switch of a GPU are not counted: {', '.join(far)}")
     return NodeDump(
         file=name,
@@ -56,7 +61,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
         accelerators=tuple(gpus),
         model=_model(lines),
         pairs=_pairs(name, gpus, rows),
-        nics=tuple(map(Nic, near)),
+        nics=tuple(map(Nic, near or far)),
         notes=tuple(notes),
     )
 

@@ -250,3 +250,27 @@ def test_a_large_subnet_is_read_in_seconds(tmp_path: Path) -> None:
     """512 nodes of 8 ports, 128 leaves: 4,096 adapters, 12,288 cables."""
     net = found(tmp_path, rails(nodes=512, per_leaf=32, ports=8, spines=64))
     assert shape(net) == [(32, 128, 1.0), (512, 64, 1.0)]
+
+
+def test_a_leaf_without_uplinks_is_refused_and_named(tmp_path: Path) -> None:
+    """Three levels join all hosts but one, whose leaf has no cable upwards."""
+    net = Subnet()
+    for leaf in ("sw-leaf1", "sw-leaf2"):
+        net.add(f"host-{leaf} HCA-1", leaf)
+        net.add(leaf, f"sw-agg-{leaf}")
+        net.add(f"sw-agg-{leaf}", "sw-core")
+    net.add("alone HCA-1", "sw-leaf3")
+    with pytest.raises(ColltoolError, match="2 parts have no switch in common") as caught:
+        found(tmp_path, net)
+    assert "alone" in caught.value.what
+
+
+def test_an_aggregation_node_on_an_adapter_is_no_switch_s(tmp_path: Path) -> None:
+    """Such a cable is left out; those of switches are what reduces."""
+    text = rails(nodes=8, per_leaf=8, ports=1, spines=0).text()
+    cabled = """
+Ca\t1 "H-0000000000000a01"\t\t# "Aggregation Node"
+[1](a01) \t"H-0000000000000a02"[1]\t\t# lid 9 lmc 0 "node HCA-1" lid 1 4xNDR
+"""
+    net = read_ibnetdiscover(written(tmp_path, text + cabled))
+    assert (net.hosts, net.reduces, net.radix) == (8, True, 64)
