@@ -36,7 +36,6 @@ from colltool.extras.pictures.plot.chart import (
     bars_panel,
     colour_of,
     hatch_of,
-    hatched_keys,
     letter,
     lettered_keys,
     letters,
@@ -162,7 +161,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     sizes = _sizes(memory) if memory else {}
     # Letters and colours go on from the parts of the step to those of its memory.
     labels += [f"{part} {_bytes(size)}" for part, size in sizes.items()]
-    keys = hatched_keys(labels)
+    keys = lettered_keys(labels, hatched=True)
     if memory:
         alt += f" Memory {_room(memory)}."
         if sizes:
@@ -233,7 +232,7 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
     times = ", ".join(f"{bar.name} {bar.behind}" for bar in bars)
     alt = f"A step of {first.job.name} on {first.ranks} ranks: {times}."
-    keys = [*hatched_keys(names), Key("the end with a free network")]
+    keys = [*lettered_keys(names, hatched=True), Key("the end with a free network")]
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), keys)
 
 
