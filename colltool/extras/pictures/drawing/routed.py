@@ -60,7 +60,7 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: A
         _draw_link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
     for node, (x, y) in sketch.spots.items():
         if node in sketch.switches:
-            canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-switch", round_=2)
+            canvas.square(x, y, _SIDE, "ct-switch", outlined=True)
         else:
             canvas.square(x, y, _SIDE)
     count = diagram.facts.endpoints

@@ -284,10 +284,8 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> 
             "there is no series to plot", argument="plot", fix="give logs with at least one row"
         )
     columns = 1 if paged else _COLUMNS.get(len(panels), 4)
-    styles = _styles(panels)
-    drawn = []
-    for at, panel in enumerate(panels):
-        drawn.append(Panel(partial(_panel, panel, panels, styles, what, (at, columns)), 3.7))
+    drawing = _SizeChart(panels, columns, what, _styles(panels))
+    drawn = [Panel(partial(drawing.draw, at), 3.7) for at in range(len(panels))]
     texts = "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
     return Chart(title, f"{title}. {what} over message size: {texts}", drawn, columns=columns)
 
@@ -326,51 +324,54 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     return _Styles(shared, lines, shapes)
 
 
-def _panel(
-    panel: SizePanel,
-    panels: Sequence[SizePanel],
-    pens: _Styles,
-    what: What,
-    place: tuple[int, int],
-    main: Axes,
-    inches: float,
-) -> None:
-    """Draw values over sizes, and below them in a quarter of the height the errors of the model."""
-    at, columns = place
-    spec = main.get_subplotspec()
-    assert spec is not None
-    # The panel's place in the figure is divided; both parts share the axis of sizes.
-    halves = spec.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
+class _SizeChart(NamedTuple):
+    """What the panels of a chart share: its rows of ``columns`` panels, and their looks."""
+
+    panels: Sequence[SizePanel]
+    columns: int
+    what: What
+    styles: _Styles
+
+    def draw(self, at: int, main: Axes, inches: float) -> None:
+        """Draw the values of a panel over sizes, and below them in a quarter of the height the
+        errors of the model."""
+        panel = self.panels[at]
+        strip = _strip_below(main)
+        spots = panel.spots
+        _scale_sizes(main, strip, [spot.bytes for spot in spots])
+        _scale_values(main, spots, self.what)
+        limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
+        for curve in panel.curves:
+            _draw_model(main, curve, self.styles, self.what)
+            _draw_measured(main, curve, self.styles)
+            _draw_errors(strip, curve, self.styles, limit)
+        _write_titles(main, panel, inches)
+        # Only the panels on the left, and those with none below them, name their axes.
+        if at % self.columns == 0:
+            main.set_ylabel(self.what)
+            strip.set_ylabel("time error")
+        if at + self.columns >= len(self.panels):
+            strip.set_xlabel("message size")
+        if at == 0:
+            _explain(main, self.panels, self.styles)
+
+
+def _strip_below(main: Axes) -> Axes:
+    """Divide a panel's place in the figure; both parts share the axis of sizes."""
+    place = main.get_subplotspec()
+    # A panel is always a cell of the figure's grid.
+    assert place is not None
+    halves = place.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
     main.set_subplotspec(halves[0])
-    strip = main.figure.add_subplot(halves[1], sharex=main)
-    spots = panel.spots
-    _scale_sizes(main, strip, [spot.bytes for spot in spots])
-    _scale_values(main, spots, what)
-    limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
-    for curve in panel.curves:
-        for pen, run in _runs(curve, pens, what):
-            main.plot(
-                *zip(*run, strict=True),
-                color=pen.colour,
-                linestyle=pen.dash,
-                linewidth=1.0 if pens.shared else 1.6,
-                zorder=2,
-            )
-        _draw_measured(main, curve, pens)
-        _draw_errors(strip, curve, pens, limit)
+    return main.figure.add_subplot(halves[1], sharex=main)
+
+
+def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
     room = letters(inches) - 12  # without the labels of the axis
     title = shorten(panel.title, room, placeholder=" ...")
     main.set_title(f"{title}\n", loc="left", fontweight="bold")
     text = shorten(panel.subtitle, int(1.1 * room), placeholder=" ...")
     main.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", color=SOFT)
-    # only the panels on the left, and those with none below them, name their axes
-    if at % columns == 0:
-        main.set_ylabel(what)
-        strip.set_ylabel("time error")
-    if at + columns >= len(panels):
-        strip.set_xlabel("message size")
-    if at == 0:
-        _explain(main, panels, pens)
 
 
 def _scale_values(main: Axes, spots: Sequence[PlotPoint], what: What) -> None:
@@ -438,6 +439,13 @@ def _runs(
         run.append((spot.bytes, spot.model))
     if run:
         yield pen, run
+
+
+def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, what: What) -> None:
+    width = 1.0 if pens.shared else 1.6
+    for pen, run in _runs(curve, pens, what):
+        sizes, values = zip(*run, strict=True)
+        main.plot(sizes, values, color=pen.colour, linestyle=pen.dash, linewidth=width, zorder=2)
 
 
 def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
