@@ -237,7 +237,7 @@ def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> No
     made.links += names.links
 
 
-class _Members(NamedTuple):
+class _LevelMembers(NamedTuple):
     """What the switches of a level join: ``in_domain`` members in each domain, and of each its
     instances and its ports."""
 
@@ -254,13 +254,13 @@ def _add_switched(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> 
     classes = capabilities_of(tier).reached
     leaf = classes[0]
     each_Bps = tier.bandwidth * tier.ports
-    members = _Members("node", f"nic_{tier.name}", tier.endpoints, nodes, ports)
+    members = _LevelMembers("node", f"nic_{tier.name}", tier.endpoints, nodes, ports)
     name = f"{tier.name}_{leaf.name}"
     made.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
     domains = made.nodes // (nodes * tier.endpoints)
     _add_level(made, tier, leaf, members, leaf.group, domains)
     for lower, upper in pairwise(classes):
-        members = _Members(name, "uplink", ceil(tier.endpoints / lower.group))
+        members = _LevelMembers(name, "uplink", ceil(tier.endpoints / lower.group))
         name = f"{tier.name}_{upper.name}"
         uplinks = lower.group * ports / upper.oversubscription
         made.links.append(_link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2))
@@ -271,7 +271,7 @@ def _add_level(
     made: _Infrastructure,
     tier: Tier,
     level: DistanceClass,
-    members: _Members,
+    members: _LevelMembers,
     group: int,
     domains: int,
 ) -> None:

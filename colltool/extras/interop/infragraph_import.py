@@ -54,7 +54,7 @@ class _DeviceKind(NamedTuple):
         return [name for name, (count, own) in self.components.items() if own == choice and count]
 
 
-class _Reader:
+class _InfraGraphReader:
     """Values of a file; a ColltoolError where one is not of the expected kind."""
 
     def __init__(self, file: str) -> None:
@@ -110,7 +110,7 @@ class _Reader:
         return source.data
 
 
-class _InfraGraph(_Reader):
+class _InfraGraph(_InfraGraphReader):
     """A file's devices, instances, links and edges."""
 
     def __init__(self, file: str) -> None:
