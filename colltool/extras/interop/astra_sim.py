@@ -107,15 +107,20 @@ def astra_sim(
 def _network(notes: Sequence[str], dimensions: Sequence[AstraDimension]) -> str:
     """The network file, with notes as comments."""
     lines = list(map(comment, notes))
-    topologies = ", ".join(dimension.topology for dimension in dimensions)
-    counts = ", ".join(str(dimension.npus) for dimension in dimensions)
-    rates = ", ".join(f"{dimension.bandwidth_Bps / _GIB:.12g}" for dimension in dimensions)
-    latencies = ", ".join(f"{dimension.latency_s * 1e9:.12g}" for dimension in dimensions)
+    topologies: list[str] = []
+    counts = []
+    rates = []
+    latencies = []
+    for topology, npus, bandwidth_Bps, latency_s in dimensions:
+        topologies.append(topology)
+        counts.append(str(npus))
+        rates.append(f"{bandwidth_Bps / _GIB:.12g}")
+        latencies.append(f"{latency_s * 1e9:.12g}")
     lines += [
-        f"topology: [{topologies}]",
-        f"npus_count: [{counts}]",
-        f"bandwidth: [{rates}]  # 2^30 B/s per directed link",
-        f"latency: [{latencies}]  # ns per link",
+        f"topology: [{', '.join(topologies)}]",
+        f"npus_count: [{', '.join(counts)}]",
+        f"bandwidth: [{', '.join(rates)}]  # 2^30 B/s per directed link",
+        f"latency: [{', '.join(latencies)}]  # ns per link",
     ]
     return "\n".join(lines) + "\n"
 
@@ -369,7 +374,7 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     if group.has("Switch"):
         yield _ALL_TO_ALL_ON_A_SWITCH
     rings = [dimension.npus for dimension in group.dimensions if dimension.topology == "Ring"]
-    if any(npus > 2 for npus in rings):
+    if max(rings, default=0) > 2:
         shortest = sum(map(_shortest_path_share, rings))
         ratio = sum((npus - 1) / 2 for npus in rings) / shortest
         relayed = sum(npus * (npus - 1) // 2 for npus in rings)

@@ -134,8 +134,8 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
             parts.append(_component(switch, "switch", switches))
         names = _LinkNames(tier)
         for joined in joined_by_links(tier):
-            a = _sliced(*_place(joined.one, tier, "xpu"))
-            b = _sliced(*_place(joined.other, tier, "xpu"))
+            a = _sliced(*_place(joined.near, tier, "xpu"))
+            b = _sliced(*_place(joined.far, tier, "xpu"))
             _keep(edges, _edge(a, b, names.name_of(joined), _scheme(joined)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
@@ -219,18 +219,18 @@ def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> No
         links = [joined]
         ends = ("uplink", "uplink")
         scheme = _scheme(joined)
-        if joined.other.start < count:
+        if joined.far.start < count:
             # No switch is between them.
             links = list(joined.each())
             ends = (nic, nic)
             scheme = "one2one"
-        elif joined.one.start < count:
-            most_ports = len(joined.one) * ports
+        elif joined.near.start < count:
+            most_ports = len(joined.near) * ports
             ends = (nic, f"port[0:{most_ports}]")
             scheme = "one2one"
         for link in links:
-            a = instances(link.one, domain), ends[0]
-            b = instances(link.other, domain), ends[1]
+            a = instances(link.near, domain), ends[0]
+            b = instances(link.far, domain), ends[1]
             _keep(made.edges, _between(a, b, names.name_of(link), scheme), tier)
     if switches:
         made.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
