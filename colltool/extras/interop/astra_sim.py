@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from math import ceil
-from textwrap import wrap
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, given, spell
@@ -24,6 +23,7 @@ from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.software_time import Curve
+from colltool.extras.interop.comments import comment
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -34,7 +34,6 @@ SYSTEM = "system.json"
 MOST_DIMENSIONS = 4
 _COLLECTIVES = (AR, AG, RS, A2A)
 _GIB = 2**30
-_WIDTH = 120
 # Settings of system.json but for the algorithms: one chunk at a time, phase after phase. Copies in
 # a rank's memory cost nothing (local-mem-bw in GB/s), as colltool's alpha and bandwidth contain them.
 _SYSTEM_SETTINGS = {
@@ -107,18 +106,21 @@ def astra_sim(
 
 def _network(notes: Sequence[str], dimensions: Sequence[AstraDimension]) -> str:
     """The network file, with notes as comments."""
-    lines = []
-    for note in notes:
-        lines += [f"# {line}" for line in wrap(note, _WIDTH)]
-    topologies = ", ".join(dimension.topology for dimension in dimensions)
-    counts = ", ".join(str(dimension.npus) for dimension in dimensions)
-    rates = ", ".join(f"{dimension.bandwidth_Bps / _GIB:.12g}" for dimension in dimensions)
-    latencies = ", ".join(f"{dimension.latency_s * 1e9:.12g}" for dimension in dimensions)
+    lines = list(map(comment, notes))
+    topologies: list[str] = []
+    counts = []
+    rates = []
+    latencies = []
+    for topology, npus, bandwidth_Bps, latency_s in dimensions:
+        topologies.append(topology)
+        counts.append(str(npus))
+        rates.append(f"{bandwidth_Bps / _GIB:.12g}")
+        latencies.append(f"{latency_s * 1e9:.12g}")
     lines += [
-        f"topology: [{topologies}]",
-        f"npus_count: [{counts}]",
-        f"bandwidth: [{rates}]  # 2^30 B/s per directed link",
-        f"latency: [{latencies}]  # ns per link",
+        f"topology: [{', '.join(topologies)}]",
+        f"npus_count: [{', '.join(counts)}]",
+        f"bandwidth: [{', '.join(rates)}]  # 2^30 B/s per directed link",
+        f"latency: [{', '.join(latencies)}]  # ns per link",
     ]
     return "\n".join(lines) + "\n"
 
@@ -235,7 +237,7 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
     """The paths of a group on a tier, which must all have one latency and bandwidth."""
     name = span.tier.name
     used = tier_paths(span.seat, readings).used
-    thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
+    thinned = oversubscription(used[-1])
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
         fix = f"take a group below that level with {given('ranks')}"
@@ -250,6 +252,11 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
     if capabilities_of(span.tier).levels:
         fix += f", or {given('overrides', [f'{name}.levels.LEVEL.{setting}'])}"
     raise ColltoolError(f"{what}, which ASTRA-sim cannot express", argument="fabric", fix=fix)
+
+
+def oversubscription(paths: PathClass) -> float:
+    """The largest oversubscription on the way of these paths."""
+    return max((boundary.oversubscription for boundary in paths.boundaries), default=1.0)
 
 
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
@@ -367,7 +374,7 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     if group.has("Switch"):
         yield _ALL_TO_ALL_ON_A_SWITCH
     rings = [dimension.npus for dimension in group.dimensions if dimension.topology == "Ring"]
-    if any(npus > 2 for npus in rings):
+    if max(rings, default=0) > 2:
         shortest = sum(map(_shortest_path_share, rings))
         ratio = sum((npus - 1) / 2 for npus in rings) / shortest
         relayed = sum(npus * (npus - 1) // 2 for npus in rings)

@@ -90,7 +90,8 @@ def chakra(plan: Plan) -> dict[str, bytes]:
             PROCESS_GROUPS: groups.listed(rank),
         }
         files[f"{WORKLOAD}.{rank}.et"] = encoded(nodes, metadata)
-    numbered = {str(number): list(members) for members, number in groups.numbers.items()}
+    # Keys of JSON are texts, and its lists are Python's tuples.
+    numbered = {number: members for members, number in groups.numbers.items()}
     files[GROUPS] = (json.dumps(numbered) + "\n").encode()
     return files
 
@@ -121,13 +122,20 @@ def step_works(plan: Plan) -> Iterator[Work]:
     """The works of a step, in order, on the rank that sets the pace."""
     times = plan.step.slowest.compute.all
     micro_batches = max(1, plan.setup.micro_batches)
-    calls = [_repeated(planned.sent) for planned in plan.collectives if planned.paces]
-    in_passes = [sent for sent in calls if sent.priced.call.per != "step"]
-    once = [sent for sent in calls if sent.priced.call.per == "step"]
+    forward = []
+    backward = []
+    once = []
+    for planned in plan.collectives:
+        if planned.paces:
+            sent = _repeated(planned.sent)
+            if sent.priced.call.per == "step":
+                once.append(sent)
+            elif sent.priced.back:
+                backward.append(sent)
+            else:
+                forward.append(sent)
     under_forward = _hidden(once, "first forward")
     under_backward = _hidden(once, "last backward")
-    forward = [sent for sent in in_passes if not sent.priced.back]
-    backward = [sent for sent in in_passes if sent.priced.back]
     for number in range(micro_batches):
         yield from _pass(
             f"forward {number}",

@@ -8,15 +8,14 @@ over the bandwidth, keeps its digits.
 
 from collections.abc import Iterator
 from math import ceil, log10
-from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.base.formatting import format_bytes, format_time
+from colltool.extras.interop.comments import comment
 from colltool.verification.schedule import Scheduled, Sent
 
 MOST_LISTED = 2  # operations that all of the next step name; more are joined by a calc of no length
 _MOST_INT = 2**31 - 1
-_WIDTH = 120
 
 
 class LogGP(NamedTuple):
@@ -51,9 +50,7 @@ def goal(run: Scheduled, size: float) -> str:
     ranks = [_RankLabels() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
         _add_step(ranks, step, number)
-    lines = []
-    for note in about(run, size):
-        lines += [f"// {line}" for line in wrap(note, _WIDTH)]
+    lines = [comment(note, "//") for note in about(run, size)]
     lines += [f"num_ranks {len(ranks)}", ""]
     for number, rank in enumerate(ranks):
         lines += [f"rank {number} {{", *rank.lines, "}\n"]

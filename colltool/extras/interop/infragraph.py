@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.extras.interop.infragraph_links import Joined, joined_by_links, switch_count
+from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -133,8 +134,8 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
             parts.append(_component(switch, "switch", switches))
         names = _LinkNames(tier)
         for joined in joined_by_links(tier):
-            a = _sliced(*_place(joined.one, tier, "xpu"))
-            b = _sliced(*_place(joined.other, tier, "xpu"))
+            a = _sliced(*_place(joined.near, tier, "xpu"))
+            b = _sliced(*_place(joined.far, tier, "xpu"))
             _keep(edges, _edge(a, b, names.name_of(joined), _scheme(joined)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
@@ -218,55 +219,72 @@ def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> No
         links = [joined]
         ends = ("uplink", "uplink")
         scheme = _scheme(joined)
-        if joined.other.start < count:
+        if joined.far.start < count:
             # No switch is between them.
             links = list(joined.each())
             ends = (nic, nic)
             scheme = "one2one"
-        elif joined.one.start < count:
-            most_ports = len(joined.one) * ports
+        elif joined.near.start < count:
+            most_ports = len(joined.near) * ports
             ends = (nic, f"port[0:{most_ports}]")
             scheme = "one2one"
         for link in links:
-            a = instances(link.one, domain), ends[0]
-            b = instances(link.other, domain), ends[1]
+            a = instances(link.near, domain), ends[0]
+            b = instances(link.far, domain), ends[1]
             _keep(made.edges, _between(a, b, names.name_of(link), scheme), tier)
     if switches:
         made.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
     made.links += names.links
 
 
+class _LevelMembers(NamedTuple):
+    """What the switches of a level join: ``in_domain`` members in each domain, and of each its
+    instances and its ports."""
+
+    name: str
+    component: str
+    in_domain: int
+    instances: int = 1
+    ports: int = 1
+
+
 def _add_switched(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
     with together ``ports`` NICs on it."""
     classes = capabilities_of(tier).reached
-    domains = made.nodes // (nodes * tier.endpoints)
-    each_Bps = tier.bandwidth * tier.ports
     leaf = classes[0]
+    each_Bps = tier.bandwidth * tier.ports
+    members = _LevelMembers("node", f"nic_{tier.name}", tier.endpoints, nodes, ports)
     name = f"{tier.name}_{leaf.name}"
-    leaves = domains * ceil(tier.endpoints / leaf.group)
-    made.add_switches(name, ports * min(leaf.group, tier.endpoints), leaves, tier)
     made.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
-    for switch in _switches(tier.endpoints, leaf.group, domains):
-        end = switch.first + switch.size
-        below = f"node[{switch.first * nodes}:{end * nodes}]", f"nic_{tier.name}"
-        above = f"{name}[{switch.number}]", f"port[0:{switch.size * ports}]"
-        made.edges.append(_between(below, above, name))
+    domains = made.nodes // (nodes * tier.endpoints)
+    _add_level(made, tier, leaf, members, leaf.group, domains)
     for lower, upper in pairwise(classes):
-        lower_name = f"{tier.name}_{lower.name}"
+        members = _LevelMembers(name, "uplink", ceil(tier.endpoints / lower.group))
         name = f"{tier.name}_{upper.name}"
         uplinks = lower.group * ports / upper.oversubscription
         made.links.append(_link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2))
-        # Lower switches of an upper one, and of a domain.
-        group = ceil(upper.group / lower.group)
-        count = ceil(tier.endpoints / lower.group)
-        uppers = domains * ceil(tier.endpoints / upper.group)
-        made.add_switches(name, min(group, count), uppers, tier)
-        for switch in _switches(count, group, domains):
-            end = switch.first + switch.size
-            below = f"{lower_name}[{switch.first}:{end}]", "uplink"
-            above = f"{name}[{switch.number}]", f"port[0:{switch.size}]"
-            made.edges.append(_between(below, above, name))
+        _add_level(made, tier, upper, members, ceil(upper.group / lower.group), domains)
+
+
+def _add_level(
+    made: _Infrastructure,
+    tier: Tier,
+    level: DistanceClass,
+    members: _LevelMembers,
+    group: int,
+    domains: int,
+) -> None:
+    """Add the switches of a level, each with ``group`` members below it."""
+    name = f"{tier.name}_{level.name}"
+    ports = members.ports * min(group, members.in_domain)
+    made.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
+    for switch in _switches(members.in_domain, group, domains):
+        start = switch.first * members.instances
+        end = (switch.first + switch.size) * members.instances
+        below = f"{members.name}[{start}:{end}]", members.component
+        above = f"{name}[{switch.number}]", f"port[0:{switch.size * members.ports}]"
+        made.edges.append(_between(below, above, name))
 
 
 class _LevelSwitch(NamedTuple):

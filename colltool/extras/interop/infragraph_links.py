@@ -23,8 +23,8 @@ class Joined(NamedTuple):
     """Links of nodes to their counterparts or, with ``all_pairs``, of all to all others; bytes/s
     and seconds of each."""
 
-    one: range
-    other: range
+    near: range
+    far: range
     Bps: float
     alpha_s: float
     all_pairs: bool = False
@@ -33,12 +33,12 @@ class Joined(NamedTuple):
         """The same, link by link."""
         pairs: Iterator[tuple[int, int]]
         if self.all_pairs:
-            pairs = product(self.one, self.other)
+            pairs = product(self.near, self.far)
         else:
-            pairs = zip(self.one, self.other, strict=True)
+            pairs = zip(self.near, self.far, strict=True)
         for a, b in pairs:
             # Among the same nodes each pair is there twice.
-            if a < b or self.one != self.other:
+            if a < b or self.near != self.far:
                 yield _single(a, b, self.Bps, self.alpha_s)
 
 

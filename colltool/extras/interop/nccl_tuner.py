@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
+from colltool.extras.interop.astra_sim import oversubscription
+from colltool.extras.interop.comments import comment
 from colltool.extras.interop.nccl_tuner_curves import (
     COLLECTIVES,
     Cluster,
@@ -48,7 +49,6 @@ _ENV_HEAD = """\
 # NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it describes a host's PCIe and NVLink,
 # which a fabric does not; NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.
 """
-_WIDTH = 120
 
 
 class _TunerSection(NamedTuple):
@@ -127,8 +127,7 @@ def _notes(
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            used = tier_paths(span.seat, Readings()).used[-1]
-            share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
+            share = oversubscription(tier_paths(span.seat, Readings()).used[-1])
             if share > 1:
                 yield (
                     f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
@@ -194,5 +193,4 @@ def _comment(text: str) -> str:
     """Comment lines, wrapped long before the plugin splits the line, whose rest it would read as a
     row."""
     indent = " " * (len(text) - len(text.lstrip()))
-    lines = wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
-    return "".join(f"# {line}\n" for line in lines)
+    return comment(text, indent=indent, break_on_hyphens=False) + "\n"

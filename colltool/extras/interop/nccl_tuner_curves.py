@@ -8,6 +8,7 @@ that a fabric without measurements lists under these names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.algorithms.registry import parse_choice
@@ -269,12 +270,12 @@ def _measured_notes(
     """Which numbers the curves have, and for which sizes."""
     names = ", ".join(protocols)
     rows = cluster.tiers[-1].protocols_for(primitive).values()
-    ranges = [row.measured for row in rows if row.measured]
+    ranges = list(filter(None, map(attrgetter("measured"), rows)))
     if not ranges:
         yield f"by the fabric's protocols {names}: as it lists them, not measured"
         return
-    least = min(sizes.smallest for sizes in ranges)
-    most = max(sizes.largest for sizes in ranges)
+    least = min(map(attrgetter("smallest"), ranges))
+    most = max(map(attrgetter("largest"), ranges))
     yield (
         f"measured from {range_text(least, most)} under {names}; rows for smaller and larger"
         " messages are extrapolated"

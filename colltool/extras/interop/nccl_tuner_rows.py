@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import ceil, inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.libraries.nccl.model import Combination, Piece
@@ -64,8 +65,9 @@ def advised(
     ``spare``: the combinations by NCCL's own model. They give the last rings where ``ways`` have
     none and, with ``guarded``, put ways behind that hurt by that model.
     """
-    known = [way for way in ways if way.pieces]
-    spare = [way for way in spare if way.pieces]
+    # NCCL cannot run a combination without pieces.
+    known = list(filter(attrgetter("pieces"), ways))
+    spare = list(filter(attrgetter("pieces"), spare))
     guard: list[Combination] = []
     if guarded:
         named = {way.algorithm for way in known}

@@ -6,16 +6,19 @@ from __future__ import annotations
 from itertools import combinations
 
 from colltool.base.formatting import counted, format_rate
+from colltool.extras.pictures.drawing.endpoints import draw_endpoint, write_endpoints
 from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
 from colltool.network.wires import DragonflyWires
-from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
+from colltool.render.views.fabric_diagram import TierDiagram
 from colltool.render.views.fabric_parts import switches_text
 
 MOST_GROUPS = 9  # that are drawn
 _MOST_SWITCHES = 4  # of a kind in each
-_SIDE = 8.0
+# All in pixels.
+_SIDE = 8.0  # of a switch
 _STEP = 1.5 * _SIDE  # from one switch to the next
-_RADIUS = 84.0
+_RADIUS = 84.0  # of the circle of groups
+_RIM = 3.0  # from the switches of a group to its box
 
 
 def draw_dragonfly(
@@ -32,9 +35,9 @@ def draw_dragonfly(
     for x, y in places:
         _draw_group(canvas, rows, x, y)
     x, y = places[0]
-    focus = draw_endpoint(canvas, x, y + _STEP * len(rows) / 2 + 3)
-    endpoints = f"{wires.endpoints} {endpoint_text(diagram, wires.endpoints)}"
-    words.write(endpoints, most=3, bold=True)
+    focus = draw_endpoint(canvas, x, y + _STEP * len(rows) / 2 + _RIM)
+    # No rank is drawn but for the one below the first group.
+    write_endpoints(words, diagram)
     words.write_each(_texts(wires, drawn))
     return focus
 
@@ -43,20 +46,15 @@ def _draw_group(canvas: Canvas, rows: list[int], x: float, y: float) -> None:
     """A box around ``x`` and ``y`` with rows of switches, each of the first few."""
     wide = _STEP * min(max(rows), _MOST_SWITCHES)
     tall = _STEP * len(rows)
-    canvas.box(x - wide / 2 - 3, y - tall / 2 - 3, wide + 6, tall + 6, "ct-box", round_=4)
+    left = x - wide / 2 - _RIM
+    canvas.box(left, y - tall / 2 - _RIM, wide + 2 * _RIM, tall + 2 * _RIM, "ct-box")
     for row, count in enumerate(rows):
-        top = y - tall / 2 + row * _STEP + 2
+        # Each switch is in the middle of its step.
+        middle = y - tall / 2 + (row + 0.5) * _STEP
         few = min(count, _MOST_SWITCHES)
         for number in range(few):
-            left = x + (number - (few - 1) / 2) * _STEP - _SIDE / 2
-            canvas.box(left, top, _SIDE, _SIDE, "ct-switch", round_=1)
-
-
-def draw_endpoint(canvas: Canvas, x: float, top: float) -> Focus:
-    """One of a switch's endpoints, below it, in place of all."""
-    canvas.line([(x, top), (x, top + _STEP)])
-    canvas.square(x, top + _STEP + _SIDE / 2, _SIDE)
-    return Focus(x, top + _STEP + _SIDE, _SIDE / 2)
+            at = x + (number - (few - 1) / 2) * _STEP
+            canvas.square(at, middle, _SIDE, "ct-switch", round_=1, outlined=True)
 
 
 def _texts(wires: DragonflyWires, drawn: int) -> list[str]:

@@ -9,10 +9,11 @@ from math import prod
 from typing import NamedTuple, assert_never
 
 from colltool.base.formatting import counted
-from colltool.extras.pictures.drawing.dragonfly import draw_dragonfly, draw_endpoint
+from colltool.extras.pictures.drawing.dragonfly import draw_dragonfly
+from colltool.extras.pictures.drawing.endpoints import draw_endpoint, write_endpoints
 from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
 from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires, Wires
-from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
+from colltool.render.views.fabric_diagram import TierDiagram
 from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
@@ -60,14 +61,10 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: A
         _draw_link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
     for node, (x, y) in sketch.spots.items():
         if node in sketch.switches:
-            canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-switch", round_=2)
+            canvas.square(x, y, _SIDE, "ct-switch", outlined=True)
         else:
             canvas.square(x, y, _SIDE)
-    count = diagram.facts.endpoints
-    words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
-    drawn = drawn_ranks(diagram)
-    if drawn < count:
-        words.note(f"{drawn} of them drawn")
+    write_endpoints(words, diagram, drawn_ranks(diagram))
     words.write_each(sketch.texts)
     words.write_each(map(link_text, diagram.kind.link_kinds))
     words.note(f"{counted(diagram.kind.links(diagram.ports), 'link')} in all")

@@ -131,10 +131,19 @@ class Canvas:
             look |= _DASHED
         return ET.SubElement(self.parent, "rect", look)
 
-    def square(self, x: float, y: float, side: float) -> None:
-        """An endpoint, around its middle."""
+    def square(
+        self,
+        x: float,
+        y: float,
+        side: float,
+        tone: Tone = "ct-soft",
+        *,
+        round_: float = 2,
+        outlined: bool = False,
+    ) -> None:
+        """An endpoint, or a switch in another tone, around its middle."""
         left = x - side / 2
-        self.box(left, y - side / 2, side, side, "ct-soft", round_=2, outlined=False)
+        self.box(left, y - side / 2, side, side, tone, round_=round_, outlined=outlined)
 
     def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
         steps = " L".join(f"{_n(x)} {_n(y)}" for x, y in points)

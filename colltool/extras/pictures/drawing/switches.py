@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from colltool.extras.pictures.drawing.endpoints import write_endpoints
 from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, Tone
 from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,
-    endpoint_text,
     level_texts,
     ports_text,
     uplink_texts,
@@ -42,8 +42,7 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room:
     side = min(0.72 * slot, 22.0)
     port_lines = diagram.ports if side >= _CLOSEST * diagram.ports else 1
     tops = _write_levels(diagram, words, one_line=port_lines < diagram.ports)
-    if tree.endpoints < diagram.facts.endpoints:
-        words.note(f"{tree.endpoints} of them drawn")
+    write_endpoints(words, diagram, tree.endpoints)
     levels = diagram.levels
     left = room.left + (room.width - slot * tree.slots) / 2
     drawing = _SwitchDrawing(
@@ -64,8 +63,8 @@ def drawn_endpoints(diagram: TierDiagram) -> int:
 
 
 def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) -> dict[int, float]:
-    """Write the texts of all levels, top down, then those of the endpoints; return the top of each
-    level and, at -1, of the endpoints. ``one_line``: a line is drawn for all ports of one."""
+    """Write the texts of all levels, top down; return the top of each and, at -1, of the endpoints
+    below them. ``one_line``: a line is drawn for all ports of one."""
     tops = {}
     for index, level in reversed(list(enumerate(diagram.levels))):
         tops[index] = words.bottom
@@ -80,8 +79,6 @@ def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) ->
         words.bottom += SPACE
         words.skip_to(tops[index] + SWITCH + LONG)
     tops[-1] = words.bottom
-    count = diagram.facts.endpoints
-    words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     return tops
 
 

@@ -7,11 +7,12 @@ from itertools import combinations
 
 from colltool.base.formatting import counted
 from colltool.extras.pictures.drawing import switches
+from colltool.extras.pictures.drawing.endpoints import write_endpoints
 from colltool.extras.pictures.drawing.lattice import draw_lattice, drawn_places
 from colltool.extras.pictures.drawing.routed import draw_routed, drawn_ranks
 from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
 from colltool.network.group import JoinedBy
-from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
+from colltool.render.views.fabric_diagram import TierDiagram
 
 MOST_PAIRS = 12  # endpoints that are all drawn; of more, only eight
 _SIDE = 14.0
@@ -24,8 +25,8 @@ def _drawn_pairs(diagram: TierDiagram) -> int:
 
 
 def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
-    count = diagram.facts.endpoints
     drawn = _drawn_pairs(diagram)
+    # A single endpoint is in the middle.
     radius = _RADIUS if drawn > 1 else 0.0
     middle = (room.middle, room.top + radius + _SIDE / 2)
     places = on_circle(middle, radius, drawn)
@@ -33,9 +34,7 @@ def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Ar
         canvas.line([place, other])
     for x, y in places:
         canvas.square(x, y, _SIDE)
-    words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
-    if drawn < count:
-        words.note(f"{drawn} of them drawn")
+    write_endpoints(words, diagram, drawn)
     links = diagram.kind.links(diagram.ports)
     if links:
         each = "one" if diagram.ports == 1 else diagram.ports

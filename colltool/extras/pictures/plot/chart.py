@@ -139,16 +139,14 @@ def pen_of(at: int) -> Pen:
 def decade_ticks(low: float, high: float, steps: Iterable[Iterable[float]]) -> list[float]:
     """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that
     give three."""
-    powers = [10.0**decade for decade in range(floor(log10(low)), ceil(log10(high)) + 1)]
-    return first_of_three(_multiples(powers, digits, low, high) for digits in steps)
+    return first_of_three(_multiples(low, high, digits) for digits in steps)
 
 
-def _multiples(
-    powers: Iterable[float], digits: Iterable[float], low: float, high: float
-) -> list[float]:
+def _multiples(low: float, high: float, digits: Iterable[float]) -> list[float]:
+    """These digits times each power of ten within the ends of an axis."""
     ticks = []
-    for power in powers:
-        ticks += [digit * power for digit in digits]
+    for decade in range(floor(log10(low)), ceil(log10(high)) + 1):
+        ticks += [digit * 10.0**decade for digit in digits]
     return [tick for tick in ticks if low <= tick <= high]
 
 
@@ -170,7 +168,7 @@ def thinned(ticks: Sequence[Any], most: int = 12) -> list[Any]:
 def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
     """Indices of those of the ascending places on an axis that have room for a slanted label."""
     if logs:
-        places = [log10(place) for place in places]
+        places = list(map(log10, places))
     whole = (places[-1] - places[0]) or 1.0
     kept: list[int] = []
     for index, place in enumerate(places):
@@ -213,14 +211,14 @@ class Key(NamedTuple):
     hatch: str = ""
 
 
-def lettered_keys(labels: Iterable[str]) -> list[Key]:
-    """Legend entries with a letter and a colour each."""
-    return [Key(f"{letter(at)}  {label}", colour_of(at)) for at, label in enumerate(labels)]
-
-
-def hatched_keys(labels: Iterable[str]) -> list[Key]:
-    """Legend entries with a letter each, and a hatch where a colour comes again."""
-    return [key._replace(hatch=hatch_of(at)) for at, key in enumerate(lettered_keys(labels))]
+def lettered_keys(labels: Iterable[str], *, hatched: bool = False) -> list[Key]:
+    """Legend entries with a letter and a colour each; ``hatched``: with a hatch where a colour
+    comes again."""
+    keys = []
+    for at, label in enumerate(labels):
+        hatch = hatch_of(at) if hatched else ""
+        keys.append(Key(f"{letter(at)}  {label}", colour_of(at), hatch))
+    return keys
 
 
 class Chart(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
-from math import isnan, nan, sqrt
+from math import nan, sqrt
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,8 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     for fixed, cells in tables:
         draw = partial(_map, result, pivot, cells, names, lettered)
         panels.append(Panel(draw, height, pivot_title(result, fixed)))
-    often = sorted(names, key=fastest.count, reverse=True)
-    counts = ", ".join(f"{name} in {fastest.count(name)}" for name in often[:6])
+    often = Counter(fastest).most_common()
+    counts = ", ".join(f"{name} in {cells}" for name, cells in often[:6])
     if len(often) > 6:
         counts += " and others"
     axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
@@ -149,7 +150,7 @@ def _map(
 def _tick_labels(result: Sweep, axis: str) -> list[str]:
     values = axis_values(result, axis)
     if axis == "bytes":
-        return [size_text(float(value)) for value in values]
+        return list(map(size_text, map(float, values)))
     return [shown(axis, value) for value in values]
 
 
@@ -203,7 +204,6 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inc
     down = axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
     every: list[float] = []
-    changes = 0
     for pen, row in enumerate(_drawn_rows(cells)):
         # NaN leaves a gap where nothing can be priced
         rates = [cell.busbw_Bps or nan for cell in cells[row]]
@@ -211,10 +211,8 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inc
         _pen_line(axes, places, rates, pen, name if len(down) > 1 else None)
         for size, rate in _change_points(places, cells[row]):
             axes.plot([size], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
-        every += [rate for rate in rates if not isnan(rate)]
-    for line in cells:
-        changes += len(list(_changes(line)))
-    if changes:
+        every += filter(None, map(attrgetter("busbw_Bps"), cells[row]))
+    if any(any(_changes(line)) for line in cells):
         axes.plot([], [], color=INK, label="the fastest schedule changes", **_HOLLOW)
     _over_size(axes, places, every, inches - 1)
     if pivot.cols != "bytes":
@@ -225,23 +223,22 @@ def _places(axis: str, values: Sequence[Any]) -> list[float]:
     """Where the values of an axis are drawn: at themselves if they are numbers, else at 1, 2, ..."""
     numbers = all(isinstance(value, int | float) for value in values)
     if numbers and axis in ("bytes", "ranks"):
-        return [float(value) for value in values]
-    return [float(place) for place in range(1, len(values) + 1)]
+        return list(map(float, values))
+    return list(map(float, range(1, len(values) + 1)))
 
 
-def _changes(line: Sequence[Cell]) -> Iterator[int]:
-    """Indices of cells whose fastest algorithm is another than that of the next cell."""
-    for at, (cell, after) in enumerate(pairwise(line)):
-        if cell.algorithm and after.algorithm and cell.algorithm != after.algorithm:
-            yield at
+def _changes(line: Sequence[Cell]) -> Iterator[bool]:
+    """Whether the fastest algorithm of a cell is another than that of the next one."""
+    for cell, after in pairwise(line):
+        yield bool(cell.algorithm and after.algorithm and cell.algorithm != after.algorithm)
 
 
 def _change_points(places: Sequence[float], line: Sequence[Cell]) -> Iterator[tuple[float, float]]:
     """Points half-way, on log axes, between two cells where the fastest algorithm changes."""
-    for at in _changes(line):
+    for at, changes in enumerate(_changes(line)):
         before = line[at].busbw_Bps
         after = line[at + 1].busbw_Bps
-        if before and after:
+        if changes and before and after:
             yield sqrt(places[at] * places[at + 1]), sqrt(before * after)
 
 
@@ -279,8 +276,8 @@ def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inche
         ends = (min(rates) / 1.4, max(rates) * 1.4)
         log_scale(axes, "y", ends, partial(format_rate, digits=3))
     axes.set_xscale("log")
-    ticks = sorted(sizes)
-    ticks = [ticks[at] for at in apart(ticks, inches, logs=True)]
+    ordered = sorted(sizes)
+    ticks = [ordered[at] for at in apart(ordered, inches, logs=True)]
     axes.set_xticks(ticks, list(map(size_text, ticks)), rotation=_slant(ticks, 5))
     axes.set_xticks([], minor=True)
     axes.set(xlabel="message size", ylabel="busbw" if in_first_column(axes) else "")
@@ -289,17 +286,15 @@ def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inche
 def comparison_chart(result: Comparison, paged: bool) -> Chart:
     """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band
     reaches to no contention."""
-    groups: dict[str, list[CompareLine]] = {}
-    where = []
+    groups: dict[tuple[str, int], list[CompareLine]] = {}
     for line in result.lines:
-        title = f"{line.primitive.spoken}, {line.ranks} ranks"
-        if title not in groups:
-            where.append(f"{line.primitive.spoken} on {line.ranks} ranks")
-        groups.setdefault(title, []).append(line)
-    panels = [
-        Panel(partial(_compared, result, lines), _PANEL_HIGH, title)
-        for title, lines in groups.items()
-    ]
+        groups.setdefault((line.primitive.spoken, line.ranks), []).append(line)
+    panels = []
+    where = []
+    for (primitive, ranks), lines in groups.items():
+        title = f"{primitive}, {ranks} ranks"
+        panels.append(Panel(partial(_compared, result, lines), _PANEL_HIGH, title))
+        where.append(f"{primitive} on {ranks} ranks")
     names = ", ".join(column.name for column in result.columns)
     verdict = "; ".join(comparison_verdict(result)[:3])
     alt = f"Bus bandwidth over message size of {names}: {', '.join(where)}. {verdict}."
@@ -309,7 +304,9 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
 def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
     every: list[float] = []
     for at, column in enumerate(result.columns):
-        sizes, rates, quiet = [], [], []
+        sizes = []
+        rates = []
+        quiet = []  # without contention
         for line in lines:
             cell = line.cells[at]
             if cell.busbw_Bps and cell.total_s:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from math import ceil, copysign, nan, sqrt
+from math import copysign, nan, sqrt
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -40,7 +40,14 @@ What = Literal["time", "busbw"]
 MAX_PANELS = 12  # in a file; a page has room for fewer
 MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, one per reason; "h" for further ones
+_SHAPES = (
+    "X",
+    "s",
+    "D",
+    "P",
+    "p",
+    "h",
+)  # of points left out, one per reason; the last for all others
 _HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markersize": 5.5}
 _BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
@@ -194,13 +201,20 @@ def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
         groups.setdefault(curve.series.primitive.spoken, []).append(curve)
     # As few panels as are allowed, but never two collectives in one.
     size = MAX_CURVES
-    while sum(ceil(len(group) / size) for group in groups.values()) > max(most, len(groups)):
+    parts = _in_parts(groups.values(), size)
+    while len(parts) > max(most, len(groups)):
         size += 1
-    panels = []
-    for group in groups.values():
+        parts = _in_parts(groups.values(), size)
+    return tuple(map(_size_panel, parts))
+
+
+def _in_parts(groups: Iterable[list[SeriesCurve]], size: int) -> list[list[SeriesCurve]]:
+    """The groups, each cut into parts of at most ``size``."""
+    parts = []
+    for group in groups:
         for start in range(0, len(group), size):
-            panels.append(_size_panel(group[start : start + size]))
-    return tuple(panels)
+            parts.append(group[start : start + size])
+    return parts
 
 
 def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
@@ -209,12 +223,15 @@ def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
         ranks = [curve.series.ranks for curve in curves]
         name = f"{_span(str(min(ranks)), str(max(ranks)))} ranks"
     errors = "no point has a model"
-    modelled = [curve for curve in curves if any(spot.fitted for spot in curve.spots)]
-    if modelled:
-        means = [curve.mape for curve in modelled]
-        worst = max((curve.worst for curve in modelled), key=abs)
+    means = []
+    worsts = []
+    for curve in curves:
+        if any(spot.fitted for spot in curve.spots):
+            means.append(curve.mape)
+            worsts.append(curve.worst)
+    if means:
         mean = _span(percent(min(means)), percent(max(means)))
-        errors = f"mean error {mean}, worst {percent(worst, sign='+')}"
+        errors = f"mean error {mean}, worst {percent(max(worsts, key=abs), sign='+')}"
     laws = ", ".join(every(curve.law for curve in curves))
     return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
 
@@ -267,10 +284,8 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> 
             "there is no series to plot", argument="plot", fix="give logs with at least one row"
         )
     columns = 1 if paged else _COLUMNS.get(len(panels), 4)
-    styles = _styles(panels)
-    drawn = []
-    for at, panel in enumerate(panels):
-        drawn.append(Panel(partial(_panel, panel, panels, styles, what, (at, columns)), 3.7))
+    drawing = _SizeChart(panels, columns, what, _styles(panels))
+    drawn = [Panel(partial(drawing.draw, at), 3.7) for at in range(len(panels))]
     texts = "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
     return Chart(title, f"{title}. {what} over message size: {texts}", drawn, columns=columns)
 
@@ -294,63 +309,69 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     curves: list[SeriesCurve] = []
     for panel in panels:
         curves += panel.curves
-    # Pens are taken in the order of ranks, so that neighbours in the legend are neighbours in size.
-    curves.sort(key=lambda curve: curve.series.ranks)
-    spots = list(chain.from_iterable(curve.spots for curve in curves))
     shared = len(curves) > len(panels)
-    names = every(curve.name for curve in curves)
-    if not shared:
-        names = every(spot.row.law for spot in spots if spot.row)
-    reasons = every(spot.left_out for spot in spots)
-    shapes = dict.fromkeys(reasons, "h") | dict(zip(reasons, _SHAPES, strict=False))
-    return _Styles(shared, {name: pen_of(at) for at, name in enumerate(names)}, shapes)
+    lines: dict[str, Pen] = {}
+    shapes: dict[str, str] = {}
+    # Pens are taken in the order of ranks, so that neighbours in the legend are neighbours in size.
+    for curve in sorted(curves, key=lambda curve: curve.series.ranks):
+        if shared:
+            lines.setdefault(curve.name, pen_of(len(lines)))
+        for spot in curve.spots:
+            if spot.row and not shared:
+                lines.setdefault(spot.row.law, pen_of(len(lines)))
+            if spot.left_out and spot.left_out not in shapes:
+                shapes[spot.left_out] = _SHAPES[min(len(shapes), len(_SHAPES) - 1)]
+    return _Styles(shared, lines, shapes)
 
 
-def _panel(
-    panel: SizePanel,
-    panels: Sequence[SizePanel],
-    pens: _Styles,
-    what: What,
-    place: tuple[int, int],
-    main: Axes,
-    inches: float,
-) -> None:
-    """Draw values over sizes, and below them in a quarter of the height the errors of the model."""
-    at, columns = place
-    spec = main.get_subplotspec()
-    assert spec is not None
-    # The panel's place in the figure is divided; both parts share the axis of sizes.
-    halves = spec.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
+class _SizeChart(NamedTuple):
+    """What the panels of a chart share: its rows of ``columns`` panels, and their looks."""
+
+    panels: Sequence[SizePanel]
+    columns: int
+    what: What
+    styles: _Styles
+
+    def draw(self, at: int, main: Axes, inches: float) -> None:
+        """Draw the values of a panel over sizes, and below them in a quarter of the height the
+        errors of the model."""
+        panel = self.panels[at]
+        strip = _strip_below(main)
+        spots = panel.spots
+        _scale_sizes(main, strip, [spot.bytes for spot in spots])
+        _scale_values(main, spots, self.what)
+        limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
+        for curve in panel.curves:
+            _draw_model(main, curve, self.styles, self.what)
+            _draw_measured(main, curve, self.styles)
+            _draw_errors(strip, curve, self.styles, limit)
+        _write_titles(main, panel, inches)
+        # Only the panels on the left, and those with none below them, name their axes.
+        if at % self.columns == 0:
+            main.set_ylabel(self.what)
+            strip.set_ylabel("time error")
+        if at + self.columns >= len(self.panels):
+            strip.set_xlabel("message size")
+        if at == 0:
+            _explain(main, self.panels, self.styles)
+
+
+def _strip_below(main: Axes) -> Axes:
+    """Divide a panel's place in the figure; both parts share the axis of sizes."""
+    place = main.get_subplotspec()
+    # A panel is always a cell of the figure's grid.
+    assert place is not None
+    halves = place.subgridspec(2, 1, height_ratios=(3, 1), hspace=0)
     main.set_subplotspec(halves[0])
-    strip = main.figure.add_subplot(halves[1], sharex=main)
-    spots = panel.spots
-    _scale_sizes(main, strip, [spot.bytes for spot in spots])
-    _scale_values(main, spots, what)
-    limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
-    for curve in panel.curves:
-        for pen, run in _runs(curve, pens, what):
-            main.plot(
-                *zip(*run, strict=True),
-                color=pen.colour,
-                linestyle=pen.dash,
-                linewidth=1.0 if pens.shared else 1.6,
-                zorder=2,
-            )
-        _draw_measured(main, curve, pens)
-        _draw_errors(strip, curve, pens, limit)
+    return main.figure.add_subplot(halves[1], sharex=main)
+
+
+def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
     room = letters(inches) - 12  # without the labels of the axis
     title = shorten(panel.title, room, placeholder=" ...")
     main.set_title(f"{title}\n", loc="left", fontweight="bold")
     text = shorten(panel.subtitle, int(1.1 * room), placeholder=" ...")
     main.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", color=SOFT)
-    # only the panels on the left, and those with none below them, name their axes
-    if at % columns == 0:
-        main.set_ylabel(what)
-        strip.set_ylabel("time error")
-    if at + columns >= len(panels):
-        strip.set_xlabel("message size")
-    if at == 0:
-        _explain(main, panels, pens)
 
 
 def _scale_values(main: Axes, spots: Sequence[PlotPoint], what: What) -> None:
@@ -378,7 +399,8 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
         main.plot([], [], color=look.pop("color", INK), label=label, **look)
 
     entry("measured (median)", marker="o", linestyle="", markersize=3.5)
-    if any(spot.high > spot.low for panel in panels for spot in panel.spots):
+    spots = chain.from_iterable(panel.spots for panel in panels)
+    if any(spot.high > spot.low for spot in spots):
         entry("fastest to slowest repeat", marker="|", linestyle="", markersize=8)
     for name, pen in pens.lines.items():
         look: dict[str, Any] = {"color": pen.colour, "linestyle": pen.dash, "markersize": 3.5}
@@ -388,10 +410,11 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
             entry(f"model: {name}", marker="", **look)
     if pens.shared:
         entry("model", linewidth=1)
-    for shape in every(pens.shapes.values()):
-        reasons = [reason for reason, other in pens.shapes.items() if other == shape]
-        text = reasons[0] if len(reasons) == 1 else "for other reasons"
-        entry(f"left out: {text}", marker=shape, linestyle="", **_HOLLOW)
+    reasons: dict[str, str] = {}
+    for reason, shape in pens.shapes.items():
+        reasons[shape] = "for other reasons" if shape in reasons else reason
+    for shape, reason in reasons.items():
+        entry(f"left out: {reason}", marker=shape, linestyle="", **_HOLLOW)
 
 
 def _runs(
@@ -418,20 +441,34 @@ def _runs(
         yield pen, run
 
 
+def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, what: What) -> None:
+    width = 1.0 if pens.shared else 1.6
+    for pen, run in _runs(curve, pens, what):
+        sizes, values = zip(*run, strict=True)
+        main.plot(sizes, values, color=pen.colour, linestyle=pen.dash, linewidth=width, zorder=2)
+
+
 def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
+    """Draw the points, hollow where the fit leaves them out, and a line from the fastest to the
+    slowest repeat of each."""
     colour, _, dot = pens.measured(curve)
+    sizes: list[float] = []
+    values: list[float] = []
+    repeated: list[float] = []
+    lows: list[float] = []
+    highs: list[float] = []
     for spot in curve.spots:
         if spot.left_out:
             shape = pens.shapes[spot.left_out]
             main.plot([spot.bytes], [spot.measured], shape, color=colour, zorder=4, **_HOLLOW)
-    spread = [spot for spot in curve.spots if spot.high > spot.low]
-    sizes = [spot.bytes for spot in spread]
-    lows = [spot.low for spot in spread]
-    highs = [spot.high for spot in spread]
-    main.vlines(sizes, lows, highs, colour, linewidth=1, zorder=3)
-    used = [spot for spot in curve.spots if not spot.left_out]
-    sizes = [spot.bytes for spot in used]
-    values = [spot.measured for spot in used]
+        else:
+            sizes.append(spot.bytes)
+            values.append(spot.measured)
+        if spot.high > spot.low:
+            repeated.append(spot.bytes)
+            lows.append(spot.low)
+            highs.append(spot.high)
+    main.vlines(repeated, lows, highs, colour, linewidth=1, zorder=3)
     main.plot(sizes, values, dot, color=colour, markersize=3.5, zorder=3)
 
 
@@ -467,15 +504,17 @@ def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
 
 
 def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
-    low, high = min(sizes) / 1.6, max(sizes) * 1.6
+    low = min(sizes) / 1.6
+    high = max(sizes) * 1.6
     main.set_xscale("log", base=2)  # the strip shares it
     main.set_xlim(low, high)
-    powers = [power for power in range(61) if low <= 2**power <= high]
-    ticks = first_of_three(_powers_of_two(powers, step) for step in (10, 5, 2, 1))
+    ticks = first_of_three(_powers_of_two(low, high, step) for step in (10, 5, 2, 1))
     strip.set_xticks(ticks, list(map(binary_size, ticks)))
     strip.minorticks_off()
     main.tick_params(axis="x", labelbottom=False, length=0)
 
 
-def _powers_of_two(powers: Iterable[int], step: int) -> list[int]:
-    return [2**power for power in powers if power % step == 0]
+def _powers_of_two(low: float, high: float, step: int) -> list[int]:
+    """Every ``step``-th power within the ends of an axis."""
+    powers = [2**power for power in range(0, 61, step)]
+    return [power for power in powers if low <= power <= high]

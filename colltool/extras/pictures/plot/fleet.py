@@ -59,9 +59,9 @@ def _look(pair: FleetPair) -> tuple[str, str]:
 
 def _matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
     names = [host.host for host in fleet.hosts]
-    place_of = {name: place for place, name in enumerate(names)}
+    place_of = dict(zip(names, range(len(names)), strict=True))
     for pair in fleet.pairs:
-        # the half below the diagonal: a pair has one cell
+        # The half below the diagonal: a pair has one cell.
         column, row = sorted((place_of[pair.a], place_of[pair.b]))
         colour, text = _look(pair)
         sides = [column - 0.5, column + 0.5]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from math import log
+from math import inf, log
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +36,6 @@ from colltool.extras.pictures.plot.chart import (
     bars_panel,
     colour_of,
     hatch_of,
-    hatched_keys,
     letter,
     lettered_keys,
     letters,
@@ -77,31 +76,44 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
             bars.append(Bar(title, (latency, bandwidth), _short(float(phase.total_s))))
     baselines = []
     for baseline in result.baselines:
-        pieces = (
-            _piece(baseline.steps_s, GREY, ACROSS),
-            _piece(baseline.moved_s, GREY),
-            _piece(baseline.overhead_s, GREY, "xx"),
-            _piece(max(0.0, baseline.rest_s), GREY, _SOFTWARE),
-        )
-        took = _short(float(baseline.total_s))
-        ratio = format_factor(float(baseline.total_s / row.total_s), 3)
-        bars.append(Bar(baseline.title, pieces, f"{took}, {ratio}"))
-        baselines.append(f"{baseline.title} {took}")
-    # The legend: a colour per phase, then what is no phase, then what hatching means.
+        bars.append(_baseline_bar(baseline, total))
+        baselines.append(f"{baseline.title} {_short(float(baseline.total_s))}")
+    title = f"{row.title}: {heading(result.price)}"
+    alt = f"{title}, {_short(total)} in all. {_phase_shares(row)}."
+    if baselines:
+        alt += f" Flat baselines: {', '.join(baselines)}."
+    panel = bars_panel(bars, _short, "", _LONGEST * total, "time")
+    return Chart(title, alt, (panel,), _phase_keys(row))
+
+
+def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
+    """The bar of a flat algorithm, and how many times the ``total_s`` of the estimate it takes."""
+    pieces = (
+        _piece(baseline.steps_s, GREY, ACROSS),
+        _piece(baseline.moved_s, GREY),
+        _piece(baseline.overhead_s, GREY, "xx"),
+        _piece(max(0.0, baseline.rest_s), GREY, _SOFTWARE),
+    )
+    took_s = float(baseline.total_s)
+    return Bar(baseline.title, pieces, f"{_short(took_s)}, {format_factor(took_s / total_s, 3)}")
+
+
+def _phase_keys(row: AlgorithmEstimate) -> list[Key]:
+    """The legend: a colour per phase, then what is no phase, then what hatching means."""
     keys = lettered_keys(map(_phase, row.phases))
     if row.overhead_s:
         keys.append(Key(f"launch overhead {_short(float(row.overhead_s))}", GREY, "xx"))
     if row.rest_s > 0:
         keys.append(Key(f"software {_short(float(row.rest_s))}", GREY, _SOFTWARE))
-    keys += [Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
-    phases = []
+    return [*keys, Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
+
+
+def _phase_shares(row: AlgorithmEstimate) -> str:
+    """Each phase, and its share of the time."""
+    texts = []
     for phase in row.phases:
-        phases.append(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})")
-    title = f"{row.title}: {heading(result.price)}"
-    alt = f"{title}, {_short(total)} in all. {'; '.join(phases)}."
-    if baselines:
-        alt += f" Flat baselines: {', '.join(baselines)}."
-    return Chart(title, alt, (bars_panel(bars, _short, "", _LONGEST * total, "time"),), keys)
+        texts.append(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})")
+    return "; ".join(texts)
 
 
 def _phase(phase: PhaseCost) -> str:
@@ -139,15 +151,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     free = Bar("free network", (_piece(result.control_step_s, GREY),), control_step)
     panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
     paces = {found.sent.call.dimension for found in result.collectives if found.paces}
-    bars = []
-    labels = []
-    for at, part in enumerate(result.parts):
-        label = f"{part.name} {_short(part.exposed_s)}"
-        if result.step_s:
-            label += f" ({percent(part.exposed_s / result.step_s)})"
-        labels.append(label)
-        if part.name in paces:
-            bars.append(_hiding(at, part))
+    bars = [_hiding(at, part) for at, part in enumerate(result.parts) if part.name in paces]
     if bars:
         title = "communication: hidden under compute (hatched), exposed (plain)"
         panels.append(bars_panel(bars, _short, title))
@@ -159,17 +163,28 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
         f" it: {most}."
     )
     memory = result.memory
-    sizes = _sizes(memory) if memory else {}
+    labels = list(_part_labels(result))
+    if memory is None:
+        return Chart(title, alt, panels, lettered_keys(labels, hatched=True))
+    alt += f" Memory {_room(memory)}."
+    sizes = _sizes(memory)
     # Letters and colours go on from the parts of the step to those of its memory.
     labels += [f"{part} {_bytes(size)}" for part, size in sizes.items()]
-    keys = hatched_keys(labels)
-    if memory:
-        alt += f" Memory {_room(memory)}."
-        if sizes:
-            panels.append(_memory_panel(memory, sizes, len(names)))
-            if memory.capacity_bytes:
-                keys.append(Key("memory of the device"))
+    keys = lettered_keys(labels, hatched=True)
+    if sizes:
+        panels.append(_memory_panel(memory, sizes, len(names)))
+        if memory.capacity_bytes:
+            keys.append(Key("memory of the device"))
     return Chart(title, alt, panels, keys)
+
+
+def _part_labels(result: Plan) -> Iterator[str]:
+    """Each part of a step, with its exposed time and share."""
+    for part in result.parts:
+        label = f"{part.name} {_short(part.exposed_s)}"
+        if result.step_s:
+            label += f" ({percent(part.exposed_s / result.step_s)})"
+        yield label
 
 
 def _hiding(at: int, part: StepPart) -> Bar:
@@ -233,7 +248,7 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
     times = ", ".join(f"{bar.name} {bar.behind}" for bar in bars)
     alt = f"A step of {first.job.name} on {first.ranks} ranks: {times}."
-    keys = [*hatched_keys(names), Key("the end with a free network")]
+    keys = [*lettered_keys(names, hatched=True), Key("the end with a free network")]
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), keys)
 
 
@@ -353,31 +368,19 @@ def _pair_text(pair: AlgorithmPair) -> str:
 def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
     changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
     # At least the usual sizes, and beyond them room around every change.
-    low = max(1.0, min([_USUAL[0], *(size / _BEYOND for size in changes)]))
-    high = max([_USUAL[1], *(size * _BEYOND for size in changes)])
+    low = max(1.0, min(_USUAL[0], min(changes, default=inf) / _BEYOND))
+    high = max(_USUAL[1], max(changes, default=0.0) * _BEYOND)
     inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
     for row, ribbon in enumerate(ribbons):
         for stretch in ribbon.stretches:
             start = max(stretch.from_bytes, low)
             end = min(stretch.to_bytes or high, high)
-            if start >= end:
-                continue
-            at = names.index(stretch.name)
-            colour = colour_of(at)
-            axes.fill_between(
-                (start, end),
-                row - _TALL,
-                row + _TALL,
-                facecolor=colour,
-                edgecolor=DARK_TEXT,
-                linewidth=0.4,
-            )
-            most = letters(inches_per_e * log(end / start))
-            short = letter(at)
-            text = f"{short} {stretch.protocol}".rstrip()
-            text_in(axes, ((start * end) ** 0.5, row), colour, most, text, short)
+            if start < end:
+                most = letters(inches_per_e * log(end / start))
+                at = names.index(stretch.name)
+                _draw_stretch(axes, row, (start, end), stretch.protocol, at, most)
         free = low
-        # a size too close to the last is left out: the table has it
+        # A size too close to the last is left out: the table has it.
         for size in ribbon.changes:
             text = _bytes(size)
             if size > low and inches_per_e * log(size / free) >= 0.065 * len(text):
@@ -387,3 +390,15 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
     axes.set_xlabel("message size")
     name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)
     axes.set_ylim(len(ribbons) - 0.5, -0.6)
+
+
+def _draw_stretch(
+    axes: Axes, row: int, ends: tuple[float, float], protocol: str, at: int, most: int
+) -> None:
+    """Draw where an algorithm wins, with its letter and protocol if at most ``most`` letters."""
+    colour = colour_of(at)
+    look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
+    axes.fill_between(ends, row - _TALL, row + _TALL, **look)
+    middle = (ends[0] * ends[1]) ** 0.5
+    text = f"{letter(at)} {protocol}".rstrip()
+    text_in(axes, (middle, row), colour, most, text, letter(at))
