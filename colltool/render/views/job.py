@@ -293,7 +293,7 @@ class ComputeDocument(Document, of=StageTimes, at="all"):
     weight_s: float
 
 
-class JobDocument(Document):
+class JobShowDocument(Document):
     """What a job computes, sends and keeps."""
 
     job: str = derived("job.name")
@@ -520,7 +520,7 @@ def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
 
 
 VIEWS = {
-    JobShown: View("job-show", _blocks, JobDocument.of, _table, _answer),
+    JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
     JobsChecked: _checked("job", _job_values),
     FabricsChecked: _checked("fabric", _fabric_values),

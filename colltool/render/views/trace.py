@@ -472,7 +472,7 @@ def _compared(result: TraceComparison) -> Any:
     return LEFT_OUT if result.against is None else compared_totals(result)
 
 
-class TraceDocument(OnFabricDocument):
+class TracesDocument(OnFabricDocument):
     """The collectives of traces against a fabric's prices."""
 
     library: str | None = or_null("library")
@@ -506,4 +506,4 @@ def _trace_summary(result: TraceComparison) -> str:
     return "\n".join((*answer, *_more(result)))
 
 
-VIEWS = {TraceComparison: View("trace", _trace_blocks, TraceDocument.of, _totals, _trace_summary)}
+VIEWS = {TraceComparison: View("trace", _trace_blocks, TracesDocument.of, _totals, _trace_summary)}
