@@ -49,7 +49,7 @@ from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
-from colltool.training.targets import Needed
+from colltool.training.targets import Needed, Targeted
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
@@ -354,7 +354,7 @@ class PlannedDocument(Document):
     device_from: str | None = or_null("job.device_from")
 
 
-class TargetDocument(Document):
+class TargetDocument(Document, of=Targeted):
     """What a target takes of the network."""
 
     mfu: float | None = derived("target.mfu")
