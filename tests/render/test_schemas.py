@@ -29,6 +29,7 @@ from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.model import NcclEstimate
 from colltool.render import estimates, schemas, views
 from colltool.render.blocks import Column
+from colltool.render.documents import WRITTEN_AS, Document
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
 from tests.commands.conftest import run
 from tests.logs.test_chakra_traces import STEP
@@ -44,7 +45,7 @@ RARE = (
     ),
     "price ar -f dgx-h100 -n 64 -M 1MB --library all",
     "price ar -f hgx-h200 -n 4 -M 64KB,64MB --library sglang",
-    "price ar -f torus512 -M 1MB --ideal --shape 4x4x4 --numbers datasheet",
+    "price ar -f torus512 -M 1MB --ideal --shape 4x4x4",
     "breakdown ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8",
     "explain tree ar -f dgx-h100 -n 64 -M 1MB",
     "crossover ar -f dgx-h100 -n 64",
@@ -350,6 +351,36 @@ def test_a_column_has_a_key_in_the_document(module: str) -> None:
 
 def test_a_column_of_prices_has_a_key_in_the_document() -> None:
     check_columns(estimates, "estimates", schema_keys("price"))
+
+
+GIVEN = ("PickingLibraryDocument.pick", "KernelPriceDocument.sizes")
+"""Keys whose values are given to the document when it is written."""
+
+
+def document_kinds(hint: Any) -> Iterator[type[Document]]:
+    """The document classes that an annotation names."""
+    if isinstance(hint, type) and issubclass(hint, Document):
+        yield hint
+    for part in get_args(hint):
+        yield from document_kinds(part)
+
+
+@pytest.mark.parametrize("name", documents())
+def test_a_record_at_a_path_is_written_by_the_document_that_its_annotation_names(name: str) -> None:
+    """Else the keys would be those of the record, whatever the schema says."""
+    waiting = list(schemas.document_classes(name))
+    seen = set(waiting)
+    while waiting:
+        kind = waiting.pop()
+        hints = get_type_hints(kind)
+        for key, declared in kind.keys.items():
+            for inner_kind in document_kinds(hints.get(key)):
+                where = f"{kind.__name__}.{key}"
+                if isinstance(declared.source, str) and where not in GIVEN:
+                    assert inner_kind in WRITTEN_AS.values(), where
+                if inner_kind not in seen:
+                    seen.add(inner_kind)
+                    waiting.append(inner_kind)
 
 
 # classes that modules import for type checking alone
