@@ -353,7 +353,13 @@ def test_a_column_of_prices_has_a_key_in_the_document() -> None:
     check_columns(estimates, "estimates", schema_keys("price"))
 
 
-GIVEN = ("PickingLibraryDocument.pick", "KernelPriceDocument.sizes")
+GIVEN = (
+    "KernelPriceDocument.sizes",
+    "PickingLibraryDocument.pick",
+    "PickingLibraryDocument.ways",
+    "PriceDocument.sizes",
+    "PricesDocument.sizes",
+)
 """Keys whose values are given to the document when it is written."""
 
 
