@@ -404,11 +404,6 @@ def not_run_text(reason: NotRun) -> str:
 # --- documents
 
 
-def model_field(readings: Readings, varied: Collection[str] = ()) -> dict[str, Any]:
-    """All readings of the model; ``varied`` ones are an axis."""
-    return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
-
-
 class ModelDocument(Document):
     """The options of the model in force; some are left out where they are the usual ones."""
 

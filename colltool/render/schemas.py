@@ -54,7 +54,7 @@ DOCUMENTS = {
     "fabric-size-direct": ("direct:DirectSizeDocument",),
     "job-check": ("job:CheckDocument",),
     "job-list": ("job:JobListDocument",),
-    "job-show": ("job:JobDocument",),
+    "job-show": ("job:JobShowDocument",),
     "ladder": ("ladder:LadderDocument",),
     "library-check": ("kernels:LibrariesDocument",),
     "library-diff": ("kernels:LibraryDiffDocument",),
@@ -74,7 +74,7 @@ DOCUMENTS = {
     "serve-list": ("serve:ServeListDocument",),
     "serve-spread": ("serve:ServeSpreadDocument",),
     "sweep": ("sweep:SweepDocument",),
-    "trace": ("trace:TraceDocument",),
+    "trace": ("trace:TracesDocument",),
     "validate": ("calibrate:ValidateDocument",),
     "verify": ("verify:VerifyDocument",),
 }

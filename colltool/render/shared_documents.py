@@ -75,6 +75,23 @@ class OnFabricDocument(FabricDocument, OverridesDocument):
     """The fabric that a result is for, and what was set."""
 
 
+class SetInFabricDocument(Document):
+    """What was set in the fabric file that a result holds, and the machine in use."""
+
+    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
+    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
+
+
+class FileNameDocument(Document):
+    """The fabric file that a result holds, by its name."""
+
+    fabric: str = derived("fabric.name")
+
+
+class FabricFileDocument(FileNameDocument, SetInFabricDocument):
+    """The fabric file that a result holds, and what was set in it."""
+
+
 def _open_axes(group: GroupPlacement) -> Any:
     return group.open_axes if any(group.open_axes) else LEFT_OUT
 

@@ -29,6 +29,7 @@ from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.model import NcclEstimate
 from colltool.render import estimates, schemas, views
 from colltool.render.blocks import Column
+from colltool.render.documents import WRITTEN_AS, Document
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
 from tests.commands.conftest import run
 from tests.logs.test_chakra_traces import STEP
@@ -43,7 +44,7 @@ RARE = (
     ),
     "price ar -f dgx-h100 -n 64 -M 1MB --library all",
     "price ar -f hgx-h200 -n 4 -M 64KB,64MB --library sglang",
-    "price ar -f torus512 -M 1MB --ideal --shape 4x4x4 --numbers datasheet",
+    "price ar -f torus512 -M 1MB --ideal --shape 4x4x4",
     "breakdown ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8",
     "explain tree ar -f dgx-h100 -n 64 -M 1MB",
     "crossover ar -f dgx-h100 -n 64",
@@ -274,6 +275,7 @@ ELSEWHERE = {
         "realistic_s": "realistic",
         "to": "new",
     },
+    "library": {"only": "primitives", "protocol": "protocols"},
     "plan": {"calls": "count", "within": "interval"},
     "plan_traces": {"stride": "axes"},
     "price": {
@@ -324,9 +326,9 @@ def columns_of(module: Any) -> Iterator[Column]:
             yield from (column for column in value if isinstance(column, Column))
 
 
-CONVERTED = sorted(
-    {place.partition(":")[0] for places in schemas.DOCUMENTS.values() for place in places}
-)
+MODULES = sorted(found.name for found in iter_modules(views.__path__))
+WITHIN = {"fabric_diagram": "fabric", "library": "fabric", "report_decision": "report"}
+"""Modules whose tables are parts of a result of another module, and of its document."""
 
 
 def schema_keys(module: str) -> set[str]:
@@ -346,14 +348,50 @@ def check_columns(module: Any, name: str, known: set[str]) -> None:
     assert set(elsewhere.values()) <= known
 
 
-@pytest.mark.parametrize("module", CONVERTED)
+@pytest.mark.parametrize("module", MODULES)
 def test_a_column_has_a_key_in_the_document(module: str) -> None:
     """A new column without a key in JSON and schema fails."""
-    check_columns(module_of(module), module, schema_keys(module))
+    check_columns(module_of(module), module, schema_keys(WITHIN.get(module, module)))
 
 
 def test_a_column_of_prices_has_a_key_in_the_document() -> None:
     check_columns(estimates, "estimates", schema_keys("price"))
+
+
+GIVEN = (
+    "KernelPriceDocument.sizes",
+    "PickingLibraryDocument.pick",
+    "PickingLibraryDocument.ways",
+    "PriceDocument.sizes",
+    "PricesDocument.sizes",
+)
+"""Keys whose values are given to the document when it is written."""
+
+
+def document_kinds(hint: Any) -> Iterator[type[Document]]:
+    """The document classes that an annotation names."""
+    if isinstance(hint, type) and issubclass(hint, Document):
+        yield hint
+    for part in get_args(hint):
+        yield from document_kinds(part)
+
+
+@pytest.mark.parametrize("name", documents())
+def test_a_record_at_a_path_is_written_by_the_document_that_its_annotation_names(name: str) -> None:
+    """Else the keys would be those of the record, whatever the schema says."""
+    waiting = list(schemas.document_classes(name))
+    seen = set(waiting)
+    while waiting:
+        kind = waiting.pop()
+        hints = get_type_hints(kind)
+        for key, declared in kind.keys.items():
+            for inner_kind in document_kinds(hints.get(key)):
+                where = f"{kind.__name__}.{key}"
+                if isinstance(declared.source, str) and where not in GIVEN:
+                    assert inner_kind in WRITTEN_AS.values(), where
+                if inner_kind not in seen:
+                    seen.add(inner_kind)
+                    waiting.append(inner_kind)
 
 
 # classes that modules import for type checking alone
@@ -382,13 +420,13 @@ def follow(kind: Any, path: str) -> None:
 
 def tables_of(module: Any) -> Iterator[tuple[Any, Column]]:
     """The columns of annotated tables, each with the class of its records."""
-    for name, hint in vars(module)["__annotations__"].items():
+    for name, hint in vars(module).get("__annotations__", {}).items():
         if hint.startswith("Columns["):
             record = eval(hint, vars(module)).__args__[0].__args__[0]
             yield from ((record, column) for column in vars(module)[name])
 
 
-@pytest.mark.parametrize("module", CONVERTED)
+@pytest.mark.parametrize("module", MODULES)
 def test_the_path_of_a_column_is_in_its_records(module: str) -> None:
     """What mypy checks of a function: a path that leads nowhere fails here, not in a terminal."""
     for record, column in tables_of(module_of(module)):

@@ -89,7 +89,10 @@ def _interval(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
     def bounds(row: _SharedProtocol) -> Any:
-        return "not told" if field in row.protocol.tied else row.protocol.ci95.get(field)
+        # a number that the data cannot tell from another was held at the fabric's own
+        if field in row.protocol.tied:
+            return "not told"
+        return row.protocol.ci95.get(field)
 
     def show(found: Any) -> str:
         if isinstance(found, str):
@@ -208,6 +211,7 @@ def _half_width(sigma: float) -> str:
 
 
 def _fitted_blocks(result: Calibration) -> list[Block]:
+    # rows of calls that no protocol was fitted to are a machine file all the same
     if not result.series:
         return _own_blocks(result)
     left_out = []
@@ -252,6 +256,7 @@ def _fitted(result: Calibration) -> str:
 
 def _protocols(result: Calibration) -> Table:
     """The fitted protocols; one row for those that several collectives share."""
+    # by hand, as protocols hold dicts and cannot be keys
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:
@@ -324,6 +329,7 @@ class CalibrateDocument(Document):
     """Protocols fitted to measured times."""
 
     series: list[FittedSeriesDocument]
+    # where the result was written: a fabric, or without a fit a machine file
     fabric: str | None = derived(lambda result: (result.series and result.path) or None)
     machine_file: str | None = optional(
         lambda result: LEFT_OUT if result.series else result.path or None
@@ -412,16 +418,17 @@ def _blocks(result: Validation) -> list[Block]:
         if len(fit.regimes) > 1:
             out += listed("mean error by what bounds the price", map(_regime, fit.regimes), first=0)
         out += listed("findings", fit.findings, first=0)
-    for used, heading in ((False, "left out"), (True, "used with a reservation")):
-        lines = []
-        for skip in result.skipped:
-            if skip.used is used:
-                rows = counted(skip.rows, "row")
-                lines.append(f"{skip.reason}: {rows}, first at {skip.where}")
-        out += listed(heading, lines, first=0)
+    left_out = [_doubted(skip) for skip in result.skipped if not skip.used]
+    reserved = [_doubted(skip) for skip in result.skipped if skip.used]
+    out += listed("left out", left_out, first=0)
+    out += listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
         out.append(Lines(f"readings: {result.readings.spoken()}", ()))
     return out
+
+
+def _doubted(skip: Skipped) -> str:
+    return f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
 
 
 def _series_name(series: Series) -> str:

@@ -48,6 +48,7 @@ def _totals(result: DirectSized) -> Iterator[str]:
         f"{switches_text(plan.switches)}, {plan.cables} cables between them and"
         f" {counted(plan.ports, 'cable')} to endpoints"
     )
+    # a single switch of a rail has neither a busiest cable nor a bisection
     if plan.switches > plan.rails:
         yield (
             f"all send alike to all on minimal routes: {whole_percent(plan.oversubscription)} of"
@@ -102,6 +103,7 @@ def _extent(plan: DirectPlan) -> str:
     ends = counted(plan.hosts, "endpoint")
     if plan.topology == "hyperx":
         return f"HyperX of {shape_text(plan.shape)} switches with {ends} each"
+    # both kinds of dragonfly: switches of a group that have endpoints, and groups
     switches, count = plan.shape
     groups = counted(count, "group")
     if not plan.spines:
@@ -161,8 +163,10 @@ class DirectSizeDocument(Document, at="plan"):
 
 
 def _summary(result: DirectSized) -> str:
-    rails = f" on {result.plan.rails} rails" if result.plan.rails > 1 else ""
-    return f"{counted(result.plan.ports, 'endpoint port')}{rails}: a {_extent(result.plan)}"
+    text = counted(result.plan.ports, "endpoint port")
+    if result.plan.rails > 1:
+        text += f" on {result.plan.rails} rails"
+    return f"{text}: a {_extent(result.plan)}"
 
 
 VIEWS = {DirectSized: View("fabric-size-direct", _blocks, DirectSizeDocument.of, _table, _summary)}

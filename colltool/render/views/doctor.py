@@ -31,7 +31,17 @@ from colltool.diagnosis.results import (
 )
 from colltool.logs.series import Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    label,
+    later,
+    number,
+    span_text,
+)
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
@@ -126,8 +136,10 @@ def _table(result: Diagnosis) -> Table:
 def _reached(finding: DiagnosisFinding) -> str:
     if finding.low is None or finding.high is None:
         return "nothing was measured"
-    share = " to ".join(dict.fromkeys((whole_percent(finding.low), whole_percent(finding.high))))
-    who = finding.series[0] if len(finding.series) == 1 else f"{len(finding.series)} series"
+    share = span_text(whole_percent(finding.low), whole_percent(finding.high))
+    who = f"{len(finding.series)} series"
+    if len(finding.series) == 1:
+        who = finding.series[0]
     return f"{finding.size} messages of {who} reach {share} of expected"
 
 
@@ -153,6 +165,7 @@ def diagnosed(result: Diagnosis) -> str:
     more = len(result.findings) - 1
     if more:
         also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}."
+    # a cause that no price supports is not guessed at
     if not main.causes:
         return (
             f"{what} No cause that can be priced explains it: calibrate a healthy machine and give"
@@ -191,8 +204,10 @@ def _others(main: DiagnosisFinding) -> str:
 
 def _matches(assumed: AssumedFabric) -> str:
     if not assumed.network:
-        nics = f" with {assumed.own} a host" if assumed.own else ""
-        return f"Matches {assumed.fabric}{nics}: is that yours?"
+        machine = assumed.fabric
+        if assumed.own:
+            machine += f" with {assumed.own} a host"
+        return f"Matches {machine}: is that yours?"
     own = (
         f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or"
         " congested uplinks."
@@ -202,7 +217,9 @@ def _matches(assumed: AssumedFabric) -> str:
 
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
-    series: list[Block] = [_table(result)] if result.series else []
+    series: list[Block] = []
+    if result.series:
+        series.append(_table(result))
     out: list[Block] = [Headline(diagnosed(result))]
     if result.fleet:
         out += _fleet(result.fleet)
@@ -212,24 +229,29 @@ def _blocks(result: Diagnosis) -> list[Block]:
         out += series
     else:
         out += _finding_blocks(main, series)
+        # the others are for --all, and so is what would measure further tiers
         for finding in result.findings:
             if finding is not main:
                 out += map(later, [*_causes(finding), *_details(finding)])
                 out += map(later, _experiments(finding))
         for experiment in result.measure:
             out += map(later, _test("to measure these tiers", experiment))
-    left_out = []
-    for skip in result.skipped:
-        left_out.append(f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}")
-    for kernels in result.left_out:
-        count = counted(kernels.kernels, "kernel")
-        left_out.append(f"{kernels.reason}: {count}, first in {kernels.file}")
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
     out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
-    return [*out, *listed("left out, or used with a reservation", left_out, first=0)]
+    title = "left out, or used with a reservation"
+    return [*out, *listed(title, _left_out(result), first=0)]
+
+
+def _left_out(result: Diagnosis) -> Iterator[str]:
+    """Rows of logs, then kernels of traces."""
+    for skip in result.skipped:
+        yield f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
+    for kernels in result.left_out:
+        count = counted(kernels.kernels, "kernel")
+        yield f"{kernels.reason}: {count}, first in {kernels.file}"
 
 
 def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Block]:
@@ -274,6 +296,7 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
     """A line per host: its name, then a cell for each host before it."""
     names = [host.host for host in fleet.hosts]
     width = max(map(len, names))
+    # by the two names in either order
     cells = {}
     for pair in fleet.pairs:
         text = "x" if pair.failed else f"{100 * (pair.of_fleet or 0.0):.0f}"
@@ -328,7 +351,8 @@ def _bound(bound: UpperBound) -> str:
     if not bound.missing:
         return f"{what}: the calls of the ranks do not pair off"
     seen = bound.ranks - len(bound.missing)
-    return f"{what}: {seen} of {bound.ranks} ranks {'has' if seen == 1 else 'have'} a trace"
+    verb = "has" if seen == 1 else "have"
+    return f"{what}: {seen} of {bound.ranks} ranks {verb} a trace"
 
 
 def verdict(result: Diagnosis) -> str:

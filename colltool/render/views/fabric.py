@@ -26,8 +26,8 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.dispatch import View, context, described, listed, on_fabric, set_text
-from colltool.render.documents import Document, derived, optional, or_null
-from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set
+from colltool.render.documents import Document, derived, or_null
+from colltool.render.shared_documents import FabricFileDocument, SetInFabricDocument
 from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,
@@ -63,6 +63,7 @@ def _blocks(result: FabricShown) -> list[Block]:
         "{:.3g}".format,
         get=lambda facts: kinds[facts.name].sigma_of(facts.planes),
     )
+    # beside the bisection that it is about; CSV does without, as it follows from the others
     columns = (*table.columns[:6], sigma, *table.columns[6:])
     title = (
         "per domain of each tier; diameter in links, bisection one way, sigma: injection of half"
@@ -156,12 +157,15 @@ def _given(result: FabricShown) -> dict[str, Any]:
     return given
 
 
-class FabricShowDocument(Document):
-    """A fabric, and what follows from it."""
+class GivenFabricDocument(Document):
+    """The text of a fabric file as values."""
 
     fabric: dict[str, Any] = derived(_given)
-    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
-    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
+
+
+class FabricShowDocument(GivenFabricDocument, SetInFabricDocument):
+    """A fabric, and what follows from it."""
+
     facts: FabricFacts
     library: list[TierLibraryDocument] = derived(lambda result: library_document(result.fabric))
     bill: BillDocument
@@ -252,6 +256,7 @@ def _notes(result: FabricShown) -> Iterator[Block]:
     for facts in result.facts.tiers:
         notes += [f"{facts.name}: {note}" for note in facts.notes]
     notes += result.bill.notes
+    # what the file says of its numbers may no longer hold for those that were set
     if fabric.overrides:
         yield from listed("notes of the file, before what is set", map(_one_line, of_file))
     else:
@@ -275,6 +280,7 @@ class _DrawnRow(NamedTuple):
 
 
 def _drawn_blocks(result: FabricDrawn) -> list[Block]:
+    # the drawing is an extra, which is loaded by its name alone
     svg = drawing().fabric_svg(result.fabric, result.fabric.name, page=True)
     return [Picture(svg, _tree(result.fabric, result.facts))]
 
@@ -326,12 +332,9 @@ class DrawnTierDocument(Document, of=TierDiagram, at="tier"):
     levels: list[DrawnLevelDocument] = derived("levels")
 
 
-class FabricDrawDocument(Document):
+class FabricDrawDocument(FabricFileDocument):
     """The drawing of a fabric in words and numbers."""
 
-    fabric: str = derived("fabric.name")
-    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
-    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
     ranks: int = derived("fabric.ranks")
     tiers: list[DrawnTierDocument] = derived(lambda result: diagrams(result.fabric))
     text: str = derived(lambda result: alternative_text(result.fabric))

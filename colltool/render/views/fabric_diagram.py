@@ -199,7 +199,10 @@ def uplink_texts(level: LevelDiagram) -> list[str]:
     if level.trunk_Bps is not None:
         return [f"{format_rate(level.trunk_Bps)} each, shared by all that is inside"]
     total = level.pairs.oversubscription
-    texts = [f"uplinks {total:.4g}:1 oversubscribed" if total > 1 else f"uplinks {total:.4g}:1"]
+    text = f"uplinks {total:.4g}:1"
+    if total > 1:
+        text += " oversubscribed"
+    texts = [text]
     if level.uplinks != total:
         texts.append(f"{level.uplinks:.4g}:1 at this hop")
     return texts

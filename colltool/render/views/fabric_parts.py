@@ -66,8 +66,10 @@ def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill)
     """The levels of a plan, with the optics on the cables of each."""
     optics = optics_of(bill)
     more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
-    rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
-    title = f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports"
+    title = f"{plan.ports} ports of endpoints"
+    if plan.rails > 1:
+        title += f" on {plan.rails} rails"
+    title += f", switches of {plan.radix} ports"
     return Table((*columns, more), plan.levels, None, title)
 
 
@@ -96,7 +98,7 @@ def sized_blocks(
         Headline(f"{what} join {summary}."),
         table,
         Lines("in all", tuple(totals)),
-        *(bill_blocks(result.bill) if result.bill.cost else []),
+        *(bill_blocks(result.bill) if result.bill.cost else ()),
         *map(later, failure_blocks(result.failures, ranks=False)),
         *listed("notes", (*plan.notes, *result.bill.notes)),
     ]
@@ -104,19 +106,22 @@ def sized_blocks(
 
 def _totals(plan: ClosPlan) -> Iterator[str]:
     on_rail = " on a rail" if plan.rails > 1 else ""
-    between = f"{plan.cables} cables between them and " if plan.cables else ""
-    yield (
-        f"{switches_text(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to"
-        " endpoints"
-    )
+    cables = f"{counted(plan.levels[0].cables, 'cable')} to endpoints"
+    # a single switch has none to others
+    if plan.cables:
+        cables = f"{plan.cables} cables between them and {cables}"
+    yield f"{switches_text(plan.switches)}, {cables}"
     if len(plan.levels) > 1:
         yield f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints"
-        between = f"pods, in {counted(plan.planes, 'plane')}" if plan.pods > 1 else "leaves"
-        yield f"{counted(plan.paths, 'equal path')} between {between}"
+        ends = "leaves"
+        if plan.pods > 1:
+            ends = f"pods, in {counted(plan.planes, 'plane')}"
+        yield f"{counted(plan.paths, 'equal path')} between {ends}"
     if plan.pods > 1:
         yield f"{plan.pods} pods{on_rail}"
     if plan.spare_ports:
         yield f"{counted(plan.spare_ports, 'down-port')} of leaves to spare"
+    # what SHARP and its like would need
     tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
     if plan.least_levels < plan.tree_levels:
         tree += (
@@ -138,9 +143,11 @@ def _rails_text(plan: ClosPlan) -> str:
 
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
-    rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
     levels = ", ".join(f"{level.per_rail} {level.name}" for level in plan.levels)
-    yield f"{rails}{levels} switches of {plan.radix} ports"
+    switches = f"{levels} switches of {plan.radix} ports"
+    if plan.rails > 1:
+        switches = f"{_rails_text(plan)}, each with {switches}"
+    yield switches
     for level in plan.levels:
         if level.up_ports:
             ports = f"{level.down_ports} ports down and {level.up_ports} up"
@@ -158,6 +165,7 @@ def uncounted(plan: ClosPlan) -> Iterator[str]:
     """The switches above rails that end in leaves: the plan has only what belongs to a rail."""
     top = plan.levels[-1]
     uplinks = top.switches * top.up_ports
+    # planes of one rail never meet above
     if uplinks and plan.rails > plan.split:
         spines = switches_text(ceil(uplinks / plan.radix))
         yield f"not counted, here and below: what joins the rails, {spines} for {uplinks} uplinks"
@@ -296,7 +304,10 @@ class _BillLevel(NamedTuple):
 
 def _sum(amounts: list[float | None]) -> float | None:
     known = [amount for amount in amounts if amount is not None]
-    return sum(known) if amounts and len(known) == len(amounts) else None
+    # a sum without some of its parts would look like the whole
+    if not known or len(known) < len(amounts):
+        return None
+    return sum(known)
 
 
 PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
@@ -409,7 +420,8 @@ def in_network_text(spec: InNetwork) -> str:
 
 def library_text(facts: LibraryFacts) -> str:
     """Such as ``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
-    text = f"library {LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else 'any'}"
+    known = LIBRARIES.get(facts.name)
+    text = f"library {known.spoken if known else 'any'}"
     if facts.version:
         text += f" {facts.version}"
     if facts.gpu:
@@ -422,6 +434,7 @@ def library_text(facts: LibraryFacts) -> str:
         ("GPUDirect", facts.gpudirect),
         ("P2P over PCIe", facts.p2p),
     )
+    # of what the file does not say, the library's own default holds
     for name, is_on in switched:
         if is_on is not None:
             text += f", {name} {'on' if is_on else 'off'}"
@@ -433,14 +446,14 @@ def library_text(facts: LibraryFacts) -> str:
 def reached_text(efficiency: Efficiency) -> str:
     """The measured efficiency of an algorithm:
     ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
-    if isinstance(efficiency.share, float):
-        shares = whole_percent(efficiency.share) if efficiency.share < 1 else ""
-    else:
-        points = efficiency.share
-        shares = ", ".join(
-            f"{whole_percent(point.share)} on {counted(point.nodes, 'node')}" for point in points
-        )
-    parts = [f"of its bandwidth {shares}"] if shares else []
+    parts = []
+    if not isinstance(efficiency.share, float):
+        shares = []
+        for point in efficiency.share:
+            shares.append(f"{whole_percent(point.share)} on {counted(point.nodes, 'node')}")
+        parts.append(f"of its bandwidth {', '.join(shares)}")
+    elif efficiency.share < 1:
+        parts.append(f"of its bandwidth {whole_percent(efficiency.share)}")
     for seconds, what in (
         (efficiency.startup, "to start"),
         (efficiency.startup_per_rank, "a rank to start"),
@@ -488,7 +501,10 @@ def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
     """The levels, reductions in switches and protocols of a tier."""
     kind = capabilities_of(tier)
-    levels = list(zip(kind.classes, facts.levels, strict=False)) if kind.levels else []
+    levels = []
+    if kind.levels:
+        # a tier with a trunk has a class more than the file has levels
+        levels = list(zip(kind.classes, facts.levels, strict=False))
     yield from _trunk_lines(kind)
     yield from planes_lines(kind)
     if tier.rail_only:
@@ -496,6 +512,7 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     for at in sorted(range(len(levels)), reverse=outermost_first):
         pairs, level = levels[at]
         text = f"{pairs.name}: {pairs.group} endpoints, {alpha_text(pairs)}"
+        # nothing is oversubscribed below the first level
         yield text + _oversubscription(level) if at else text
     yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:

@@ -124,10 +124,15 @@ def _cure(result: JobShown) -> str:
             " ranks"
         )
     values, size = result.cure
-    pairs = list(map("=".join, values))
-    shell = " ".join(f"--job-set {pair}" for pair in pairs)
-    typed = said(either(shell=shell, python=f"overrides={pairs!r}"))
+    typed = to_type(values, "--job-set", "overrides")
     return f"{typed} fits, with {format_bytes(size, 3)}"
+
+
+def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
+    """What sets these values: ``--job-set layout.tp=4``, or as a keyword of a Python function."""
+    pairs = list(map("=".join, values))
+    shell = " ".join(f"{option} {pair}" for pair in pairs)
+    return said(either(shell=shell, python=f"{keyword}={pairs!r}"))
 
 
 def _facts(result: JobShown) -> Iterator[str]:
@@ -172,8 +177,13 @@ def layout_text(setup: ParallelConfig) -> str:
     parts = []
     for name in ("tp", "cp", "pp", "dp"):
         size = getattr(layout, name)
-        if size > 1:
-            parts.append(f"{name} {size} (sp)" if name == "tp" and layout.sp else f"{name} {size}")
+        if size == 1:
+            continue
+        part = f"{name} {size}"
+        # sequence parallelism splits over the same ranks
+        if name == "tp" and layout.sp:
+            part += " (sp)"
+        parts.append(part)
     text = " x ".join(parts) or "one rank"
     for name in ("ep", "etp", "virtual"):
         size = getattr(layout, name)
@@ -204,6 +214,7 @@ def _compute(result: JobShown) -> Iterator[str]:
     found: dict[str, list[int]] = {}
     for entry in result.times:
         times = entry.all
+        # the text is the key: stages that compute alike share it
         text = f"({_stage_text(entry.stage)}): forward {format_time(times.forward_s)}"
         text += f", backward {format_time(times.backward_s)}"
         if times.again_s:
@@ -282,7 +293,7 @@ class ComputeDocument(Document, of=StageTimes, at="all"):
     weight_s: float
 
 
-class JobDocument(Document):
+class JobShowDocument(Document):
     """What a job computes, sends and keeps."""
 
     job: str = derived("job.name")
@@ -303,6 +314,7 @@ class JobDocument(Document):
 
 
 def _with_dp(job: Job) -> ParallelConfig:
+    # 0 is what a file says whose dp follows from the number of ranks
     layout = job.draft.layout
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 
@@ -403,6 +415,7 @@ def _warnings(checks: Iterable[CheckedJob | CheckedFabric]) -> list[dict[str, An
 def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
     """The view of checked files: ``noun`` is what they are, ``values`` what was read from one."""
 
+    # CSV has a line for each value and warning, text a list for each file
     def table(result: Any) -> Table:
         rows = []
         for check in result.checks:
@@ -476,10 +489,16 @@ def _launch_text(fabric: Fabric) -> str:
 def _tier_values(tier: Tier) -> str:
     """Such as
     ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+    # as the file has it: which keys a tier has depends on its topology
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
     kind = capabilities_of(tier)
-    extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
-    alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
+    extent = str(tier.endpoints)
+    if "shape" in data:
+        extent = shape_text(data["shape"])
+    if "alpha" in data:
+        alphas = [data["alpha"]]
+    else:
+        alphas = [level["alpha"] for level in data["levels"]]
     text = f"{tier.name}: {kind.spoken} of {extent}, alpha {_span(format_time, alphas)}"
     if tier.post:
         text += f", post {format_time(tier.post)}"
@@ -501,7 +520,7 @@ def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
 
 
 VIEWS = {
-    JobShown: View("job-show", _blocks, JobDocument.of, _table, _answer),
+    JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
     JobsChecked: _checked("job", _job_values),
     FabricsChecked: _checked("fabric", _fabric_values),

@@ -40,7 +40,7 @@ from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.intervals import IntervalDocument, within_words
 from colltool.render.shared_documents import MachineDocument, machine_of, mapping, whole
-from colltool.render.views.job import layout_text, memory_parts, numbers_text
+from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
 from colltool.training.goodput import Goodput
 from colltool.training.job_links import JobLink
 from colltool.training.memory import Memory, MemoryPart
@@ -49,7 +49,7 @@ from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
-from colltool.training.targets import Needed
+from colltool.training.targets import Needed, Targeted
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
@@ -72,7 +72,9 @@ _NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
 
 
 def _nine_in_ten(call: PlannedCall) -> str:
-    return within_words(*call.interval.around(call.sent.each_s)) if call.interval else ""
+    if call.interval is None:
+        return ""
+    return within_words(*call.interval.around(call.sent.each_s))
 
 
 def _accuracy(call: PlannedCall) -> float | None:
@@ -139,6 +141,7 @@ def _senders(link: JobLink) -> str:
     texts = []
     for name, size in link.by:
         share = size / link.bytes
+        # less would read 0%
         if share >= 0.005:
             texts.append(f"{name} {whole_percent(share)}")
     return ", ".join(texts)
@@ -149,12 +152,10 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
     none."""
     if not values:
         return ""
-    fabric = where == "fabric"
-    option = "--set" if fabric else "--job-set"
-    keyword = "overrides" if fabric else "job overrides"
-    pairs = list(map("=".join, values[:_PAIRS]))
-    shell = " ".join(f"{option} {pair}" for pair in pairs)
-    text = said(either(shell=shell, python=f"{keyword}={pairs!r}"))
+    if where == "fabric":
+        text = to_type(values[:_PAIRS], "--set", "overrides")
+    else:
+        text = to_type(values[:_PAIRS], "--job-set", "job overrides")
     more = len(values) - _PAIRS
     if more > 0:
         return f"{text} and {more} more"
@@ -184,7 +185,10 @@ def slow_tier(result: Plan) -> str | None:
     worst = max(by_tier, key=by_tier.__getitem__)
     exposed = by_tier.pop(worst)
     second = max(by_tier.values(), default=0.0)
-    return worst if worst and exposed > second + unsure else None
+    # all that is unsure may be waiting for the second
+    if worst and exposed > second + unsure:
+        return worst
+    return None
 
 
 def _paced(result: Plan) -> list[PricedCall]:
@@ -199,6 +203,7 @@ def answer(result: Plan) -> str:
 def _sentences(result: Plan) -> Iterator[str]:
     took = format_time(result.step_s)
     memory = result.memory
+    # a step that does not fit has no time worth showing first
     if memory is not None and memory.fits is False and memory.capacity_bytes is not None:
         needs = f"{format_bytes(memory.bytes, 3)} of {format_bytes(memory.capacity_bytes, 3)}"
         yield f"does not fit: stage {memory.worst_stage} needs {needs}; try {_cure(result)}"
@@ -259,8 +264,7 @@ def _blocks(result: Plan) -> list[Block]:
     if result.changes:
         tables.append(_changes(result))
     tables.append(_parts(result))
-    # The collectives of stages on the critical path: their exposed times add up to those of the
-    # parts.
+    # the exposed times of collectives on the critical path add up to those of the parts
     every = _table(result)
     paced = tuple(collective for collective in result.collectives if collective.paces)
     table = every._replace(records=paced)
@@ -350,7 +354,7 @@ class PlannedDocument(Document):
     device_from: str | None = or_null("job.device_from")
 
 
-class TargetDocument(Document):
+class TargetDocument(Document, of=Targeted):
     """What a target takes of the network."""
 
     mfu: float | None = derived("target.mfu")
@@ -611,9 +615,11 @@ def _run(result: Plan) -> Iterator[str]:
 
 def _compressed(small: GradientCompression) -> Iterator[str]:
     given = small.given
-    blocks = f" in blocks of {given.block}" if given.block else ""
+    scheme = given.scheme
+    if given.block:
+        scheme += f" in blocks of {given.block}"
     yield (
-        f"{given.scheme}{blocks} on {given.on}: {small.times_fewer:.4g} times fewer bytes sent"
+        f"{scheme} on {given.on}: {small.times_fewer:.4g} times fewer bytes sent"
         f" ({small.ratio:.4g} against 4-byte elements)"
     )
     each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"

@@ -34,6 +34,7 @@ from colltool.render.views.compare import BasisDocument, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.plan import PlannedDocument
 from colltool.render.views.sensitivity import quantity
+from colltool.render.views.trace import signed_time
 from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION, Plan
@@ -105,7 +106,7 @@ def _unlike(result: Plans) -> Iterator[str]:
         if plan.device is not None and plan.job.device_from == "default":
             yield f"{title} names no device: it computes on {plan.device}, the job's"
     placements = list(map(_per_domain, result.plans))
-    # the norm is left out: it is 4 bytes over all ranks
+    # the norm of the gradients is left out: it is 4 bytes over all ranks
     for name in sorted(placements[0].keys() - {"norm"}):
         where = [placement.get(name, "-") for placement in placements]
         if len(set(where)) > 1:
@@ -136,6 +137,7 @@ def _per_domain(plan: Plan) -> dict[str, str]:
     found = {}
     for collective in plan.collectives:
         call = collective.sent.call
+        # a point-to-point has two ranks wherever they are
         counts = collective.sent.cost.per_domain
         if counts and call.primitive is not P2P:
             found[call.dimension] = " x ".join(map(str, counts))
@@ -150,22 +152,29 @@ def _sentence(result: Plans, at: int) -> str:
     name = result.titles[at]
     if plan.device != first.device:
         name += f" ({plan.device or 'no device'}, not {first.device or 'none'})"
+    # rounding alone
     if abs(change) < 1e-9:
         return f"{name}: no difference (nothing that the job sends takes another time)"
     if abs(change) < 0.005:
         return f"{name}: no difference ({percent(change, sign='+')})"
-    how = f"{percent(abs(change))} {'slower' if change > 0 else 'faster'}"
+    slower = change > 0
+    how = f"{percent(abs(change))} {'slower' if slower else 'faster'}"
     error = result.error(at)
     if error is not None and abs(change) <= error:
         how += f" (within the model's error, {percent(error)})"
-    moves: dict[str, float] = {}
+    return f"{name}: {how}, most of it {_most_moved(first, plan, slower=slower)}"
+
+
+def _most_moved(first: Plan, plan: Plan, *, slower: bool) -> str:
+    """The part of the step that makes most of a difference: ``tp (+1.2 ms)``."""
     before = _exposed(first)
     now = _exposed(plan)
+    moves: dict[str, float] = {}
+    # the parts in the order of the first plan, so that of equals always the same one is named
     for part in {**before, **now}:
         moves[part] = now.get(part, 0.0) - before.get(part, 0.0)
-    most = max(moves, key=lambda part: moves[part] if change > 0 else -moves[part])
-    sign = "+" if moves[most] >= 0 else "-"
-    return f"{name}: {how}, most of it {most} ({sign}{format_time(abs(moves[most]))})"
+    most = max(moves, key=moves.__getitem__) if slower else min(moves, key=moves.__getitem__)
+    return f"{most} ({signed_time(moves[most])})"
 
 
 def _exposed(plan: Plan) -> dict[str, float]:
@@ -361,7 +370,7 @@ _LAYOUTS: Columns[_RankedLayout] = (
     number("network_share", "network", percent, 4, path="layout.network_share"),
     number("memory_bytes", "memory", _memory_text, 2, path="layout.memory_bytes"),
 )
-# Columns that are left out where every layout has the default.
+# columns that are left out where every layout has the default
 _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
 
 

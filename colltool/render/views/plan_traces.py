@@ -56,6 +56,7 @@ def _answer(result: TracePlan) -> str:
         text += f", {format_time(slowest.recorded_s)} as recorded"
     text += f"; {format_time(result.control_step_s)} with a free network."
     text += f" {percent(result.network_share)} of it is exposed communication"
+    # tiers are listed the most exposed first
     if len(result.tiers) > 1 and result.exposed_s:
         text += f", most of it on {result.tiers[0].tier}"
     text += "."
@@ -72,6 +73,7 @@ def _facts(result: TracePlan) -> Iterator[str]:
     if not result.compute_s:
         yield "no compute node on the GPU has a duration: nothing hides communication"
     yield "a rank does not wait for another: pipeline bubbles and stragglers are not in the step"
+    # 0 or less where traces do not say how many ranks there are
     missing = (result.world or 0) - len(result.ranks)
     if missing:
         yield f"{counted(missing, 'rank')} without a trace may be slower"

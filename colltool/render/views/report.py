@@ -19,14 +19,12 @@ from colltool.fabric.library import Efficiency
 from colltool.fabric.variants import Provenance
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, document, listed, summary
-from colltool.render.documents import Document, derived, optional, or_null
+from colltool.render.documents import Document, derived, or_null
 from colltool.render.estimates import ModelDocument
 from colltool.render.shared_documents import (
-    MachineDocument,
+    FabricFileDocument,
     OnFabricDocument,
-    machine_in_use,
     model_echo,
-    values_set,
     whole,
 )
 from colltool.render.views.fabric_parts import reached_text
@@ -180,7 +178,8 @@ def _summary(result: Report) -> str:
 
 
 def _page(result: Report) -> str:
-    from colltool.render.page import report_page  # it has the title of this module
+    # here, as the page imports this module for its title
+    from colltool.render.page import report_page
 
     return report_page(result)
 
@@ -196,6 +195,7 @@ def _value(key: str, value: Any) -> str:
     """A number or word of a file as people read it."""
     if isinstance(value, Efficiency):
         return reached_text(value)
+    # before numbers: a bool is an int to Python
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -237,12 +237,9 @@ class ProvenanceDocument(Document, of=Provenance):
     source: str | None = or_null("source")
 
 
-class AssumptionsDocument(Document):
+class AssumptionsDocument(FabricFileDocument):
     """What the prices of a fabric rest on."""
 
-    fabric: str = derived("fabric.name")
-    set: dict[str, str] = optional(lambda result: values_set(result.fabric))
-    machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
     stated: list[ProvenanceDocument]
     library: str | None = or_null("library")
     model: ModelDocument = derived(model_echo)

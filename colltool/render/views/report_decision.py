@@ -156,6 +156,7 @@ def _steps(result: Plans) -> Iterator[str]:
     times = ", ".join(map("{} on {}".format, map(format_time, steps), result.titles))
     job = result.plans[0].job.name
     best = min(steps)
+    # would read +0%
     if max(steps) / best < 1.005:
         yield f"A step of {job} takes as long on each: {times}."
         return
@@ -228,6 +229,7 @@ def cost_table(result: Report) -> Table:
     shown = _of_type(every, FabricShown)
     plans = _first(every, Plans)
     single = _first(every, Plan)
+    # without a job there is no step, and one fabric has one plan
     steps = plans.plans if plans else [single] * len(shown)
     rows = []
     for fabric, title, step in zip(shown, result.titles, steps, strict=True):
@@ -278,6 +280,7 @@ def risks(result: Report) -> Iterator[str]:
             yield f"{name}: {without} of {numbers} in its file have no source."
     plans = _first(every, Plans)
     if plans:
+        # the lines before are the comparison, which the answers have
         for line in planned_on(plans)[len(plans.plans) - 1 :]:
             yield f"{line}."
         return

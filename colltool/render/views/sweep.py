@@ -25,7 +25,7 @@ from colltool.estimate.results import Accuracy
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional, or_null
-from colltool.render.estimates import ModelDocument, model_field, readings_block, running
+from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
 from colltool.render.views.compare import (
@@ -332,8 +332,11 @@ class ChangeDocument(Document, extends=WinnerChange):
     at: dict[str, Any] = derived(lambda change: dict(change.at))
 
 
-def _unvaried_model(result: Sweep) -> Any:
-    return model_field(result.readings, _keys(result))["model"]
+def _unvaried_model(result: Sweep) -> dict[str, Any]:
+    """The options of the model but those that are axes."""
+    varied = _keys(result)
+    options = result.readings.echo()
+    return {name: value for name, value in options.items() if name not in varied}
 
 
 class SweepDocument(OverridesDocument):

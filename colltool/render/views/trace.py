@@ -49,9 +49,11 @@ _CARRIER = (
 
 def axes_text(axes: Axes) -> str:
     """The stride, or ``4 by 1, 2 by 16`` (size by stride) of a group with several."""
+    if not axes:
+        return ""
     if len(axes) > 1:
         return ", ".join(f"{size} by {stride}" for size, stride in axes)
-    return str(axes[0][1]) if axes else ""
+    return str(axes[0][1])
 
 
 def signed_time(seconds: float) -> str:
@@ -122,7 +124,9 @@ _TOTALS: Columns[CallTotal] = (
 def _totals(result: TraceComparison) -> Table:
     columns = (*context(fabric=result.fabric), *_TOTALS, *context(result.overrides))
     table = Table(columns, result.totals)
-    return table if any(total.group for total in result.totals) else table.without("group")
+    if any(total.group for total in result.totals):
+        return table
+    return table.without("group")
 
 
 def trace_title(result: TraceComparison) -> str:
@@ -147,9 +151,11 @@ def trace_verdict(result: TraceComparison) -> str:
 def _speed(result: TraceComparison) -> str:
     if result.of_expected is None:
         return "no call has a price"
-    bounds = [total.bound for total in result.totals if total.expected_s is not None]
-    least = "at least " if any(bounds) else ""
-    return f"it reaches {least}{reached_percent(result.of_expected)} of what is expected"
+    reached = reached_percent(result.of_expected)
+    # where times are upper bounds, what they reach is a lower one
+    if any(total.bound and total.expected_s is not None for total in result.totals):
+        reached = f"at least {reached}"
+    return f"it reaches {reached} of what is expected"
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
@@ -171,23 +177,29 @@ def _blame(result: TraceComparison) -> Iterator[str]:
         for why, _ in _reasons(result).most_common(1):
             yield f"no tier can be named: {why}"
     for wire in unknown:
-        alone = len(unknown) == len(result.wires) == 1
-        who = "no tier can" if alone else f"{wire.tier} cannot"
-        measured = f"{format_time(wire.measured_s)} measured on {wire.tier}"
-        yield (
-            f"{who} be blamed: times are upper bounds, for {wire.why}; all but"
-            f" {format_time(wire.expected_s)} of the {measured} may be waiting"
-        )
-        cures = []
-        if wire.missing:
-            cures.append(f"record {ranks_text(wire.missing)} as well")
-        if wire.measure:
-            cures.append(f"measure {wire.tier} alone: {wire.measure}")
-        if cures:
-            yield f"next: {', or '.join(cures)}"
+        yield from _blame_unknown(result, wire)
     for wire in slow + fine:
         if wire.note:
             yield wire.note
+
+
+def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
+    """Why a tier cannot be judged, and what would tell."""
+    # the only unknown tier, and the only one
+    alone = len(result.wires) == 1
+    who = "no tier can" if alone else f"{wire.tier} cannot"
+    measured = f"{format_time(wire.measured_s)} measured on {wire.tier}"
+    yield (
+        f"{who} be blamed: times are upper bounds, for {wire.why}; all but"
+        f" {format_time(wire.expected_s)} of the {measured} may be waiting"
+    )
+    cures = []
+    if wire.missing:
+        cures.append(f"record {ranks_text(wire.missing)} as well")
+    if wire.measure:
+        cures.append(f"measure {wire.tier} alone: {wire.measure}")
+    if cures:
+        yield f"next: {', or '.join(cures)}"
 
 
 def _blame_slow(
@@ -217,7 +229,8 @@ def _both(wire: LinkHealth, tiers: Sequence[str]) -> list[str]:
 def _listed_tiers(names: Iterable[str]) -> str:
     """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``."""
     listed_names = list(names)
-    return f"{' and '.join(listed_names)} {'is' if len(listed_names) == 1 else 'are'}"
+    verb = "is" if len(listed_names) == 1 else "are"
+    return f"{' and '.join(listed_names)} {verb}"
 
 
 def _reached_by(wires: Sequence[LinkHealth]) -> str:
@@ -304,6 +317,7 @@ def against(result: TraceComparison) -> str:
         return ""
     now = _step_s(result)
     then = _step_s(other)
+    # of a step, as the two may have several
     exposed = result.exposed * now - other.exposed * then
     word = "more" if exposed >= 0 else "less"
     text = (
@@ -350,6 +364,7 @@ def _facts(result: TraceComparison) -> Iterator[str]:
     if result.overlap is not None:
         yield f"compute hides {percent(result.overlap)} of the communication time{_each(hidden)}"
     yield from dict.fromkeys(device.doubt for device in result.activity if device.doubt)
+    # a kernel's name such as AllReduce_Sum_f32_RING_LL
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield _CARRIER
 
@@ -406,6 +421,7 @@ def _left_out(result: TraceComparison) -> Iterator[str]:
     for excluded in result.left_out:
         kernels = counted(excluded.kernels, "kernel")
         yield f"{excluded.reason}: {kernels}, first in {clipped(excluded.file)}"
+    # names come from the files of others, which may be long or hold anything
     for file in result.files:
         name = clipped(file.file)
         if file.broken:
@@ -456,7 +472,7 @@ def _compared(result: TraceComparison) -> Any:
     return LEFT_OUT if result.against is None else compared_totals(result)
 
 
-class TraceDocument(OnFabricDocument):
+class TracesDocument(OnFabricDocument):
     """The collectives of traces against a fabric's prices."""
 
     library: str | None = or_null("library")
@@ -490,4 +506,4 @@ def _trace_summary(result: TraceComparison) -> str:
     return "\n".join((*answer, *_more(result)))
 
 
-VIEWS = {TraceComparison: View("trace", _trace_blocks, TraceDocument.of, _totals, _trace_summary)}
+VIEWS = {TraceComparison: View("trace", _trace_blocks, TracesDocument.of, _totals, _trace_summary)}
