@@ -40,8 +40,8 @@ def notes_of(
     unused: int,
 ) -> list[str]:
     """The caveats of a calibration; ``unused``: series that span tiers which were not fitted."""
-    named = [(fit.member, [protocol.name for protocol in fit.protocols]) for fit in fits]
-    notes = _series_notes(results) + notes_on(named)
+    notes = _series_notes(results)
+    notes += notes_on([(fit.member, fit.protocols) for fit in fits])
     if line_Bps:
         notes += _line_notes(results, line_Bps)
     if unused:
@@ -104,11 +104,13 @@ def _line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
         for protocol in fit.protocols:
             if protocol.eta_beta is None:
                 above[protocol.name] = protocol.bandwidth_Bps
-    return [
-        f"{name} carries {format_rate(rate)}, more than the stated line rate of"
-        f" {format_rate(line_Bps)}: its bandwidth is written instead of an eta"
-        for name, rate in above.items()
-    ]
+    notes = []
+    for name, rate in above.items():
+        notes.append(
+            f"{name} carries {format_rate(rate)}, more than the stated line rate of"
+            f" {format_rate(line_Bps)}: its bandwidth is written instead of an eta"
+        )
+    return notes
 
 
 def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
@@ -129,22 +131,23 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
                 size = size_text(row.bytes).replace(" ", "")
                 cells.append(f"{size} {100 * row.relative_error:+.1f}")
         some, rest = _some(cells, most)
-        lines += [f"  {line}" for line in [*wrap(", ".join(some), _WIDTH - 4), *rest]]
+        lines += _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *rest])
         if fit.left_out:
             times = {row.bytes: format_time(row.measured_s) for row in fit.residuals}
-            some, rest = _some(
-                [
-                    f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}"
-                    for left in fit.left_out
-                ],
-                most,
-            )
+            outliers = []
+            for left in fit.left_out:
+                outliers.append(f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}")
+            some, rest = _some(outliers, most)
             lines.append("  off the curve, not in the fit:")
-            lines += [f"    {line}" for line in [*some, *rest]]
+            lines += _indented(4, [*some, *rest])
     lines.append("")
     for note in notes:
         lines += wrap(note, _WIDTH - 2)
     return lines
+
+
+def _indented(width: int, lines: Sequence[str]) -> list[str]:
+    return [" " * width + line for line in lines]
 
 
 def _some(texts: Sequence[str], most: int) -> tuple[Sequence[str], list[str]]:

@@ -1,6 +1,8 @@
 """Which algorithms a library may have run: those to compare, and those that its rules document."""
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,10 +45,9 @@ class LibraryRuns(NamedTuple):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for calls in self.runs:
-            found.update(dict.fromkeys(call.spec for call in calls))
-        return tuple(found)
+        """The schedules that run at some size, first ones first."""
+        specs = map(attrgetter("spec"), chain(*self.runs))
+        return tuple(dict.fromkeys(specs))
 
 
 def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
@@ -87,6 +88,7 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
         # other MPIs have rules of their own
         mpich = DocumentedChoice("MPICH's rules pick", 1.2)
         return LibraryRuns(mpich, tuple(_mpich_runs(measured, rule) for measured in series))
+    # NCCL's facts are missing, or it has no such collective
     if not on or primitive not in on[0].constants.algorithms:
         return None
     runs = []

@@ -3,7 +3,8 @@ judged by cross-validated error."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,11 @@ from colltool.calibration.envelope import (
 )
 from colltool.calibration.samples import (
     MOST_PROTOCOLS,
-    SWITCH,
     Member,
-    components,
     most_protocols,
     placeholder_names,
     sample_of,
 )
-
-_T = TypeVar("_T")
 
 # A point this much slower than its neighbours or the fit allow is an outlier.
 _FAR_OFF = 0.35
@@ -68,6 +65,11 @@ class CollectiveFit(NamedTuple):
     @property
     def cv_mape(self) -> float:
         return mape(self.errors)
+
+    @property
+    def errors_by_member(self) -> list[NDArray[np.float64]]:
+        ends = np.cumsum([member.used.sum() for member in self.members])
+        return np.split(self.errors, ends[:-1])
 
     @property
     def label(self) -> str:
@@ -157,7 +159,8 @@ def drop_protocols(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         written = as_written(fewer)
         if written is not None:
             loadable.append(written)
-    limit = min((each.cv_mape for each in loadable), default=0.0) * _MISLED + EXACT
+    best = min(loadable, key=attrgetter("cv_mape"), default=fit)
+    limit = best.cv_mape * _MISLED + EXACT
     kept = None
     for each in loadable:
         if each.cv_mape > limit:
@@ -220,16 +223,7 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     kept = np.unique(fit.envelope.algorithm)
     if len(kept) == len(fit.algorithms):
         return fit
-    members = []
-    for member in fit.members:
-        inner = {name: _picked(costs, kept) for name, costs in member.inner.items()}
-        members.append(
-            member._replace(
-                costs=_picked(member.costs, kept),
-                inner=inner,
-                unlikely=None if member.unlikely is None else member.unlikely[kept],
-            )
-        )
+    members = tuple(member.of_algorithms(kept) for member in fit.members)
     envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
     names = fit.names
     # the switch alone
@@ -238,38 +232,35 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=_picked(fit.algorithms, kept),
+        algorithms=tuple(fit.algorithms[place] for place in kept),
         names=names,
-        members=tuple(members),
+        members=members,
         sample=sample_of(members, names, prior),
         envelope=envelope,
     )
 
 
-def _picked(values: Sequence[_T], places: NDArray[np.intp]) -> tuple[_T, ...]:
-    return tuple(values[place] for place in places)
-
-
 def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | None:
     """One set of protocols for several collectives; None where separate ones predict clearly
     better."""
-    if len(fits) < 2 or any(SWITCH in components(fit.members, fit.names) for fit in fits):
+    members: list[Member] = []
+    for fit in fits:
+        members += fit.members
+    if len(fits) < 2 or any(member.competing for member in members):
         return None
     width = max(len(fit.algorithms) for fit in fits)
-    members = []
-    for fit in fits:
-        for member in fit.members:
-            # algorithms repeated, so that all arrays stack
-            inner = {name: (costs * width)[:width] for name, costs in member.inner.items()}
-            costs = (member.costs * width)[:width]
-            members.append(member._replace(costs=costs, inner=inner, unlikely=None))
+    for index, member in enumerate(members):
+        # algorithms are repeated, so that all arrays stack
+        places = np.arange(width) % len(member.costs)
+        members[index] = member.of_algorithms(places)._replace(unlikely=None)
     joint = fit_collective((), members, prior)
     separate = mape(np.concatenate([fit.errors for fit in fits]))
     return joint if joint.cv_mape <= WORTH * separate else None
 
 
 def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points an envelope of up to three lines can meet, and why the others are left out.
+    """Which points an envelope of up to three lines can meet, and why the others are left out;
+    ``member`` has all points.
 
     Such a curve rises with size, and no faster than size: a point far slower than a larger message,
     or than a smaller one in proportion, is off it, and so is one far slower than the best fit of
@@ -278,13 +269,13 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     points = member.series.points
     if len(points) < _ENOUGH:
         return np.ones(len(points), dtype=bool), ()
-    seconds = np.array([point.seconds for point in points])
-    sizes = np.array([point.bytes for point in points])
+    seconds = member.seconds
+    sizes = member.sizes
     later = np.minimum.accumulate(seconds[::-1])[::-1]
     smaller = np.minimum.accumulate(seconds / sizes) * sizes
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = placeholder_names(most_protocols(int(used.sum())))
-    whole = sample_of([member], names, prior, everything=True)
+    whole = sample_of([member], names, prior)
     for _ in range(_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
         ratio = seconds / evaluate(fit.theta, whole).fitted
@@ -296,14 +287,16 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     for near, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
         run = list(group)
         if not near:
-            texts = [size_text(points[place].bytes) for place in run]
-            reason = _off_the_curve(texts, max(float(ratio[place]) for place in run))
-            excluded += [ExcludedSize(points[place].bytes, reason) for place in run]
+            reason = _off_the_curve(sizes[run], float(ratio[run].max()))
+            for place in run:
+                excluded.append(ExcludedSize(points[place].bytes, reason))
     return used, tuple(excluded)
 
 
-def _off_the_curve(sizes: Sequence[str], ratio: float) -> str:
+def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> str:
+    """Why neighbouring sizes are left out; ``ratio``: the largest of measured over fitted time."""
+    first = size_text(float(sizes[0]))
     how = f"{ratio:.2g}x as slow as the rest predicts"
     if len(sizes) == 1:
-        return f"outlier at {sizes[0]}: {how}"
-    return f"no alpha-beta curve from {sizes[0]} to {sizes[-1]}: up to {how}"
+        return f"outlier at {first}: {how}"
+    return f"no alpha-beta curve from {first} to {size_text(float(sizes[-1]))}: up to {how}"

@@ -14,6 +14,7 @@ from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, components
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
+from colltool.libraries.nccl.rules import SEGMENT
 from colltool.logs.series import Series
 
 # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
@@ -42,18 +43,24 @@ class FittedProtocol(NamedTuple):
 
 
 def fitted(
-    fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None
+    fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None, prefix: str
 ) -> tuple[FittedProtocol, ...]:
-    """The protocols of a fit; ``nominal_Bps`` is the bandwidth where no size determines it."""
+    """The protocols of a fit; ``nominal_Bps`` is the bandwidth where no size determines it,
+    ``prefix`` goes before placeholder names."""
     slowest = fit.envelope.theta[: len(fit.names), 2].min()
     if slowest > 0:
         nominal_Bps = max(nominal_Bps, 1 / slowest)
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
-    return tuple(_protocol(fit, index, nominal_Bps, line_Bps) for index in range(len(fit.names)))
+    found = []
+    for index, name in enumerate(fit.names):
+        if name.startswith(SEGMENT):
+            name = prefix + name
+        found.append(_protocol(fit, index, name, nominal_Bps, line_Bps))
+    return tuple(found)
 
 
 def _protocol(
-    fit: CollectiveFit, index: int, nominal_Bps: float, line_Bps: float | None
+    fit: CollectiveFit, index: int, name: str, nominal_Bps: float, line_Bps: float | None
 ) -> FittedProtocol:
     launch_s, alpha_s, per_byte, per_own_byte = fit.envelope.theta[index].tolist()
     sure = certainty(fit.sample, fit.envelope, index)
@@ -77,7 +84,7 @@ def _protocol(
         hidden.add("local_copy_Bps")
     eta_beta = bandwidth_Bps / line_Bps if line_Bps and bandwidth_Bps <= line_Bps else None
     return FittedProtocol(
-        fit.names[index],
+        name,
         launch_s,
         max(alpha_s, MIN_ALPHA_S),
         bandwidth_Bps,
@@ -188,7 +195,7 @@ def rate_text(rate: float) -> str:
 def without_intervals(data: dict[str, Any]) -> None:
     """Drop the uncertainty of protocols, which a new fit replaces, in place."""
     ranges = data.pop("uncertainty", None) or {}
-    kept = {key: value for key, value in ranges.items() if ".protocols." not in key}
+    kept = {field: text for field, text in ranges.items() if ".protocols." not in field}
     if kept:
         data["uncertainty"] = kept
 

@@ -41,7 +41,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware
-from colltool.libraries.nccl.rules import SEGMENT
+from colltool.libraries.numbers import ProtocolNumbers
 from colltool.logs.series import Series, log_library
 
 _LEAST = 2  # sizes that determine a line
@@ -79,7 +79,7 @@ class FittedCollective(NamedTuple):
 
     @property
     def primitive(self) -> Primitive:
-        return self.fit.members[0].series.primitive
+        return self.measured[0].primitive
 
 
 class TierFit(NamedTuple):
@@ -135,7 +135,7 @@ def fit_tier(
     joint_errors: Iterator[NDArray[np.float64]] = iter(())
     if joint is not None:
         joint = identified(joint, prior)
-        joint_errors = iter(_errors_by_member(joint))
+        joint_errors = iter(joint.errors_by_member)
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
     prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
@@ -143,24 +143,15 @@ def fit_tier(
     collectives = []
     for choice, left_out in chosen:
         fit = identified(choice.fit, prior)
-        protocols = []
-        for protocol in fitted(joint or fit, nominal_Bps, line_Bps):
-            if protocol.name.startswith(SEGMENT):
-                protocol = protocol._replace(name=prefix + protocol.name)
-            protocols.append(protocol)
-        errors = _errors_by_member(fit)
+        protocols = fitted(joint or fit, nominal_Bps, line_Bps, prefix)
+        errors = fit.errors_by_member
         if joint is not None:
             errors = list(islice(joint_errors, len(fit.members)))
         fits = []
         for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True):
-            fits.append(SeriesFit(member, choice, tuple(protocols), own_errors, excluded))
-        collectives.append(FittedCollective(fit, tuple(protocols), fits))
+            fits.append(SeriesFit(member, choice, protocols, own_errors, excluded))
+        collectives.append(FittedCollective(fit, protocols, fits))
     return TierFit(tier, fabric, collectives, shared=joint is not None)
-
-
-def _errors_by_member(fit: CollectiveFit) -> list[NDArray[np.float64]]:
-    ends = np.cumsum([int(member.used.sum()) for member in fit.members])
-    return np.split(fit.errors, ends[:-1])
 
 
 def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
@@ -211,8 +202,9 @@ def _switch_data(
     spec = capabilities_of(found.tier).in_network
     others = {}
     if spec is not None:
-        others = {str(other): share for other, share in spec.own_eta.items()}
-        others.pop(str(primitive), None)
+        for other, share in spec.own_eta.items():
+            if other is not primitive:
+                others[str(other)] = share
     if others and "eta_beta" in update:
         update["eta_beta"] = {str(primitive): update["eta_beta"]} | others
     elif others:
@@ -221,9 +213,11 @@ def _switch_data(
     source = switch.get("source") or {}
     if not isinstance(source, dict):
         source = {"in_network": source}
+    source = dict(source)
     if "eta_beta" not in switch:
-        source = {key: text for key, text in source.items() if key != "eta_beta"}
-    return {**switch, **update, "source": source | dict.fromkeys(update, measured)}
+        source.pop("eta_beta", None)
+    source.update(dict.fromkeys(update, measured))
+    return {**switch, **update, "source": source}
 
 
 def _complete_inner(data: dict[str, Any]) -> None:
@@ -258,8 +252,9 @@ def _names_outside(
         for primitives, names in reversed(_by_scope(tier).items()):
             if not primitives or not scope or set(primitives) & set(scope):
                 for place, name in enumerate(names):
-                    found[name] = name_inside(name, place, len(names), own)
-    return {name: theirs for name, theirs in found.items() if name not in own}
+                    if name not in own:
+                        found[name] = name_inside(name, place, len(names), own)
+    return found
 
 
 class _TierSeries(NamedTuple):
@@ -285,35 +280,49 @@ class _TierSeries(NamedTuple):
             found.append(Member(series, points, self.costs(placed, names), inner, on))
         return found
 
-    def costs(self, placed: PlacedGroup, names: Sequence[str]) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run; the other tiers run under their last protocol, the
-        one for large messages."""
-        inner = {}
+    def costs(
+        self,
+        placed: PlacedGroup,
+        names: Sequence[str],
+        inner: Mapping[str, ProtocolNumbers] | None = None,
+    ) -> tuple[AlgorithmCosts, ...]:
+        """Costs of the algorithms that can run; the other tiers run under these protocols, or under
+        their last ones, those for large messages."""
+        if inner is None:
+            inner = {}
+            for name, listed in self.protocols_inside(placed).items():
+                inner[name] = next(reversed(listed.values()))
+        found = []
+        for name in names:
+            cost = costs(placed, self.tier.name, self.primitive, name, inner)
+            if cost is not None:
+                found.append(cost)
+        return tuple(found)
+
+    def protocols_inside(self, placed: PlacedGroup) -> dict[str, dict[str, ProtocolNumbers]]:
+        """The protocols of the other tiers that list any, by tier."""
+        found = {}
         for span in placed.spans:
             listed = span.tier.protocols_for(self.primitive)
-            if listed:
-                inner[span.tier.name] = next(reversed(listed.values()))
-        found = [costs(placed, self.tier.name, self.primitive, name, inner) for name in names]
-        return tuple(cost for cost in found if cost is not None)
+            if listed and span.tier.name != self.tier.name:
+                found[span.tier.name] = listed
+        return found
 
     def inner_costs(
         self, placed: PlacedGroup, names: Sequence[str]
     ) -> dict[str, tuple[AlgorithmCosts, ...]]:
         """Costs under each protocol that all other tiers list, by protocol name."""
-        listed = {}
-        for span in placed.spans:
-            own = span.tier.protocols_for(self.primitive)
-            if own and span.tier.name != self.tier.name:
-                listed[span.tier.name] = own
+        inside = self.protocols_inside(placed)
+        common: dict[str, dict[str, ProtocolNumbers]] = {}
+        for tier, listed in inside.items():
+            for protocol, numbers in listed.items():
+                common.setdefault(protocol, {})[tier] = numbers
         found = {}
-        for protocol in next(iter(listed.values()), ()):
-            inner = {tier: own[protocol] for tier, own in listed.items() if protocol in own}
-            if len(inner) == len(listed):
-                each = [
-                    costs(placed, self.tier.name, self.primitive, name, inner) for name in names
-                ]
-                found[protocol] = tuple(cost for cost in each if cost is not None)
-        return {protocol: each for protocol, each in found.items() if len(each) == len(names)}
+        for protocol, inner in common.items():
+            under = self.costs(placed, names, inner)
+            if len(inner) == len(inside) and len(under) == len(names):
+                found[protocol] = under
+        return found
 
 
 def _fit_collective(
@@ -326,11 +335,11 @@ def _fit_collective(
         what = f"{title}: a single size does not determine a line"
         raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
     placed = [check_fits(fabric, measured) for measured in series]
+    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
     able = _able(site, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
-    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
     used = []
     left_out = []
     for member in site.members(able[:1], everything):
@@ -382,8 +391,8 @@ def _with_unlikely(
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array([call.spec for call in calls])
-        rows = [np.isin(ran, names) & (ran != name) for name in names]
-        found.append(member._replace(unlikely=np.array(rows)))
+        others = ran != np.array(names)[:, None]
+        found.append(member._replace(unlikely=np.isin(ran, names) & others))
     return found
 
 
@@ -396,9 +405,9 @@ def _able(
     if algorithms:
         names = own_names(first, algorithms)
     else:
-        spans = max(len(group.spans) for group in site.placed)
+        tiers = max(len(group.spans) for group in site.placed)
         joined_by = capabilities_of(site.tier).joined_by
-        names = tried(first.primitive, first.library, joined_by, spans)
+        names = tried(first.primitive, first.library, joined_by, tiers)
     if known:
         names = [*known.algorithms, *names]
     able = []
