@@ -48,7 +48,7 @@ class AlgorithmCosts(NamedTuple):
         return self.base_s, self.base_s_per_byte
 
 
-def costs(
+def algorithm_costs(
     placed: PlacedGroup,
     tier: str,
     primitive: Primitive,

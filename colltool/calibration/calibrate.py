@@ -20,7 +20,8 @@ from colltool.calibration.protocol_fit import mape, unseen_mape
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.serialise import without_cables, without_intervals
 from colltool.calibration.series_prices import check_fits, price_series
-from colltool.calibration.tier import SeriesFit, calibrate_tier
+from colltool.calibration.tier import SeriesFit
+from colltool.calibration.tier_data import calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric

@@ -91,15 +91,16 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
     right = sums[..., len(_UPPER[0]) :] / scale
     diagonal = np.einsum("...ii->...i", gram)  # a view
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
-    strength = (NOISE / (width_s * scale[..., 1])) ** 2
-    gram[..., 1, 1] += strength
-    right[..., 1] += strength * prior.alpha_s * scale[..., 1]
+    # each prior is one more row, of a width in units of the noise
+    priors = [(1, prior.alpha_s, width_s)]
     if prior.launch_s is not None:
         # hosts launch nothing: 0 s
         launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
-        held = (NOISE / (launch_width_s * scale[..., 0])) ** 2
-        gram[..., 0, 0] += held
-        right[..., 0] += held * prior.launch_s * scale[..., 0]
+        priors.append((0, prior.launch_s, np.asarray(launch_width_s)))
+    for column, expected_s, width in priors:
+        strength = (NOISE / (width * scale[..., column])) ** 2
+        gram[..., column, column] += strength
+        right[..., column] += strength * expected_s * scale[..., column]
     return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
 
 

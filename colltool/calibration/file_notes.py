@@ -8,6 +8,7 @@ from colltool.base.formatting import format_rate, format_time, percent, size_tex
 from colltool.base.primitives import Primitive
 from colltool.calibration.identify import notes_on
 from colltool.calibration.results import FittedSeries
+from colltool.calibration.series_prices import sizes_of
 from colltool.calibration.tier import SeriesFit
 
 _WIDTH = 118
@@ -54,7 +55,7 @@ def _series_notes(results: Sequence[FittedSeries]) -> list[str]:
     sizes = []
     for fit in results:
         ranks[fit.series.primitive].add(fit.series.ranks)
-        sizes += [point.bytes for point in fit.series.points]
+        sizes += sizes_of(fit.series)
     notes = []
     for fit in results:
         notes += _notes_on_series(fit, single=len(ranks[fit.series.primitive]) == 1)
@@ -151,7 +152,7 @@ def _indented(width: int, lines: Sequence[str]) -> list[str]:
 
 
 def _some(texts: Sequence[str], most: int) -> tuple[Sequence[str], list[str]]:
-    """At most so many texts, evenly spread, and how many are between them."""
+    """Up to ``most`` texts, evenly spread, and a line on how many are between them."""
     left = len(texts) - most
     if left <= 0:
         return texts, []

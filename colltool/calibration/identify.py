@@ -156,7 +156,7 @@ def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) ->
         return ""
     largest = max(points, key=lambda point: point.size)
     possible = _possible(largest.rate, share)
-    votes = Counter(map(attrgetter("protocol"), points))
+    votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
     most, count = votes.most_common(1)[0]

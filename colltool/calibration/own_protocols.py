@@ -34,7 +34,7 @@ def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[Protoco
 def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
     rows = measured.rows
     forced = measured.forced
-    if len(rows) < _FEWEST or not all(forced):
+    if len(rows) < _FEWEST or not all(forced):  # a name is missing
         return None
     if rows[-1].bytes < _LEAST_RATIO * rows[0].bytes:
         return None
@@ -67,8 +67,8 @@ def _numbers(
     """The numbers under which the schedule's line is that of the measured times; ``known`` are the
     library's.
 
-    A price is affine in the step's time and in 1/share, so three prices tell all. Launch and step
-    cannot be told apart on one rank count: the launch is the library's.
+    A price is affine in the step's time and in 1/share, so three prices determine it. One rank count
+    cannot separate launch and step: the launch is the library's.
     """
     fixed_s, per_byte = _line(measured.rows)
     bare = ProtocolNumbers(name=name, launch_s=0.0)

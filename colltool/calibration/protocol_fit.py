@@ -22,8 +22,11 @@ from colltool.calibration.envelope import (
 )
 from colltool.calibration.samples import (
     MOST_PROTOCOLS,
+    SWITCH,
     Member,
+    components,
     most_protocols,
+    picked,
     placeholder_names,
     sample_of,
 )
@@ -232,7 +235,7 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=tuple(fit.algorithms[place] for place in kept),
+        algorithms=picked(fit.algorithms, kept),
         names=names,
         members=members,
         sample=sample_of(members, names, prior),
@@ -246,7 +249,7 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     members: list[Member] = []
     for fit in fits:
         members += fit.members
-    if len(fits) < 2 or any(member.competing for member in members):
+    if len(fits) < 2 or SWITCH in components(members, ()):
         return None
     width = max(len(fit.algorithms) for fit in fits)
     for index, member in enumerate(members):

@@ -1,19 +1,22 @@
 """Measured series and the costs of the algorithms there, as the arrays that a fit takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.calibration.algorithm_costs import AlgorithmCosts
 from colltool.calibration.envelope import Array, Labels, Prior, Sample
+from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
 from colltool.logs.series import Series
 
 MOST_PROTOCOLS = 3
 SWITCH = "switch"
+
+_T = TypeVar("_T")
 
 
 class Member(NamedTuple):
@@ -33,7 +36,7 @@ class Member(NamedTuple):
 
     @property
     def sizes(self) -> Array:
-        return np.array([point.bytes for point in self.series.points])
+        return np.array(sizes_of(self.series))
 
     @property
     def seconds(self) -> Array:
@@ -52,12 +55,16 @@ class Member(NamedTuple):
         """The member with the algorithms at these places; one may be repeated."""
         inner = {}
         for name, costs in self.inner.items():
-            inner[name] = tuple(costs[place] for place in places)
+            inner[name] = picked(costs, places)
         return self._replace(
-            costs=tuple(self.costs[place] for place in places),
+            costs=picked(self.costs, places),
             inner=inner,
             unlikely=None if self.unlikely is None else self.unlikely[places],
         )
+
+
+def picked(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+    return tuple(values[place] for place in places)
 
 
 def placeholder_names(count: int) -> tuple[str, ...]:
@@ -66,7 +73,7 @@ def placeholder_names(count: int) -> tuple[str, ...]:
 
 
 def most_protocols(points: int) -> int:
-    """The most protocols that so many points can tell apart."""
+    """The most protocols that this number of points can separate."""
     return max(1, min(MOST_PROTOCOLS, points // 3))
 
 

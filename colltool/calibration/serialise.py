@@ -12,6 +12,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.envelope import certainty
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, components
+from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
 from colltool.libraries.nccl.rules import SEGMENT
@@ -123,7 +124,7 @@ def protocol_entries(
     not to apply to what was measured."""
     sizes = []
     for measured in series:
-        sizes += [point.bytes for point in measured.points]
+        sizes += sizes_of(measured)
     entries = []
     for protocol in group:
         entry: dict[str, Any] = {
@@ -139,11 +140,11 @@ def protocol_entries(
                 entry["eta"] = {"alpha": 1.0, "beta": 1.0}
         if protocol.copy_Bps is not None:
             entry["local_copy"] = rate_text(protocol.copy_Bps)
-        entry["primitives"] = [str(primitive) for primitive in primitives]
+        entry["primitives"] = list(map(str, primitives))
         entry["measured"] = {
             "smallest": exact_size(min(sizes)),
             "largest": exact_size(max(sizes)),
-            "ranks": sorted({measured.ranks for measured in series}),
+            "ranks": ranks_of(series),
         }
         entry["source"] = source
         entries.append(entry)
@@ -171,6 +172,11 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
     if SWITCH in components(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
+
+
+def ranks_of(series: Sequence[Series]) -> list[int]:
+    """The rank counts that were measured."""
+    return sorted({measured.ranks for measured in series})
 
 
 def exact_size(size: float) -> str:
@@ -229,7 +235,7 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     for measured in series:
         logs.update(dict.fromkeys(printable(basename(file)) for file in measured.files))
     spoken = "; ".join(dict.fromkeys(measured.primitive.spoken for measured in series))
-    ranks = ", ".join(map(str, sorted({measured.ranks for measured in series})))
+    ranks = ", ".join(map(str, ranks_of(series)))
     points = sum(len(measured.points) for measured in series)
     text = f"colltool calibrate: {spoken} on {ranks} ranks"
     if algorithms:

@@ -1,9 +1,8 @@
-"""Fit one tier to the series that end on it, collective by collective, and write the result into
-the fabric's data."""
+"""Fit one tier to the series that end on it, collective by collective."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
-from colltool.calibration.algorithm_costs import AlgorithmCosts, costs
+from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
 from colltool.calibration.envelope import Prior
 from colltool.calibration.identify import identified
 from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
@@ -22,23 +21,18 @@ from colltool.calibration.protocol_fit import (
     joint_fit,
     usable,
 )
-from colltool.calibration.samples import Member, name_inside
+from colltool.calibration.samples import Member
 from colltool.calibration.select import Choice, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted,
-    protocol_entries,
-    rate_text,
-    source_of,
-    switch_update,
+    ranks_of,
 )
-from colltool.calibration.series_prices import IN_SWITCH, check_fits, own_names
+from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.numbers import ProtocolNumbers
@@ -91,32 +85,6 @@ class TierFit(NamedTuple):
     shared: bool
 
 
-def calibrate_tier(
-    data: dict[str, Any],
-    name: str,
-    series: Sequence[Series],
-    algorithms: Sequence[str],
-    line_Bps: float | None,
-) -> list[SeriesFit]:
-    """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for
-    each series."""
-    place = [tier["name"] for tier in data["tiers"]].index(name)
-    tier_data = data["tiers"][place]
-    # an earlier calibration is replaced by this one
-    (tier_data.get("in_network") or {}).pop("protocols", None)
-    tiers = list(data["tiers"])
-    tiers[place] = dict(tier_data)
-    tiers[place].pop("protocols", None)
-    fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
-    found = fit_tier(fabric, fabric.tiers[place], series, algorithms, line_Bps)
-    _apply(found, tier_data, line_Bps)
-    _complete_inner(data)
-    fits = []
-    for collective in found.collectives:
-        fits += collective.series
-    return fits
-
-
 def fit_tier(
     fabric: Fabric,
     tier: Tier,
@@ -152,109 +120,6 @@ def fit_tier(
             fits.append(SeriesFit(member, choice, protocols, own_errors, excluded))
         collectives.append(FittedCollective(fit, protocols, fits))
     return TierFit(tier, fabric, collectives, shared=joint is not None)
-
-
-def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
-    """Write a fit into the tier's data."""
-    for collective in found.collectives:
-        runs = {str(collective.primitive): list(collective.fit.algorithms)}
-        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | runs
-        if IN_SWITCH in collective.fit.algorithms:
-            tier_data["in_network"] = _switch_data(tier_data["in_network"], found, collective)
-    tier_data["protocols"] = _entries(found)
-    if line_Bps:
-        tier_data["bandwidth"] = rate_text(line_Bps)
-
-
-def _entries(found: TierFit) -> list[dict[str, Any]]:
-    """The tier's protocols as its file lists them."""
-    eta = found.tier.eta.alpha != 1 or found.tier.eta.beta != 1
-    groups = [[collective] for collective in found.collectives]
-    if found.shared:
-        groups = [found.collectives]
-    entries = []
-    for group in groups:
-        primitives = [collective.primitive for collective in group]
-        series = []
-        for collective in group:
-            series += collective.measured
-        source = source_of(series, () if found.shared else group[0].fit.algorithms)
-        entries += protocol_entries(group[0].protocols, primitives, series, source, eta=eta)
-    return entries
-
-
-def _switch_data(
-    data: Mapping[str, Any], found: TierFit, collective: FittedCollective
-) -> dict[str, Any]:
-    """The switch's data with its fitted parameters."""
-    fit = collective.fit
-    # the protocol that the switch runs under beside other algorithms
-    last = collective.protocols[-1]
-    primitive = collective.primitive
-    group = check_fits(found.fabric, fit.members[0].series)
-    model = named_candidates(group, primitive, Readings(), [IN_SWITCH])[0]
-    steps = sum(part.cost.n_alpha for part in model.parts)
-    update = switch_update(fit, steps, last.eta_beta or 1.0)
-    if "protocols" in update:
-        update["protocols"] = [last.name]
-    switch = dict(data)
-    switch.pop("eta_beta", None)
-    spec = capabilities_of(found.tier).in_network
-    others = {}
-    if spec is not None:
-        for other, share in spec.own_eta.items():
-            if other is not primitive:
-                others[str(other)] = share
-    if others and "eta_beta" in update:
-        update["eta_beta"] = {str(primitive): update["eta_beta"]} | others
-    elif others:
-        switch["eta_beta"] = others
-    measured = source_of(collective.measured, fit.algorithms)
-    source = switch.get("source") or {}
-    if not isinstance(source, dict):
-        source = {"in_network": source}
-    source = dict(source)
-    if "eta_beta" not in switch:
-        source.pop("eta_beta", None)
-    source.update(dict.fromkeys(update, measured))
-    return {**switch, **update, "source": source}
-
-
-def _complete_inner(data: dict[str, Any]) -> None:
-    """Make inner tiers list a protocol under every name of the outer tiers: a call uses one
-    throughout. Each copies the one that calls ran under there when the outer tier was fitted."""
-    for index, inner in enumerate(data["tiers"]):
-        outer = data["tiers"][index + 1 :]
-        under = (inner.get("in_network") or {}).get("protocols")
-        for scope, own in _by_scope(inner).items():
-            for name, theirs in _names_outside(outer, scope, list(own)).items():
-                inner["protocols"].append({**own[theirs], "name": name})
-                # the switch runs under the copies of its own
-                if under is not None and theirs in under and name not in under:
-                    under.append(name)
-
-
-def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A tier's protocols by name, by the primitives that they are restricted to."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for entry in tier.get("protocols") or ():
-        found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
-    return found
-
-
-def _names_outside(
-    outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]
-) -> dict[str, str]:
-    """Names that an inner tier lacks, and which of its protocols each one copies; the innermost
-    outer tier has priority."""
-    found: dict[str, str] = {}
-    for tier in reversed(outer):
-        for primitives, names in reversed(_by_scope(tier).items()):
-            if not primitives or not scope or set(primitives) & set(scope):
-                for place, name in enumerate(names):
-                    if name not in own:
-                        found[name] = name_inside(name, place, len(names), own)
-    return found
 
 
 class _TierSeries(NamedTuple):
@@ -294,7 +159,7 @@ class _TierSeries(NamedTuple):
                 inner[name] = next(reversed(listed.values()))
         found = []
         for name in names:
-            cost = costs(placed, self.tier.name, self.primitive, name, inner)
+            cost = algorithm_costs(placed, self.tier.name, self.primitive, name, inner)
             if cost is not None:
                 found.append(cost)
         return tuple(found)
@@ -377,8 +242,9 @@ def _sets_to_compare(
     found: list[tuple[str, ...]] = [(name,) for name in able]
     # Only over several rank counts or tiers do two algorithms differ from one with one more
     # protocol. Those of all-to-all differ in latency alone: one is faster.
-    counts = {series.ranks for series in site.series}
-    if (len(counts) > 1 or len(site.placed[0].spans) > 1) and site.primitive is not A2A:
+    if (
+        len(ranks_of(site.series)) > 1 or len(site.placed[0].spans) > 1
+    ) and site.primitive is not A2A:
         found += combinations(able, 2)
     return found
 
