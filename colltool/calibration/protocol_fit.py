@@ -94,13 +94,18 @@ def fit_collective(
 ) -> CollectiveFit:
     """The fit of these algorithms with as few protocols as suffice."""
     points = sum(int(member.used.sum()) for member in members)
-    return drop_protocols(_fitted(algorithms, members, prior, most_protocols(points)), prior)
+    fits = []
+    for count in range(1, most_protocols(points) + 1):
+        fit = _fitted(algorithms, members, prior, count)
+        if fit is not None:
+            fits.append(fit)
+    return drop_protocols(fits)
 
 
 def _fitted(
     algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
-) -> CollectiveFit:
-    """A fit with ``count`` protocols, or fewer where no point needs the last one."""
+) -> CollectiveFit | None:
+    """A fit with ``count`` protocols; None where no point needs the last one."""
     names = placeholder_names(count)
     sample = sample_of(members, names, prior)
     fit = fit_envelope(sample)
@@ -112,7 +117,7 @@ def _fitted(
             fit = free
     fit = _ordered(fit, sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
-        return _fitted(algorithms, members, prior, count - 1)
+        return None
     errors = left_out_errors(sample, members)
     return CollectiveFit(tuple(members), algorithms, names, sample, fit, errors)
 
@@ -150,27 +155,24 @@ def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.flo
     return errors
 
 
-def drop_protocols(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
-    """The same algorithms under as few protocols as suffice. A further one must explain a good part
-    of the remaining error and not mislead on unseen sizes; a little it may, because a fold's fit
-    has fewer points."""
+def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
+    """The fit with as few protocols as suffice, among fits with one, two and so on. A further one
+    must explain a good part of the remaining error and not mislead on unseen sizes; a little it
+    may, because a fold's fit has fewer points."""
     loadable = []
-    for count in range(1, len(fit.names) + 1):
-        fewer = fit
-        if count < len(fit.names):
-            fewer = _fitted(fit.algorithms, fit.members, prior, count)
-        written = as_written(fewer)
+    for fit in fits:
+        written = as_written(fit)
         if written is not None:
             loadable.append(written)
-    best = min(loadable, key=attrgetter("cv_mape"), default=fit)
+    best = min(loadable, key=attrgetter("cv_mape"), default=fits[-1])
     limit = best.cv_mape * _MISLED + EXACT
     kept = None
-    for each in loadable:
-        if each.cv_mape > limit:
+    for fit in loadable:
+        if fit.cv_mape > limit:
             continue
-        if kept is None or _unexplained(each) <= _EXPLAINED * _unexplained(kept) - EXACT:
-            kept = each
-    return kept or fit
+        if kept is None or _unexplained(fit) <= _EXPLAINED * _unexplained(kept) - EXACT:
+            kept = fit
+    return kept or fits[-1]
 
 
 def _unexplained(fit: CollectiveFit) -> float:

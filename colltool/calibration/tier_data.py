@@ -11,6 +11,7 @@ from colltool.calibration.serialise import (
     switch_update,
 )
 from colltool.calibration.series_prices import IN_SWITCH, check_fits
+from colltool.calibration.tier import FittedCollective, SeriesFit, TierFit, fit_tier
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
