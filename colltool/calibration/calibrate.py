@@ -129,21 +129,21 @@ def calibrate(
 
 
 def machine_alone(
-    fabric: Fabric, measurements: Measurements, wanted: FitRequest, name: str
+    fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
     """A machine file of the rows, and no fit of tiers."""
-    own = own_rows(fabric, measurements, name, wanted.algorithms)
+    own = own_rows(fabric, measurements, name, request.algorithms)
     return Calibration(
         fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, own=own
     )
 
 
 def with_own(
-    fitted: Calibration, fabric: Fabric, measurements: Measurements, wanted: FitRequest, name: str
+    fitted: Calibration, fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
     """A fit with the machine file of the same rows, or with why there is none."""
     try:
-        return replace(fitted, own=own_rows(fabric, measurements, name, wanted.algorithms))
+        return replace(fitted, own=own_rows(fabric, measurements, name, request.algorithms))
     except ColltoolError as error:
         return replace(fitted, not_own=error.what)
 

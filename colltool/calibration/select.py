@@ -60,7 +60,7 @@ class Confidence(NamedTuple):
         return _WORDS[self.code].format(**self.fields)
 
 
-class Choice(NamedTuple):
+class SelectedFit(NamedTuple):
     """The chosen fit, what it was compared with, and how clearly it won."""
 
     fit: CollectiveFit
@@ -113,7 +113,7 @@ class Selection:
             return within
         return self.loadable
 
-    def choice(self, prior: Prior) -> Choice:
+    def choice(self, prior: Prior) -> SelectedFit:
         documented = self.documented
         if documented is not None and self.documented_choice_holds(documented):
             chosen = without_idle(self.fits[0], prior)
@@ -122,7 +122,7 @@ class Selection:
             chosen = self.best_choice()
             confidence = self._by_error(chosen)
         candidates = [Candidate(fit.algorithms, unseen_mape(fit.errors)) for fit in self.fits]
-        return Choice(chosen, tuple(candidates), tuple(confidence))
+        return SelectedFit(chosen, tuple(candidates), tuple(confidence))
 
     def documented_choice_holds(self, documented: DocumentedChoice) -> bool:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
@@ -189,7 +189,7 @@ def select_algorithms(
     prior: Prior,
     line_Bps: float,
     documented: DocumentedChoice | None = None,
-) -> Choice:
+) -> SelectedFit:
     """The best set of algorithms for one collective, each with as many protocols as earn their
     place. ``options``: simplest and likeliest first."""
     fits = [fit_collective(names, members, prior) for names, members in options]

@@ -22,7 +22,7 @@ from colltool.calibration.protocol_fit import (
     usable,
 )
 from colltool.calibration.samples import Member
-from colltool.calibration.select import Choice, select_algorithms
+from colltool.calibration.select import SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted,
@@ -46,7 +46,7 @@ class SeriesFit(NamedTuple):
     """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
     member: Member
-    choice: Choice
+    choice: SelectedFit
     protocols: tuple[FittedProtocol, ...]
     errors: NDArray[np.float64]
     left_out: tuple[ExcludedSize, ...]
@@ -56,7 +56,7 @@ class ChosenAlgorithms(NamedTuple):
     """The algorithms of one collective, before tiers share protocols; ``left_out`` of each
     series."""
 
-    choice: Choice
+    choice: SelectedFit
     left_out: tuple[tuple[ExcludedSize, ...], ...]
 
 
@@ -256,7 +256,7 @@ def _with_unlikely(
     is not compared."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
-        ran = np.array([call.spec for call in calls])
+        ran = np.array(calls)
         others = ran != np.array(names)[:, None]
         found.append(member._replace(unlikely=np.isin(ran, names) & others))
     return found
