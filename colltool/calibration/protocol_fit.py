@@ -86,6 +86,7 @@ def mape(errors: NDArray[np.float64]) -> float:
 
 
 def unseen_mape(errors: NDArray[np.float64]) -> float | None:
+    """Mean absolute relative error; None where no size could be left out."""
     return None if np.isnan(errors).all() else mape(errors)
 
 
@@ -264,8 +265,8 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
 
 
 def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points an envelope of up to three lines can meet, and why the others are left out;
-    ``member`` has all points.
+    """Which points an envelope of up to three lines can follow, and why the others are left out;
+    ``member`` uses all points.
 
     Such a curve rises with size, and no faster than size: a point far slower than a larger message,
     or than a smaller one in proportion, is off it, and so is one far slower than the best fit of

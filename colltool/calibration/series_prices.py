@@ -49,6 +49,7 @@ class Priced(NamedTuple):
 
 
 def sizes_of(series: Series) -> list[float]:
+    """The measured sizes, bytes."""
     return [point.bytes for point in series.points]
 
 
@@ -198,6 +199,7 @@ def _sizes_wanted(fabric: Fabric, series: Series) -> dict[int, int]:
 
 
 def _holds(fabric: Fabric, series: Series) -> bool:
+    """Whether the ranks fit the fabric, and its hosts are those of the log."""
     try:
         place(fabric, series.ranks)
     except ColltoolError:

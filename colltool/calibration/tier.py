@@ -53,8 +53,8 @@ class SeriesFit(NamedTuple):
 
 
 class ChosenAlgorithms(NamedTuple):
-    """The algorithms of one collective, before tiers share protocols; ``left_out`` of each
-    series."""
+    """The algorithms of one collective, before collectives share protocols; ``left_out``: the
+    sizes of each series that the fit does not use."""
 
     choice: SelectedFit
     left_out: tuple[tuple[ExcludedSize, ...], ...]
@@ -77,7 +77,7 @@ class FittedCollective(NamedTuple):
 
 
 class TierFit(NamedTuple):
-    """All collectives of a tier; ``shared``: under one set of protocols."""
+    """All collectives of a tier; ``shared``: whether under one set of protocols."""
 
     tier: Tier
     fabric: Fabric
