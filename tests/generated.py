@@ -13,7 +13,7 @@ from handmade import by_steps
 from small import gb, us
 
 from colltool.base.primitives import AR, Primitive
-from colltool.calibration.calibrate import Calibration, FittedSeries, Wanted, calibrate
+from colltool.calibration.calibrate import Calibration, FitRequest, FittedSeries, calibrate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
@@ -84,7 +84,7 @@ def measured(
 
 
 def fit(data: dict[str, Any], *series: Series, name: str = "found", **wanted: Any) -> Calibration:
-    return calibrate(data, Measurements(series, ()), Wanted(**wanted), name)
+    return calibrate(data, Measurements(series, ()), FitRequest(**wanted), name)
 
 
 def only(result: Calibration) -> FittedSeries:

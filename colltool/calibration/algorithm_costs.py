@@ -48,7 +48,7 @@ class AlgorithmCosts(NamedTuple):
         return self.base_s, self.base_s_per_byte
 
 
-def costs(
+def algorithm_costs(
     placed: PlacedGroup,
     tier: str,
     primitive: Primitive,
@@ -83,7 +83,8 @@ def costs(
     per_byte = near.b - n_beta / slow
     if per_byte <= 1e-9 * near.b:
         per_byte = 0.0
-    # an inner tier with a copy rate of its own takes the rank's share of the message from this one
+    # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
+    # and the tier under test has none to fit.
     own = own_share(primitive, placed.ranks)
     copy_Bps = None
     for name, protocol in inner.items():

@@ -20,7 +20,8 @@ from colltool.calibration.protocol_fit import mape, unseen_mape
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.serialise import without_cables, without_intervals
 from colltool.calibration.series_prices import check_fits, price_series
-from colltool.calibration.tier import SeriesFit, calibrate_tier
+from colltool.calibration.tier import SeriesFit
+from colltool.calibration.tier_data import calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
@@ -128,21 +129,21 @@ def calibrate(
 
 
 def machine_alone(
-    fabric: Fabric, measurements: Measurements, wanted: FitRequest, name: str
+    fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
     """A machine file of the rows, and no fit of tiers."""
-    own = own_rows(fabric, measurements, name, wanted.algorithms)
+    own = own_rows(fabric, measurements, name, request.algorithms)
     return Calibration(
         fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, own=own
     )
 
 
 def with_own(
-    fitted: Calibration, fabric: Fabric, measurements: Measurements, wanted: FitRequest, name: str
+    fitted: Calibration, fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
     """A fit with the machine file of the same rows, or with why there is none."""
     try:
-        return replace(fitted, own=own_rows(fabric, measurements, name, wanted.algorithms))
+        return replace(fitted, own=own_rows(fabric, measurements, name, request.algorithms))
     except ColltoolError as error:
         return replace(fitted, not_own=error.what)
 

@@ -48,21 +48,18 @@ def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
     weight = mine.astype(float)
     theta = np.zeros((*mine.shape[:-1], 4))
     mixed = x @ _MIXED
-    products, scale, count = (
-        _products(mixed, y),
-        _largest(np.abs(mixed), mine),
-        np.maximum(mine.sum(axis=-1, keepdims=True), 1),
-    )
+    products = _products(mixed, y)
+    scale = _largest(np.abs(mixed), mine)
+    count = np.maximum(mine.sum(axis=-1, keepdims=True), 1)
     for _ in range(_PASSES):
         theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
         ordered = np.sort(np.where(mine, residual, np.inf), axis=-1)
-        low, high = (
-            np.take_along_axis(ordered, at, axis=-1)[..., 0]
-            for at in ((count - 1) // 2, count // 2)
-        )
+        # the median of each set's residuals, as a standard deviation
+        low = np.take_along_axis(ordered, (count - 1) // 2, axis=-1)
+        high = np.take_along_axis(ordered, count // 2, axis=-1)
         spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
-        weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
+        weight = mine * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
     return theta
 
 
@@ -94,27 +91,22 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
     right = sums[..., len(_UPPER[0]) :] / scale
     diagonal = np.einsum("...ii->...i", gram)  # a view
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
-    strength = (NOISE / (width_s * scale[..., 1])) ** 2
-    gram[..., 1, 1] += strength
-    right[..., 1] += strength * prior.alpha_s * scale[..., 1]
+    # each prior is one more row, of a width in units of the noise
+    priors = [(1, prior.alpha_s, width_s)]
     if prior.launch_s is not None:
         # hosts launch nothing: 0 s
         launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
-        held = (NOISE / (launch_width_s * scale[..., 0])) ** 2
-        gram[..., 0, 0] += held
-        right[..., 0] += held * prior.launch_s * scale[..., 0]
+        priors.append((0, prior.launch_s, np.asarray(launch_width_s)))
+    for column, expected_s, width in priors:
+        strength = (NOISE / (width * scale[..., column])) ** 2
+        gram[..., column, column] += strength
+        right[..., column] += strength * expected_s * scale[..., column]
     return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
 
 
 def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
     """Column maxima over each set's rows, 1 where all are 0: (..., sets, 4)."""
-    largest = np.stack(
-        [
-            np.where(used, values[..., None, :, i], 0.0).max(axis=-1)
-            for i in range(values.shape[-1])
-        ],
-        axis=-1,
-    )
+    largest = np.where(used[..., None], values[..., None, :, :], 0.0).max(axis=-2)
     return np.where(largest > 0, largest, 1.0)
 
 
@@ -123,7 +115,9 @@ def _non_negative(gram: Array, right: Array) -> Array:
     theta = np.linalg.solve(gram, right[..., None])[..., 0]
     bad = (theta < 0).any(axis=-1)
     if bad.any():
-        some, aims = gram[bad][:, None], right[bad][:, None]
+        some = gram[bad][:, None]
+        aims = right[bad][:, None]
+        # a parameter outside the active set is solved as 0
         kept = some * _SETS[:, :, None] * _SETS[:, None, :] + np.eye(4) * (1 - _SETS[:, :, None])
         parts = np.linalg.solve(kept, (aims * _SETS)[..., None])[..., 0]
         values = np.where((parts >= 0).all(axis=-1), -(aims * parts).sum(axis=-1), np.inf)
@@ -133,7 +127,8 @@ def _non_negative(gram: Array, right: Array) -> Array:
 
 Labels = NDArray[np.intp]
 _STARTS = 6
-_FEW_ROUNDS, _ROUNDS = 2, 12
+_FEW_ROUNDS = 2
+_ROUNDS = 12
 _HOPEFUL = 6
 _CLIPPED = 0.5
 # penalty (relative error) for a point explained by an algorithm the library would not have run
@@ -179,12 +174,13 @@ class Envelope(NamedTuple):
     fitted: Array
     loss: Array
 
-    def one(self, start: int) -> "Envelope":
-        return Envelope(*(part[start] for part in self))
+    def start(self, index: int) -> "Envelope":
+        """The fit from one of the starts."""
+        return Envelope(*(part[index] for part in self))
 
 
 def evaluate(theta: Array, sample: Sample) -> Envelope:
-    return _evaluated(theta[None], sample).one(0)
+    return _evaluated(theta[None], sample).start(0)
 
 
 def _evaluated(theta: Array, sample: Sample) -> Envelope:
@@ -210,82 +206,80 @@ def fit_envelope(sample: Sample) -> Envelope:
     first = _refined(sample, *_starts(sample), _FEW_ROUNDS)
     hopeful = np.argsort(first.loss, kind="stable")[:_HOPEFUL]
     last = _refined(sample, first.component[hopeful], first.algorithm[hopeful], _ROUNDS)
-    return last.one(int(last.loss.argmin()))
+    return last.start(int(last.loss.argmin()))
 
 
 def _starts(sample: Sample) -> tuple[Labels, Labels]:
     """Initial components and algorithms, (starts, points): ranges of sizes, each with one
     algorithm."""
-    components, algorithms = sample.allowed.shape
+    components = len(sample.allowed)
     distinct = np.unique(sample.sizes)
+    # a range has at least two sizes
     inner = distinct[_AT_LEAST : len(distinct) - _AT_LEAST + 1]
-    places = (
-        inner[np.unique(np.linspace(0, len(inner) - 1, _STARTS).astype(int))]
-        if len(inner)
-        else inner
-    )
-    cuts = list(combinations(places, components - 1)) or [()]
-    mixes = {
-        tuple(_first_allowed(sample.allowed, np.roll(np.arange(algorithms), turn)))
-        for turn in range(algorithms)
-    }
-    if algorithms > 1:  # the algorithm of fewest steps below, the one of fewest bytes above
-        steps, load = sample.x[:, :, 1].mean(axis=1), sample.x[:, :, 2].sum(axis=1)
-        low, high = (
-            _first_allowed(sample.allowed, np.argsort(steps)),
-            _first_allowed(sample.allowed, np.argsort(load)),
-        )
-        mixes |= {(*low[:split], *high[split:]) for split in range(1, components)}
-    starts = []
+    if len(inner):
+        inner = inner[np.unique(np.linspace(0, len(inner) - 1, _STARTS).astype(int))]
+    cuts = list(combinations(inner, components - 1)) or [()]
+    mixes = sorted(_mixes(sample))
+    component = []
+    algorithm = []
     for cut in cuts:
-        component = np.searchsorted(np.array(cut), sample.sizes, side="right")
-        starts += [(component, np.array(mix)[component]) for mix in sorted(mixes)]
-    component, algorithm = (np.stack(labels) for labels in zip(*starts, strict=True))
-    return component, algorithm
+        labels = np.searchsorted(np.array(cut), sample.sizes, side="right")
+        for mix in mixes:
+            component.append(labels)
+            algorithm.append(np.array(mix)[labels])
+    return np.stack(component), np.stack(algorithm)
 
 
-def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
-    return [int(next(a for a in order if may[a])) for may in allowed]
+def _mixes(sample: Sample) -> set[tuple[int, ...]]:
+    """Algorithms to start with, one for each component."""
+    components, algorithms = sample.allowed.shape
+    order = np.arange(algorithms)
+    found = set()
+    for turn in range(algorithms):
+        found.add(_first_allowed(sample.allowed, np.roll(order, turn)))
+    if algorithms > 1:
+        # the algorithm of fewest steps below, the one of fewest bytes above
+        low = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, 1].mean(axis=1)))
+        high = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, 2].sum(axis=1)))
+        for split in range(1, components):
+            found.add((*low[:split], *high[split:]))
+    return found
+
+
+def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> tuple[int, ...]:
+    """The first algorithm in this order that each component may run."""
+    return tuple(order[allowed[:, order].argmax(axis=1)].tolist())
 
 
 def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
     """Refit and reassign every start until it converges; keeps the best seen, since it may
     cycle."""
     together = max(1, _TOGETHER // len(sample.seconds))
-    cuts = range(0, len(component), together)
-    parts = [
-        _refined_together(
-            sample, component[at : at + together], algorithm[at : at + together], rounds
-        )
-        for at in cuts
-    ]
-    return Envelope(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    parts = []
+    for first in range(0, len(component), together):
+        batch = slice(first, first + together)
+        parts.append(_refined_together(sample, component[batch], algorithm[batch], rounds))
+    return Envelope(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _refined_together(
     sample: Sample, component: Labels, algorithm: Labels, rounds: int
 ) -> Envelope:
-    starts, components = len(component), sample.allowed.shape[0]
+    starts = len(component)
+    components = len(sample.allowed)
     theta = np.zeros((starts, components, 4))
     theta[:, :, 0] = _NEVER
-    best = Envelope(
-        theta,
-        component.copy(),
-        algorithm.copy(),
-        np.zeros(component.shape),
-        np.full(starts, np.inf),
-    )
+    never = np.full(starts, np.inf)
+    best = Envelope(theta, component.copy(), algorithm.copy(), np.zeros(component.shape), never)
+    # the starts that have not converged
     moving = np.arange(starts)
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
         enough = mine.sum(axis=-1) >= _AT_LEAST
         # with one algorithm all starts share the rows
         shared = len(sample.x) == len(sample.offset) == 1
-        rows = (
-            relative_rows(sample, algorithm[:1], component[:1])
-            if shared
-            else relative_rows(sample, algorithm, component)
-        )
+        own = slice(1) if shared else slice(None)
+        rows = relative_rows(sample, algorithm[own], component[own])
         theta = np.where(enough[:, :, None], robust(*rows, mine, sample.prior), theta)
         fits = _evaluated(theta, sample)
         better = fits.loss < best.loss[moving]
@@ -294,9 +288,10 @@ def _refined_together(
         changed = ((fits.component != component) | (fits.algorithm != algorithm)).any(axis=1)
         if not changed.any():
             break
-        moving, theta, component, algorithm = (
-            array[changed] for array in (moving, theta, fits.component, fits.algorithm)
-        )
+        moving = moving[changed]
+        theta = theta[changed]
+        component = fits.component[changed]
+        algorithm = fits.algorithm[changed]
     return best
 
 
@@ -331,27 +326,32 @@ class Certainty(NamedTuple):
 
 def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     """Confidence intervals by Bayesian bootstrap, with the assignment of points held fixed."""
+    unknown = np.full((4, 2), np.nan)
     mine = fit.component == component
     if not mine.any():
-        return Certainty(np.full((4, 2), np.nan), alpha_is_determined=False)
-    x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm, fit.component))
-    random, count = np.random.default_rng(0), len(y)
-    width = float(prior_width(fit.theta[component], sample.prior))
+        return Certainty(unknown, alpha_is_determined=False)
+    all_x, all_y = relative_rows(sample, fit.algorithm, fit.component)
+    x = all_x[mine]
+    y = all_y[mine]
+    theta = fit.theta[component]
+    width_s = float(prior_width(theta, sample.prior))
     # whether the points constrain α more than the prior does, the other parameters free to follow;
     # not so where all points take equally many steps (α and launch overhead are one sum) or are too
     # large to feel a step
     scale = np.abs(x).max(axis=0)
-    others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
+    others = (x / np.where(scale > 0, scale, 1.0))[:, [0, 2, 3]]
     left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
-    told = bool((left**2).sum() > (NOISE / width) ** 2)
+    determined = bool((left**2).sum() > (NOISE / width_s) ** 2)
+    count = len(y)
     if count <= 2:
-        return Certainty(np.full((4, 2), np.nan), told)
+        return Certainty(unknown, determined)
+    random = np.random.default_rng(0)
     together = max(1, min(DRAWS, _DRAWN_TOGETHER // count))
-    batches = np.diff([*range(0, DRAWS, together), DRAWS])
-    draws = [
-        solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width))
-        for some in batches
-    ]
+    draws = []
+    for first in range(0, DRAWS, together):
+        weight = random.exponential(size=(min(together, DRAWS - first), count))
+        draws.append(solve(x, y, weight, sample.prior, np.full(len(weight), width_s)))
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
-    theta = fit.theta[component]  # robust, unlike the draws: it may lie outside their interval
-    return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), told)
+    # theta is robust, unlike the draws: it may lie outside their interval
+    ci95 = np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1)
+    return Certainty(ci95, determined)

@@ -8,6 +8,7 @@ from colltool.base.formatting import format_rate, format_time, percent, size_tex
 from colltool.base.primitives import Primitive
 from colltool.calibration.identify import notes_on
 from colltool.calibration.results import FittedSeries
+from colltool.calibration.series_prices import sizes_of
 from colltool.calibration.tier import SeriesFit
 
 _WIDTH = 118
@@ -40,8 +41,8 @@ def notes_of(
     unused: int,
 ) -> list[str]:
     """The caveats of a calibration; ``unused``: series that span tiers which were not fitted."""
-    named = [(fit.member, [protocol.name for protocol in fit.protocols]) for fit in fits]
-    notes = _series_notes(results) + notes_on(named)
+    notes = _series_notes(results)
+    notes += notes_on([(fit.member, fit.protocols) for fit in fits])
     if line_Bps:
         notes += _line_notes(results, line_Bps)
     if unused:
@@ -54,7 +55,7 @@ def _series_notes(results: Sequence[FittedSeries]) -> list[str]:
     sizes = []
     for fit in results:
         ranks[fit.series.primitive].add(fit.series.ranks)
-        sizes += [point.bytes for point in fit.series.points]
+        sizes += sizes_of(fit.series)
     notes = []
     for fit in results:
         notes += _notes_on_series(fit, single=len(ranks[fit.series.primitive]) == 1)
@@ -104,11 +105,13 @@ def _line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
         for protocol in fit.protocols:
             if protocol.eta_beta is None:
                 above[protocol.name] = protocol.bandwidth_Bps
-    return [
-        f"{name} carries {format_rate(rate)}, more than the stated line rate of"
-        f" {format_rate(line_Bps)}: its bandwidth is written instead of an eta"
-        for name, rate in above.items()
-    ]
+    notes = []
+    for name, rate in above.items():
+        notes.append(
+            f"{name} carries {format_rate(rate)}, more than the stated line rate of"
+            f" {format_rate(line_Bps)}: its bandwidth is written instead of an eta"
+        )
+    return notes
 
 
 def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
@@ -129,26 +132,27 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
                 size = size_text(row.bytes).replace(" ", "")
                 cells.append(f"{size} {100 * row.relative_error:+.1f}")
         some, rest = _some(cells, most)
-        lines += [f"  {line}" for line in [*wrap(", ".join(some), _WIDTH - 4), *rest]]
+        lines += _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *rest])
         if fit.left_out:
             times = {row.bytes: format_time(row.measured_s) for row in fit.residuals}
-            some, rest = _some(
-                [
-                    f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}"
-                    for left in fit.left_out
-                ],
-                most,
-            )
+            outliers = []
+            for left in fit.left_out:
+                outliers.append(f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}")
+            some, rest = _some(outliers, most)
             lines.append("  off the curve, not in the fit:")
-            lines += [f"    {line}" for line in [*some, *rest]]
+            lines += _indented(4, [*some, *rest])
     lines.append("")
     for note in notes:
         lines += wrap(note, _WIDTH - 2)
     return lines
 
 
+def _indented(width: int, lines: Sequence[str]) -> list[str]:
+    return [" " * width + line for line in lines]
+
+
 def _some(texts: Sequence[str], most: int) -> tuple[Sequence[str], list[str]]:
-    """At most so many texts, evenly spread, and how many are between them."""
+    """Up to ``most`` texts, evenly spread, and a line on how many are between them."""
     left = len(texts) - most
     if left <= 0:
         return texts, []

@@ -8,6 +8,7 @@ LL is neither LL128 nor Simple.
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from colltool.base.primitives import A2A, P2P
 from colltool.calibration.envelope import Prior
 from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
+from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
 from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
@@ -68,10 +70,11 @@ def identified(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     return renamed(fit, tuple(names), prior)
 
 
-def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
+def notes_on(fits: Sequence[tuple[Member, Sequence[FittedProtocol]]]) -> list[str]:
     """What a reader should know of the protocols' names, by series."""
     notes = []
-    for member, names in fits:
+    for member, protocols in fits:
+        names = [protocol.name for protocol in protocols]
         spoken = member.series.primitive.spoken
         unnamed = ", ".join(name for name in names if SEGMENT in name)
         if unnamed and member.on:
@@ -153,19 +156,19 @@ def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) ->
         return ""
     largest = max(points, key=lambda point: point.size)
     possible = _possible(largest.rate, share)
-    votes = Counter(point.protocol for point in points)
+    votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
     most, count = votes.most_common(1)[0]
     if most in possible and count >= _MOST * len(points):
         return most
     # the model's flips may be off by some sizes
-    near = Counter({name: sum(name in point.near for point in points) for name in sorted(possible)})
+    near: Counter[str] = Counter()
+    for point in points:
+        near.update(point.near & possible)
     near.pop(most, None)
-    for name, count in near.most_common(1):
-        if count >= _MOST * len(points):
-            return name
-    return ""
+    likeliest = min(near, key=lambda name: (-near[name], name), default="")
+    return likeliest if near[likeliest] >= _MOST * len(points) else ""
 
 
 def _possible(rate: float | None, share: float) -> set[str]:

@@ -1,12 +1,14 @@
 """Which algorithms a library may have run: those to compare, and those that its rules document."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, Primitive
+from colltool.calibration.series_prices import sizes_of
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_pick import hardware_of
 from colltool.fabric.model import Fabric
@@ -27,26 +29,16 @@ class DocumentedChoice(NamedTuple):
     worth: float
 
 
-class LibraryRun(NamedTuple):
-    """One call: our schedule, and NCCL's protocol (``ll``, ``ll128``, ``simple``; empty for other
-    libraries)."""
-
-    spec: str
-    protocol: str = ""
-
-
 class LibraryRuns(NamedTuple):
-    """What the library would run: for each series, at each of its points."""
+    """The algorithms that the library would run: for each series, at each of its points."""
 
     documented: DocumentedChoice
-    runs: tuple[tuple[LibraryRun, ...], ...]
+    runs: tuple[tuple[str, ...], ...]
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for calls in self.runs:
-            found.update(dict.fromkeys(call.spec for call in calls))
-        return tuple(found)
+        """The algorithms that run at some size, first ones first."""
+        return tuple(dict.fromkeys(chain(*self.runs)))
 
 
 def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
@@ -87,26 +79,23 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
         # other MPIs have rules of their own
         mpich = DocumentedChoice("MPICH's rules pick", 1.2)
         return LibraryRuns(mpich, tuple(_mpich_runs(measured, rule) for measured in series))
+    # NCCL's facts are missing, or it has no such collective
     if not on or primitive not in on[0].constants.algorithms:
         return None
     runs = []
     for hardware, measured in zip(on, series, strict=True):
-        calls = []
-        for pick in picks(
-            hardware, primitive, [max(point.bytes, 1.0) for point in measured.points]
-        ):
-            calls.append(LibraryRun(spec_of(pick.algorithm, primitive, hardware), pick.protocol))
-        runs.append(tuple(calls))
+        sizes = [max(size, 1.0) for size in sizes_of(measured)]
+        chosen = picks(hardware, primitive, sizes)
+        runs.append(tuple(spec_of(pick.algorithm, primitive, hardware) for pick in chosen))
     nccl = DocumentedChoice(f"NCCL {on[0].version}'s own model picks", 1.5)
     found = LibraryRuns(nccl, tuple(runs))
     # None if one is not a schedule of ours
     return found if all(found.algorithms) else None
 
 
-def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[LibraryRun, ...]:
+def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[str, ...]:
     peers = series.ranks if series.primitive is A2A else 1
-    calls = []
-    for point in series.points:
-        size = "large" if point.bytes > rule["most_bytes"] * peers else "small"
-        calls.append(LibraryRun(rule[size]))
-    return tuple(calls)
+    found = []
+    for size in sizes_of(series):
+        found.append(rule["large" if size > rule["most_bytes"] * peers else "small"])
+    return tuple(found)

@@ -122,6 +122,7 @@ def check_any(measurements: Measurements, what: str) -> None:
 
 
 def _media(fabric: Fabric) -> Media:
+    """The media of the innermost and outermost tier; an error where one is unknown."""
     names = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         if medium is None:

@@ -7,7 +7,7 @@ measures.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import log2
 from operator import attrgetter
@@ -21,7 +21,7 @@ from colltool.machines.own import MachineFile, own_smoother
 from colltool.machines.smoother import Observation, posterior
 
 SIZES = tuple(float(4**doublings * 2**10) for doublings in range(12))
-"""1 KiB to 4 GiB, where prices are asked and rows are offered."""
+"""1 KiB to 4 GiB: the sizes whose prices count, and of which rows are offered."""
 _ALWAYS = (AR, AG, RS, A2A)
 _PROGRAMS = {
     AR: "all_reduce_perf",
@@ -74,12 +74,17 @@ def next_row(file: MachineFile) -> NextRow | None:
 
 
 def _best_in(file: MachineFile, scope: str) -> NextRow:
-    measured = [row for row in file.rows if row.scope == scope]
+    """The row of a scope after which the mean sigma is least."""
     rows = []
-    for row in measured:
-        rows.append(_observation(row.primitive, scope, row.ranks, row.bytes, row.r))
-    ranks = sorted({row.ranks for row in measured})
-    primitives = dict.fromkeys([*_ALWAYS, *(row.primitive for row in measured)])
+    counts = set()
+    primitives = list(_ALWAYS)
+    for row in file.rows:
+        if row.scope == scope:
+            rows.append(_observation(row.primitive, scope, row.ranks, row.bytes, row.r))
+            counts.add(row.ranks)
+            if row.primitive not in primitives:
+                primitives.append(row.primitive)
+    ranks = sorted(counts)
     now = _mean_sigma(file, scope, rows, primitives, ranks)
     offered = []
     for primitive, count, size in product(primitives, ranks, SIZES):
@@ -99,7 +104,7 @@ def _mean_sigma(
     file: MachineFile,
     scope: str,
     rows: Sequence[Observation],
-    primitives: Collection[Primitive],
+    primitives: Sequence[Primitive],
     ranks: Sequence[int],
 ) -> float:
     """Sigma as an interval takes it: at least that of a place with rows."""

@@ -12,34 +12,39 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
 
+# Files hold these numbers as text with a unit.
+_TEXTS = {
+    "launch_overhead": time_text,
+    "alpha": time_text,
+    "bandwidth": rate_text,
+    "local_copy": rate_text,
+}
+
 
 def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
     """The data of a loaded fabric with the protocols, algorithms and shares of its library written
     out."""
-    found = data | {"schema": "colltool.fabric/1"}
-    found["tiers"] = [
-        _tier_data(own, tier) for own, tier in zip(data["tiers"], fabric.tiers, strict=True)
-    ]
+    tiers = list(map(_tier_data, data["tiers"], fabric.tiers))
+    found = data | {"schema": "colltool.fabric/1", "tiers": tiers}
     facts = fabric.library_facts
     if facts is not None and not facts.reached and fabric.efficiencies:
-        library = (
-            data["library"] if isinstance(data["library"], dict) else {"name": data["library"]}
-        )
-        found["library"] = library | {
-            "reached": [_reached_data(figure) for figure in fabric.efficiencies]
-        }
+        library = data["library"]
+        if not isinstance(library, dict):
+            library = {"name": library}
+        found["library"] = library | {"reached": list(map(_reached_data, fabric.efficiencies))}
     return found
 
 
 def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
     numbers = tier.library
+    # protocols of the file's own take the place of the library's
     if numbers is None or tier.protocols:
         return data
     found = data | {"protocols": [_protocol_data(row, tier) for row in numbers.protocols]}
     if numbers.runs:
-        found["algorithms"] = {
-            str(primitive): list(names) for primitive, names in numbers.runs.items()
-        }
+        found["algorithms"] = {}
+        for primitive, names in numbers.runs.items():
+            found["algorithms"][str(primitive)] = list(names)
     switch = data.get("in_network")
     if switch is not None and numbers.switch is not None:
         found["in_network"] = switch | _switch_data(numbers.switch, tier)
@@ -52,72 +57,68 @@ def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     found: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
         found["launch_overhead"] = row.launch_s
-    alpha_s = max(tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, 0.0)
-    found["alpha"] = max(alpha_s, 1e-10)
+    # no file may have a smaller latency
+    found["alpha"] = max(tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, 1e-10)
     share = tier.eta.beta * row.share * row.line
     if share > 1:
         found["bandwidth"] = tier.bandwidth * share
-    found["eta"] = {"alpha": 1.0, "beta": float(f"{min(share, 1.0):.6g}")}
+    found["eta"] = {"alpha": 1.0, "beta": _rounded(min(share, 1.0))}
     if row.copy_Bps is not None:
         found["local_copy"] = row.copy_Bps
     if row.primitives is not None:
-        found["primitives"] = [str(primitive) for primitive in row.primitives]
+        found["primitives"] = list(map(str, row.primitives))
     return found
 
 
-_TEXTS = {
-    "launch_overhead": time_text,
-    "alpha": time_text,
-    "bandwidth": rate_text,
-    "local_copy": rate_text,
-}
-
-
 def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    found = {
-        key: _TEXTS[key](value) if key in _TEXTS else value
-        for key, value in old_numbers(row, tier).items()
-    }
+    found = old_numbers(row, tier)
+    for key, text in _TEXTS.items():
+        if key in found:
+            found[key] = text(found[key])
     if row.measured is not None:
-        ends = {
+        found["measured"] = {
             "smallest": exact_size(row.measured.smallest),
             "largest": exact_size(row.measured.largest),
         }
-        found["measured"] = ends | (
-            {"ranks": list(row.measured.ranks)} if row.measured.ranks else {}
-        )
+        if row.measured.ranks:
+            found["measured"]["ranks"] = list(row.measured.ranks)
     return found
 
 
 def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
     spec = tier.switches
-    assert spec is not None  # a tier whose file gives one
+    assert spec is not None  # the tier's data have it
     under = switch_under(spec, numbers, tier)
     found: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
     if under.own_eta:
-        found["eta_beta"] = {
-            str(primitive): float(f"{share:.6g}") for primitive, share in under.own_eta.items()
-        }
+        found["eta_beta"] = {}
+        for primitive, share in under.own_eta.items():
+            found["eta_beta"][str(primitive)] = _rounded(share)
     if numbers.protocols is not None:
         found["protocols"] = list(numbers.protocols)
     return found
 
 
+def _rounded(share: float) -> float:
+    return float(f"{share:.6g}")
+
+
 def _reached_data(figure: Efficiency) -> dict[str, Any]:
+    """A share of the wires that an algorithm reaches, by node count where it differs."""
     found: dict[str, Any] = {
         "algorithm": list(figure.algorithms),
-        "primitives": [str(one) for one in figure.primitives],
+        "primitives": list(map(str, figure.primitives)),
     }
     if figure.protocols is not None:
         found["protocols"] = list(figure.protocols)
     if not isinstance(figure.share, float):
-        found["share"] = [{"nodes": at.nodes, "share": at.share} for at in figure.share]
+        found["share"] = [{"nodes": part.nodes, "share": part.share} for part in figure.share]
     elif figure.share != 1.0:
         found["share"] = figure.share
     if figure.software:
-        took = figure.software
-        found["software"] = [
-            {"ranks": at.ranks, "size": exact_size(at.size), "time": time_text(at.time)}
-            for at in took
-        ]
+        found["software"] = []
+        for took in figure.software:
+            size = exact_size(took.size)
+            row = {"ranks": took.ranks, "size": size, "time": time_text(took.time)}
+            found["software"].append(row)
     return found

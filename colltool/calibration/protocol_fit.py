@@ -3,7 +3,8 @@ judged by cross-validated error."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,10 @@ from colltool.calibration.samples import (
     Member,
     components,
     most_protocols,
+    picked,
     placeholder_names,
     sample_of,
 )
-
-_T = TypeVar("_T")
 
 # A point this much slower than its neighbours or the fit allow is an outlier.
 _FAR_OFF = 0.35
@@ -70,6 +70,11 @@ class CollectiveFit(NamedTuple):
         return mape(self.errors)
 
     @property
+    def errors_by_member(self) -> list[NDArray[np.float64]]:
+        ends = np.cumsum([member.used.sum() for member in self.members])
+        return np.split(self.errors, ends[:-1])
+
+    @property
     def label(self) -> str:
         return " + ".join(self.algorithms)
 
@@ -81,6 +86,7 @@ def mape(errors: NDArray[np.float64]) -> float:
 
 
 def unseen_mape(errors: NDArray[np.float64]) -> float | None:
+    """Mean absolute relative error; None where no size could be left out."""
     return None if np.isnan(errors).all() else mape(errors)
 
 
@@ -89,13 +95,18 @@ def fit_collective(
 ) -> CollectiveFit:
     """The fit of these algorithms with as few protocols as suffice."""
     points = sum(int(member.used.sum()) for member in members)
-    return drop_protocols(_fitted(algorithms, members, prior, most_protocols(points)), prior)
+    fits = []
+    for count in range(1, most_protocols(points) + 1):
+        fit = _fitted(algorithms, members, prior, count)
+        if fit is not None:
+            fits.append(fit)
+    return drop_protocols(fits)
 
 
 def _fitted(
     algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
-) -> CollectiveFit:
-    """A fit with ``count`` protocols, or fewer where no point needs the last one."""
+) -> CollectiveFit | None:
+    """A fit with ``count`` protocols; None where no point needs the last one."""
     names = placeholder_names(count)
     sample = sample_of(members, names, prior)
     fit = fit_envelope(sample)
@@ -107,7 +118,7 @@ def _fitted(
             fit = free
     fit = _ordered(fit, sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
-        return _fitted(algorithms, members, prior, count - 1)
+        return None
     errors = left_out_errors(sample, members)
     return CollectiveFit(tuple(members), algorithms, names, sample, fit, errors)
 
@@ -145,26 +156,24 @@ def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.flo
     return errors
 
 
-def drop_protocols(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
-    """The same algorithms under as few protocols as suffice. A further one must explain a good part
-    of the remaining error and not mislead on unseen sizes; a little it may, because a fold's fit
-    has fewer points."""
+def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
+    """The fit with as few protocols as suffice, among fits with one, two and so on. A further one
+    must explain a good part of the remaining error and not mislead on unseen sizes; a little it
+    may, because a fold's fit has fewer points."""
     loadable = []
-    for count in range(1, len(fit.names) + 1):
-        fewer = fit
-        if count < len(fit.names):
-            fewer = _fitted(fit.algorithms, fit.members, prior, count)
-        written = as_written(fewer)
+    for fit in fits:
+        written = as_written(fit)
         if written is not None:
             loadable.append(written)
-    limit = min((each.cv_mape for each in loadable), default=0.0) * _MISLED + EXACT
+    best = min(loadable, key=attrgetter("cv_mape"), default=fits[-1])
+    limit = best.cv_mape * _MISLED + EXACT
     kept = None
-    for each in loadable:
-        if each.cv_mape > limit:
+    for fit in loadable:
+        if fit.cv_mape > limit:
             continue
-        if kept is None or _unexplained(each) <= _EXPLAINED * _unexplained(kept) - EXACT:
-            kept = each
-    return kept or fit
+        if kept is None or _unexplained(fit) <= _EXPLAINED * _unexplained(kept) - EXACT:
+            kept = fit
+    return kept or fits[-1]
 
 
 def _unexplained(fit: CollectiveFit) -> float:
@@ -220,16 +229,7 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     kept = np.unique(fit.envelope.algorithm)
     if len(kept) == len(fit.algorithms):
         return fit
-    members = []
-    for member in fit.members:
-        inner = {name: _picked(costs, kept) for name, costs in member.inner.items()}
-        members.append(
-            member._replace(
-                costs=_picked(member.costs, kept),
-                inner=inner,
-                unlikely=None if member.unlikely is None else member.unlikely[kept],
-            )
-        )
+    members = tuple(member.of_algorithms(kept) for member in fit.members)
     envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
     names = fit.names
     # the switch alone
@@ -238,38 +238,35 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=_picked(fit.algorithms, kept),
+        algorithms=picked(fit.algorithms, kept),
         names=names,
-        members=tuple(members),
+        members=members,
         sample=sample_of(members, names, prior),
         envelope=envelope,
     )
 
 
-def _picked(values: Sequence[_T], places: NDArray[np.intp]) -> tuple[_T, ...]:
-    return tuple(values[place] for place in places)
-
-
 def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | None:
     """One set of protocols for several collectives; None where separate ones predict clearly
     better."""
-    if len(fits) < 2 or any(SWITCH in components(fit.members, fit.names) for fit in fits):
+    members: list[Member] = []
+    for fit in fits:
+        members += fit.members
+    if len(fits) < 2 or SWITCH in components(members, ()):
         return None
     width = max(len(fit.algorithms) for fit in fits)
-    members = []
-    for fit in fits:
-        for member in fit.members:
-            # algorithms repeated, so that all arrays stack
-            inner = {name: (costs * width)[:width] for name, costs in member.inner.items()}
-            costs = (member.costs * width)[:width]
-            members.append(member._replace(costs=costs, inner=inner, unlikely=None))
+    for index, member in enumerate(members):
+        # algorithms are repeated, so that all arrays stack
+        places = np.arange(width) % len(member.costs)
+        members[index] = member.of_algorithms(places)._replace(unlikely=None)
     joint = fit_collective((), members, prior)
     separate = mape(np.concatenate([fit.errors for fit in fits]))
     return joint if joint.cv_mape <= WORTH * separate else None
 
 
 def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points an envelope of up to three lines can meet, and why the others are left out.
+    """Which points an envelope of up to three lines can follow, and why the others are left out;
+    ``member`` uses all points.
 
     Such a curve rises with size, and no faster than size: a point far slower than a larger message,
     or than a smaller one in proportion, is off it, and so is one far slower than the best fit of
@@ -278,13 +275,13 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     points = member.series.points
     if len(points) < _ENOUGH:
         return np.ones(len(points), dtype=bool), ()
-    seconds = np.array([point.seconds for point in points])
-    sizes = np.array([point.bytes for point in points])
+    seconds = member.seconds
+    sizes = member.sizes
     later = np.minimum.accumulate(seconds[::-1])[::-1]
     smaller = np.minimum.accumulate(seconds / sizes) * sizes
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = placeholder_names(most_protocols(int(used.sum())))
-    whole = sample_of([member], names, prior, everything=True)
+    whole = sample_of([member], names, prior)
     for _ in range(_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
         ratio = seconds / evaluate(fit.theta, whole).fitted
@@ -296,14 +293,16 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     for near, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
         run = list(group)
         if not near:
-            texts = [size_text(points[place].bytes) for place in run]
-            reason = _off_the_curve(texts, max(float(ratio[place]) for place in run))
-            excluded += [ExcludedSize(points[place].bytes, reason) for place in run]
+            reason = _off_the_curve(sizes[run], float(ratio[run].max()))
+            for place in run:
+                excluded.append(ExcludedSize(points[place].bytes, reason))
     return used, tuple(excluded)
 
 
-def _off_the_curve(sizes: Sequence[str], ratio: float) -> str:
+def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> str:
+    """Why neighbouring sizes are left out; ``ratio``: the largest of measured over fitted time."""
+    first = size_text(float(sizes[0]))
     how = f"{ratio:.2g}x as slow as the rest predicts"
     if len(sizes) == 1:
-        return f"outlier at {sizes[0]}: {how}"
-    return f"no alpha-beta curve from {sizes[0]} to {sizes[-1]}: up to {how}"
+        return f"outlier at {first}: {how}"
+    return f"no alpha-beta curve from {first} to {size_text(float(sizes[-1]))}: up to {how}"

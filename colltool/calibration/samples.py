@@ -1,19 +1,22 @@
 """Measured series and the costs of the algorithms there, as the arrays that a fit takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.calibration.algorithm_costs import AlgorithmCosts
-from colltool.calibration.envelope import Prior, Sample
+from colltool.calibration.envelope import Array, Labels, Prior, Sample
+from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
 from colltool.logs.series import Series
 
 MOST_PROTOCOLS = 3
 SWITCH = "switch"
+
+_T = TypeVar("_T")
 
 
 class Member(NamedTuple):
@@ -32,8 +35,36 @@ class Member(NamedTuple):
     unlikely: NDArray[np.bool_] | None = None
 
     @property
+    def sizes(self) -> Array:
+        return np.array(sizes_of(self.series))
+
+    @property
+    def seconds(self) -> Array:
+        return np.array([point.seconds for point in self.series.points])
+
+    @property
     def switched(self) -> NDArray[np.bool_]:
         return np.array([cost.switched for cost in self.costs])
+
+    @property
+    def competing(self) -> bool:
+        """Whether in-switch reduction competes with other algorithms."""
+        return bool(self.switched.any() and not self.switched.all())
+
+    def of_algorithms(self, places: Labels) -> "Member":
+        """The member with the algorithms at these places; one may be repeated."""
+        inner = {}
+        for name, costs in self.inner.items():
+            inner[name] = picked(costs, places)
+        return self._replace(
+            costs=picked(self.costs, places),
+            inner=inner,
+            unlikely=None if self.unlikely is None else self.unlikely[places],
+        )
+
+
+def picked(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+    return tuple(values[place] for place in places)
 
 
 def placeholder_names(count: int) -> tuple[str, ...]:
@@ -41,65 +72,57 @@ def placeholder_names(count: int) -> tuple[str, ...]:
     return tuple(f"{SEGMENT}{number}" for number in range(1, count + 1))
 
 
+def most_protocols(points: int) -> int:
+    """The most protocols that this number of points can separate."""
+    return max(1, min(MOST_PROTOCOLS, points // 3))
+
+
 def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
     """One component per protocol, plus one for in-switch reduction where it competes with other
     algorithms."""
-    for member in members:
-        switched = member.switched
-        if switched.any() and not switched.all():
-            return [*names, SWITCH]
+    if any(member.competing for member in members):
+        return [*names, SWITCH]
     return list(names)
 
 
-def sample_of(
-    members: Sequence[Member], names: Sequence[str], prior: Prior, *, everything: bool = False
-) -> Sample:
-    """The used points of all members, or every point, under protocols of these names."""
+def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
+    """The used points of all members under protocols of these names."""
     parts = components(members, names)
-    switched = members[0].switched
-    wired = ~switched | switched.all()
-    allowed = [switched if name == SWITCH else wired for name in parts]
+    allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(parts), 1))
+    if SWITCH in parts:
+        allowed[-1] = members[0].switched
+    # costs are the same under all components where no inner tier lists several protocols
+    differ = any(len(member.inner) > 1 for member in members)
     samples = []
     for member in members:
-        taken = member.used | everything
-        points = member.series.points
-        size = np.array([point.bytes for point in points])[taken]
+        size = member.sizes[member.used]
         alike = np.ones_like(size)
         terms = np.array([cost.terms for cost in member.costs])
         offset = []
-        for costs in _costs_by_component(member, parts):
+        for costs in _costs_by_component(member, parts) if differ else [member.costs]:
             base = np.array([cost.base for cost in costs])
             offset.append(base[:, :1] + base[:, 1:] * size)
         samples.append(
             Sample(
-                seconds=np.array([point.seconds for point in points])[taken],
+                seconds=member.seconds[member.used],
                 sizes=size,
                 x=terms[:, None] * np.stack([alike, alike, size, size], axis=1),
                 offset=np.stack(offset),
-                allowed=np.stack(allowed),
+                allowed=allowed,
                 prior=prior,
-                unlikely=None if member.unlikely is None else member.unlikely[:, taken],
+                unlikely=None if member.unlikely is None else member.unlikely[:, member.used],
             )
         )
-    return _joined(samples)
-
-
-def _joined(samples: Sequence[Sample]) -> Sample:
-    """All points of several samples; whose members' offsets differ by component, all are widened to
-    as many components."""
-    components = max(len(sample.offset) for sample in samples)
-    offsets = []
-    unlikely = []
-    for sample in samples:
-        offsets.append(np.broadcast_to(sample.offset, (components, *sample.offset.shape[1:])))
-        if sample.unlikely is not None:
-            unlikely.append(sample.unlikely)
-    return samples[0]._replace(
-        seconds=np.concatenate([sample.seconds for sample in samples]),
-        sizes=np.concatenate([sample.sizes for sample in samples]),
-        x=np.concatenate([sample.x for sample in samples], axis=1),
+    seconds, sizes, x, offsets, _, _, unlikely = zip(*samples, strict=True)
+    all_marked = all(member.unlikely is not None for member in members)
+    return Sample(
+        seconds=np.concatenate(seconds),
+        sizes=np.concatenate(sizes),
+        x=np.concatenate(x, axis=1),
         offset=np.concatenate(offsets, axis=2),
-        unlikely=np.concatenate(unlikely, axis=1) if len(unlikely) == len(samples) else None,
+        allowed=allowed,
+        prior=prior,
+        unlikely=np.concatenate(unlikely, axis=1) if all_marked else None,
     )
 
 
@@ -107,7 +130,7 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
     """The costs by component: a call uses one protocol on all tiers, so inner tiers run under the
     protocol of the same name; unnamed segments map to the inner tiers' protocols in order."""
     if len(member.inner) < 2:
-        return [member.costs]
+        return [member.costs] * len(parts)
     names = list(member.inner)
     count = len(parts) - (SWITCH in parts)
     found = []
@@ -127,8 +150,3 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
         return whole
     last = len(inner) - 1
     return inner[last * place // (count - 1) if count > 1 else last]
-
-
-def most_protocols(points: int) -> int:
-    """The most protocols that so many points can tell apart."""
-    return max(1, min(MOST_PROTOCOLS, points // 3))

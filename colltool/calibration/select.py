@@ -4,7 +4,6 @@ before what the times alone suggest."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
@@ -61,7 +60,7 @@ class Confidence(NamedTuple):
         return _WORDS[self.code].format(**self.fields)
 
 
-class FitChoice(NamedTuple):
+class SelectedFit(NamedTuple):
     """The chosen fit, what it was compared with, and how clearly it won."""
 
     fit: CollectiveFit
@@ -96,7 +95,7 @@ class Selection:
 
     @cached_property
     def best_error(self) -> float:
-        return min(fit.cv_mape for fit in self.loadable)
+        return min(map(_error, self.loadable))
 
     @cached_property
     def within_line_rate(self) -> list[CollectiveFit]:
@@ -104,7 +103,7 @@ class Selection:
 
     @property
     def best_error_within(self) -> float:
-        return min((fit.cv_mape for fit in self.within_line_rate), default=self.best_error)
+        return min(map(_error, self.within_line_rate), default=self.best_error)
 
     @cached_property
     def possible(self) -> list[CollectiveFit]:
@@ -114,7 +113,7 @@ class Selection:
             return within
         return self.loadable
 
-    def choice(self, prior: Prior) -> FitChoice:
+    def choice(self, prior: Prior) -> SelectedFit:
         documented = self.documented
         if documented is not None and self.documented_choice_holds(documented):
             chosen = without_idle(self.fits[0], prior)
@@ -123,7 +122,7 @@ class Selection:
             chosen = self.best_choice()
             confidence = self._by_error(chosen)
         candidates = [Candidate(fit.algorithms, unseen_mape(fit.errors)) for fit in self.fits]
-        return FitChoice(chosen, tuple(candidates), tuple(confidence))
+        return SelectedFit(chosen, tuple(candidates), tuple(confidence))
 
     def documented_choice_holds(self, documented: DocumentedChoice) -> bool:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
@@ -134,7 +133,7 @@ class Selection:
 
     def best_choice(self) -> CollectiveFit:
         """The first fit that is about as good on unseen sizes as the best one."""
-        best = min(fit.cv_mape for fit in self.possible)
+        best = min(map(_error, self.possible))
         for fit in self.possible:
             factor = WORTH if len(fit.algorithms) > 1 else _WORTH_TWO
             if fit.cv_mape <= best * factor:
@@ -143,7 +142,7 @@ class Selection:
 
     def runner_up(self, chosen: CollectiveFit) -> CollectiveFit | None:
         others = _without(self.possible, [chosen])
-        return min(others, key=attrgetter("cv_mape"), default=None)
+        return min(others, key=_error, default=None)
 
     def _as_documented(self, chosen: CollectiveFit, source: str) -> list[Confidence]:
         found = [Confidence("documented", {"source": source})]
@@ -181,12 +180,16 @@ class Selection:
         return found
 
 
+def _error(fit: CollectiveFit) -> float:
+    return fit.cv_mape
+
+
 def select_algorithms(
     options: Sequence[tuple[tuple[str, ...], Sequence[Member]]],
     prior: Prior,
     line_Bps: float,
     documented: DocumentedChoice | None = None,
-) -> FitChoice:
+) -> SelectedFit:
     """The best set of algorithms for one collective, each with as many protocols as earn their
     place. ``options``: simplest and likeliest first."""
     fits = [fit_collective(names, members, prior) for names, members in options]
@@ -194,7 +197,7 @@ def select_algorithms(
 
 
 def _without(fits: Sequence[CollectiveFit], left: Sequence[CollectiveFit]) -> list[CollectiveFit]:
-    """The fits without some of them; told apart by identity, since arrays do not compare."""
+    """The fits but some of them; compared by identity, since arrays have no single truth value."""
     identities = set(map(id, left))
     return [fit for fit in fits if id(fit) not in identities]
 

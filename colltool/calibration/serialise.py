@@ -12,8 +12,10 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.envelope import certainty
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, components
+from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
+from colltool.libraries.nccl.rules import SEGMENT
 from colltool.logs.series import Series
 
 # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
@@ -42,18 +44,24 @@ class FittedProtocol(NamedTuple):
 
 
 def fitted(
-    fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None
+    fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None, prefix: str
 ) -> tuple[FittedProtocol, ...]:
-    """The protocols of a fit; ``nominal_Bps`` is the bandwidth where no size determines it."""
+    """The protocols of a fit; ``nominal_Bps`` is the bandwidth where no size determines it,
+    ``prefix`` goes before placeholder names."""
     slowest = fit.envelope.theta[: len(fit.names), 2].min()
     if slowest > 0:
         nominal_Bps = max(nominal_Bps, 1 / slowest)
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
-    return tuple(_protocol(fit, index, nominal_Bps, line_Bps) for index in range(len(fit.names)))
+    found = []
+    for index, name in enumerate(fit.names):
+        if name.startswith(SEGMENT):
+            name = prefix + name
+        found.append(_protocol(fit, index, name, nominal_Bps, line_Bps))
+    return tuple(found)
 
 
 def _protocol(
-    fit: CollectiveFit, index: int, nominal_Bps: float, line_Bps: float | None
+    fit: CollectiveFit, index: int, name: str, nominal_Bps: float, line_Bps: float | None
 ) -> FittedProtocol:
     launch_s, alpha_s, per_byte, per_own_byte = fit.envelope.theta[index].tolist()
     sure = certainty(fit.sample, fit.envelope, index)
@@ -77,7 +85,7 @@ def _protocol(
         hidden.add("local_copy_Bps")
     eta_beta = bandwidth_Bps / line_Bps if line_Bps and bandwidth_Bps <= line_Bps else None
     return FittedProtocol(
-        fit.names[index],
+        name,
         launch_s,
         max(alpha_s, MIN_ALPHA_S),
         bandwidth_Bps,
@@ -116,7 +124,7 @@ def protocol_entries(
     not to apply to what was measured."""
     sizes = []
     for measured in series:
-        sizes += [point.bytes for point in measured.points]
+        sizes += sizes_of(measured)
     entries = []
     for protocol in group:
         entry: dict[str, Any] = {
@@ -132,11 +140,11 @@ def protocol_entries(
                 entry["eta"] = {"alpha": 1.0, "beta": 1.0}
         if protocol.copy_Bps is not None:
             entry["local_copy"] = rate_text(protocol.copy_Bps)
-        entry["primitives"] = [str(primitive) for primitive in primitives]
+        entry["primitives"] = list(map(str, primitives))
         entry["measured"] = {
             "smallest": exact_size(min(sizes)),
             "largest": exact_size(max(sizes)),
-            "ranks": sorted({measured.ranks for measured in series}),
+            "ranks": ranks_of(series),
         }
         entry["source"] = source
         entries.append(entry)
@@ -166,6 +174,11 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
 
 
+def ranks_of(series: Sequence[Series]) -> list[int]:
+    """The rank counts that were measured."""
+    return sorted({measured.ranks for measured in series})
+
+
 def exact_size(size: float) -> str:
     """``32MiB`` or ``16MB``: the shortest text that is read back as the same number."""
     found = [format_size(size)]
@@ -188,7 +201,7 @@ def rate_text(rate: float) -> str:
 def without_intervals(data: dict[str, Any]) -> None:
     """Drop the uncertainty of protocols, which a new fit replaces, in place."""
     ranges = data.pop("uncertainty", None) or {}
-    kept = {key: value for key, value in ranges.items() if ".protocols." not in key}
+    kept = {field: text for field, text in ranges.items() if ".protocols." not in field}
     if kept:
         data["uncertainty"] = kept
 
@@ -222,7 +235,7 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     for measured in series:
         logs.update(dict.fromkeys(printable(basename(file)) for file in measured.files))
     spoken = "; ".join(dict.fromkeys(measured.primitive.spoken for measured in series))
-    ranks = ", ".join(map(str, sorted({measured.ranks for measured in series})))
+    ranks = ", ".join(map(str, ranks_of(series)))
     points = sum(len(measured.points) for measured in series)
     text = f"colltool calibrate: {spoken} on {ranks} ranks"
     if algorithms:

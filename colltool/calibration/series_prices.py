@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import gcd, log, prod
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
@@ -47,6 +48,11 @@ class Priced(NamedTuple):
         return min(found, key=lambda quote: abs(log(quote.seconds / seconds)))
 
 
+def sizes_of(series: Series) -> list[float]:
+    """The measured sizes, bytes."""
+    return [point.bytes for point in series.points]
+
+
 def price_series(
     fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()
 ) -> Priced:
@@ -69,7 +75,7 @@ def price_series(
                 f" {either(shell='colltool price', python='colltool.price')} lists all"
             )
             raise ColltoolError(what, where=series.points[0].where, fix=fix)
-    sizes = np.array([point.bytes for point in series.points])
+    sizes = np.array(sizes_of(series))
     by_title = {}
     for row in price(fabric, primitive, sizes, series.ranks, readings, names).results:
         parts = (row.steps_s, row.moved_s, row.overhead_s, row.rest_s, row.total_s, row.protocol)
@@ -88,10 +94,10 @@ def price_series(
 def own_names(series: Series, only: Sequence[str]) -> list[str]:
     """The named algorithms that compute this series' collective; the others may be meant for
     another series."""
-    everything = {row.name for row in every_algorithm()}
-    everything.update(row.name for row in every_composition())
-    known = {row.name for row in algorithms(series.primitive)}
-    known.update(row.name for row in compositions(series.primitive))
+    name_of = attrgetter("name")
+    everything = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
+    primitive = series.primitive
+    known = {*map(name_of, algorithms(primitive)), *map(name_of, compositions(primitive))}
     mine = []
     for name in only:
         base = parse_choice(name).base
@@ -101,9 +107,7 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
         if base in known:
             mine.append(name)
     if not mine:
-        what = (
-            f"{series.title}: {', '.join(only)} is not an algorithm for {series.primitive.spoken}"
-        )
+        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.spoken}"
         raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
     return mine
 
@@ -195,6 +199,7 @@ def _sizes_wanted(fabric: Fabric, series: Series) -> dict[int, int]:
 
 
 def _holds(fabric: Fabric, series: Series) -> bool:
+    """Whether the ranks fit the fabric, and its hosts are those of the log."""
     try:
         place(fabric, series.ranks)
     except ColltoolError:
@@ -208,7 +213,7 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings)
     import numpy as np
 
     primitive = series.primitive
-    sizes = np.array([point.bytes for point in series.points])
+    sizes = np.array(sizes_of(series))
     own: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or own
     under = replace(placed, fabric=under_library(placed.fabric, known))

@@ -1,9 +1,8 @@
-"""Fit one tier to the series that end on it, collective by collective, and write the result into
-the fabric's data."""
+"""Fit one tier to the series that end on it, collective by collective."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
-from colltool.calibration.algorithm_costs import AlgorithmCosts, costs
+from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
 from colltool.calibration.envelope import Prior
 from colltool.calibration.identify import identified
 from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
@@ -22,26 +21,21 @@ from colltool.calibration.protocol_fit import (
     joint_fit,
     usable,
 )
-from colltool.calibration.samples import Member, name_inside
-from colltool.calibration.select import FitChoice, select_algorithms
+from colltool.calibration.samples import Member
+from colltool.calibration.select import SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted,
-    protocol_entries,
-    rate_text,
-    source_of,
-    switch_update,
+    ranks_of,
 )
-from colltool.calibration.series_prices import IN_SWITCH, check_fits, own_names
+from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware
-from colltool.libraries.nccl.rules import SEGMENT
+from colltool.libraries.numbers import ProtocolNumbers
 from colltool.logs.series import Series, log_library
 
 _LEAST = 2  # sizes that determine a line
@@ -52,17 +46,17 @@ class SeriesFit(NamedTuple):
     """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
     member: Member
-    choice: FitChoice
+    choice: SelectedFit
     protocols: tuple[FittedProtocol, ...]
     errors: NDArray[np.float64]
     left_out: tuple[ExcludedSize, ...]
 
 
 class ChosenAlgorithms(NamedTuple):
-    """The algorithms of one collective, before tiers share protocols; ``left_out`` of each
-    series."""
+    """The algorithms of one collective, before collectives share protocols; ``left_out``: the
+    sizes of each series that the fit does not use."""
 
-    choice: FitChoice
+    choice: SelectedFit
     left_out: tuple[tuple[ExcludedSize, ...], ...]
 
 
@@ -79,42 +73,16 @@ class FittedCollective(NamedTuple):
 
     @property
     def primitive(self) -> Primitive:
-        return self.fit.members[0].series.primitive
+        return self.measured[0].primitive
 
 
 class TierFit(NamedTuple):
-    """All collectives of a tier; ``shared``: under one set of protocols."""
+    """All collectives of a tier; ``shared``: whether under one set of protocols."""
 
     tier: Tier
     fabric: Fabric
     collectives: list[FittedCollective]
     shared: bool
-
-
-def calibrate_tier(
-    data: dict[str, Any],
-    name: str,
-    series: Sequence[Series],
-    algorithms: Sequence[str],
-    line_Bps: float | None,
-) -> list[SeriesFit]:
-    """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for
-    each series."""
-    place = [tier["name"] for tier in data["tiers"]].index(name)
-    tier_data = data["tiers"][place]
-    # an earlier calibration is replaced by this one
-    (tier_data.get("in_network") or {}).pop("protocols", None)
-    tiers = list(data["tiers"])
-    tiers[place] = dict(tier_data)
-    tiers[place].pop("protocols", None)
-    fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
-    found = fit_tier(fabric, fabric.tiers[place], series, algorithms, line_Bps)
-    _apply(found, tier_data, line_Bps)
-    _complete_inner(data)
-    fits = []
-    for collective in found.collectives:
-        fits += collective.series
-    return fits
 
 
 def fit_tier(
@@ -135,7 +103,7 @@ def fit_tier(
     joint_errors: Iterator[NDArray[np.float64]] = iter(())
     if joint is not None:
         joint = identified(joint, prior)
-        joint_errors = iter(_errors_by_member(joint))
+        joint_errors = iter(joint.errors_by_member)
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
     prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
@@ -143,123 +111,15 @@ def fit_tier(
     collectives = []
     for choice, left_out in chosen:
         fit = identified(choice.fit, prior)
-        protocols = []
-        for protocol in fitted(joint or fit, nominal_Bps, line_Bps):
-            if protocol.name.startswith(SEGMENT):
-                protocol = protocol._replace(name=prefix + protocol.name)
-            protocols.append(protocol)
-        errors = _errors_by_member(fit)
+        protocols = fitted(joint or fit, nominal_Bps, line_Bps, prefix)
+        errors = fit.errors_by_member
         if joint is not None:
             errors = list(islice(joint_errors, len(fit.members)))
         fits = []
         for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True):
-            fits.append(SeriesFit(member, choice, tuple(protocols), own_errors, excluded))
-        collectives.append(FittedCollective(fit, tuple(protocols), fits))
+            fits.append(SeriesFit(member, choice, protocols, own_errors, excluded))
+        collectives.append(FittedCollective(fit, protocols, fits))
     return TierFit(tier, fabric, collectives, shared=joint is not None)
-
-
-def _errors_by_member(fit: CollectiveFit) -> list[NDArray[np.float64]]:
-    ends = np.cumsum([int(member.used.sum()) for member in fit.members])
-    return np.split(fit.errors, ends[:-1])
-
-
-def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
-    """Write a fit into the tier's data."""
-    for collective in found.collectives:
-        runs = {str(collective.primitive): list(collective.fit.algorithms)}
-        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | runs
-        if IN_SWITCH in collective.fit.algorithms:
-            tier_data["in_network"] = _switch_data(tier_data["in_network"], found, collective)
-    tier_data["protocols"] = _entries(found)
-    if line_Bps:
-        tier_data["bandwidth"] = rate_text(line_Bps)
-
-
-def _entries(found: TierFit) -> list[dict[str, Any]]:
-    """The tier's protocols as its file lists them."""
-    eta = found.tier.eta.alpha != 1 or found.tier.eta.beta != 1
-    groups = [[collective] for collective in found.collectives]
-    if found.shared:
-        groups = [found.collectives]
-    entries = []
-    for group in groups:
-        primitives = [collective.primitive for collective in group]
-        series = []
-        for collective in group:
-            series += collective.measured
-        source = source_of(series, () if found.shared else group[0].fit.algorithms)
-        entries += protocol_entries(group[0].protocols, primitives, series, source, eta=eta)
-    return entries
-
-
-def _switch_data(
-    data: Mapping[str, Any], found: TierFit, collective: FittedCollective
-) -> dict[str, Any]:
-    """The switch's data with its fitted parameters."""
-    fit = collective.fit
-    # the protocol that the switch runs under beside other algorithms
-    last = collective.protocols[-1]
-    primitive = collective.primitive
-    group = check_fits(found.fabric, fit.members[0].series)
-    model = named_candidates(group, primitive, Readings(), [IN_SWITCH])[0]
-    steps = sum(part.cost.n_alpha for part in model.parts)
-    update = switch_update(fit, steps, last.eta_beta or 1.0)
-    if "protocols" in update:
-        update["protocols"] = [last.name]
-    switch = dict(data)
-    switch.pop("eta_beta", None)
-    spec = capabilities_of(found.tier).in_network
-    others = {}
-    if spec is not None:
-        others = {str(other): share for other, share in spec.own_eta.items()}
-        others.pop(str(primitive), None)
-    if others and "eta_beta" in update:
-        update["eta_beta"] = {str(primitive): update["eta_beta"]} | others
-    elif others:
-        switch["eta_beta"] = others
-    measured = source_of(collective.measured, fit.algorithms)
-    source = switch.get("source") or {}
-    if not isinstance(source, dict):
-        source = {"in_network": source}
-    if "eta_beta" not in switch:
-        source = {key: text for key, text in source.items() if key != "eta_beta"}
-    return {**switch, **update, "source": source | dict.fromkeys(update, measured)}
-
-
-def _complete_inner(data: dict[str, Any]) -> None:
-    """Make inner tiers list a protocol under every name of the outer tiers: a call uses one
-    throughout. Each copies the one that calls ran under there when the outer tier was fitted."""
-    for index, inner in enumerate(data["tiers"]):
-        outer = data["tiers"][index + 1 :]
-        under = (inner.get("in_network") or {}).get("protocols")
-        for scope, own in _by_scope(inner).items():
-            for name, theirs in _names_outside(outer, scope, list(own)).items():
-                inner["protocols"].append({**own[theirs], "name": name})
-                # the switch runs under the copies of its own
-                if under is not None and theirs in under and name not in under:
-                    under.append(name)
-
-
-def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A tier's protocols by name, by the primitives that they are restricted to."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for entry in tier.get("protocols") or ():
-        found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
-    return found
-
-
-def _names_outside(
-    outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]
-) -> dict[str, str]:
-    """Names that an inner tier lacks, and which of its protocols each one copies; the innermost
-    outer tier has priority."""
-    found: dict[str, str] = {}
-    for tier in reversed(outer):
-        for primitives, names in reversed(_by_scope(tier).items()):
-            if not primitives or not scope or set(primitives) & set(scope):
-                for place, name in enumerate(names):
-                    found[name] = name_inside(name, place, len(names), own)
-    return {name: theirs for name, theirs in found.items() if name not in own}
 
 
 class _TierSeries(NamedTuple):
@@ -285,35 +145,49 @@ class _TierSeries(NamedTuple):
             found.append(Member(series, points, self.costs(placed, names), inner, on))
         return found
 
-    def costs(self, placed: PlacedGroup, names: Sequence[str]) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run; the other tiers run under their last protocol, the
-        one for large messages."""
-        inner = {}
+    def costs(
+        self,
+        placed: PlacedGroup,
+        names: Sequence[str],
+        inner: Mapping[str, ProtocolNumbers] | None = None,
+    ) -> tuple[AlgorithmCosts, ...]:
+        """Costs of the algorithms that can run; the other tiers run under these protocols, or under
+        their last ones, those for large messages."""
+        if inner is None:
+            inner = {}
+            for name, listed in self.protocols_inside(placed).items():
+                inner[name] = next(reversed(listed.values()))
+        found = []
+        for name in names:
+            cost = algorithm_costs(placed, self.tier.name, self.primitive, name, inner)
+            if cost is not None:
+                found.append(cost)
+        return tuple(found)
+
+    def protocols_inside(self, placed: PlacedGroup) -> dict[str, dict[str, ProtocolNumbers]]:
+        """The protocols of the other tiers that list any, by tier."""
+        found = {}
         for span in placed.spans:
             listed = span.tier.protocols_for(self.primitive)
-            if listed:
-                inner[span.tier.name] = next(reversed(listed.values()))
-        found = [costs(placed, self.tier.name, self.primitive, name, inner) for name in names]
-        return tuple(cost for cost in found if cost is not None)
+            if listed and span.tier.name != self.tier.name:
+                found[span.tier.name] = listed
+        return found
 
     def inner_costs(
         self, placed: PlacedGroup, names: Sequence[str]
     ) -> dict[str, tuple[AlgorithmCosts, ...]]:
         """Costs under each protocol that all other tiers list, by protocol name."""
-        listed = {}
-        for span in placed.spans:
-            own = span.tier.protocols_for(self.primitive)
-            if own and span.tier.name != self.tier.name:
-                listed[span.tier.name] = own
+        inside = self.protocols_inside(placed)
+        common: dict[str, dict[str, ProtocolNumbers]] = {}
+        for tier, listed in inside.items():
+            for protocol, numbers in listed.items():
+                common.setdefault(protocol, {})[tier] = numbers
         found = {}
-        for protocol in next(iter(listed.values()), ()):
-            inner = {tier: own[protocol] for tier, own in listed.items() if protocol in own}
-            if len(inner) == len(listed):
-                each = [
-                    costs(placed, self.tier.name, self.primitive, name, inner) for name in names
-                ]
-                found[protocol] = tuple(cost for cost in each if cost is not None)
-        return {protocol: each for protocol, each in found.items() if len(each) == len(names)}
+        for protocol, inner in common.items():
+            under = self.costs(placed, names, inner)
+            if len(inner) == len(inside) and len(under) == len(names):
+                found[protocol] = under
+        return found
 
 
 def _fit_collective(
@@ -326,11 +200,11 @@ def _fit_collective(
         what = f"{title}: a single size does not determine a line"
         raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
     placed = [check_fits(fabric, measured) for measured in series]
+    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
     able = _able(site, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
-    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
     used = []
     left_out = []
     for member in site.members(able[:1], everything):
@@ -368,8 +242,9 @@ def _sets_to_compare(
     found: list[tuple[str, ...]] = [(name,) for name in able]
     # Only over several rank counts or tiers do two algorithms differ from one with one more
     # protocol. Those of all-to-all differ in latency alone: one is faster.
-    counts = {series.ranks for series in site.series}
-    if (len(counts) > 1 or len(site.placed[0].spans) > 1) and site.primitive is not A2A:
+    if (
+        len(ranks_of(site.series)) > 1 or len(site.placed[0].spans) > 1
+    ) and site.primitive is not A2A:
         found += combinations(able, 2)
     return found
 
@@ -381,9 +256,9 @@ def _with_unlikely(
     is not compared."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
-        ran = np.array([call.spec for call in calls])
-        rows = [np.isin(ran, names) & (ran != name) for name in names]
-        found.append(member._replace(unlikely=np.array(rows)))
+        ran = np.array(calls)
+        others = ran != np.array(names)[:, None]
+        found.append(member._replace(unlikely=np.isin(ran, names) & others))
     return found
 
 
@@ -396,9 +271,9 @@ def _able(
     if algorithms:
         names = own_names(first, algorithms)
     else:
-        spans = max(len(group.spans) for group in site.placed)
+        tiers = max(len(group.spans) for group in site.placed)
         joined_by = capabilities_of(site.tier).joined_by
-        names = tried(first.primitive, first.library, joined_by, spans)
+        names = tried(first.primitive, first.library, joined_by, tiers)
     if known:
         names = [*known.algorithms, *names]
     able = []

@@ -7,7 +7,7 @@ import pytest
 from small import clos, fabric, star, switch
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.calibration.algorithm_costs import AlgorithmCosts, costs
+from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.price import price
@@ -18,7 +18,7 @@ TWO = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0, bw=50.0))
 
 
 def on_star(primitive: Primitive, algorithm: str, ranks: int = 8) -> AlgorithmCosts | None:
-    return costs(place(STAR, ranks), "t1", primitive, algorithm, {})
+    return algorithm_costs(place(STAR, ranks), "t1", primitive, algorithm, {})
 
 
 FORMULAS = [
@@ -87,7 +87,7 @@ COMPOSED = [
 def test_the_parts_of_two_tiers_add_up_to_the_price(
     primitive: Primitive, algorithm: str, size: float
 ) -> None:
-    one = costs(place(TWO, 16), "t2", primitive, algorithm, {})
+    one = algorithm_costs(place(TWO, 16), "t2", primitive, algorithm, {})
     assert one is not None
     (row,) = price(TWO, primitive, size, 16, Readings(), [algorithm]).results
     seconds = one.base_s + one.n_alpha * 3e-6 + size * (one.base_s_per_byte + one.n_beta / 50e9)
@@ -98,7 +98,8 @@ def test_a_protocol_of_the_inner_tier_pays_its_part() -> None:
     placed = place(TWO, 16)
     slow = ProtocolNumbers("ll", step_s=4e-6, line=20e9 / placed.spans[0].tier.bandwidth)
     plain, under = (
-        costs(placed, "t2", AR, "hierarchical:ring/ring", inner) for inner in ({}, {"t1": slow})
+        algorithm_costs(placed, "t2", AR, "hierarchical:ring/ring", inner)
+        for inner in ({}, {"t1": slow})
     )
     assert plain is not None
     assert under is not None
@@ -116,7 +117,8 @@ def test_a_protocol_of_the_inner_tier_pays_its_part() -> None:
 def test_a_copy_inside_is_no_longer_to_be_found() -> None:
     copied = ProtocolNumbers("simple", copy_Bps=200e9)
     plain, under = (
-        costs(place(TWO, 16), "t2", AG, "multi-rail-ring", inner) for inner in ({}, {"t1": copied})
+        algorithm_costs(place(TWO, 16), "t2", AG, "multi-rail-ring", inner)
+        for inner in ({}, {"t1": copied})
     )
     assert plain is not None
     assert under is not None

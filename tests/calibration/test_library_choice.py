@@ -4,6 +4,7 @@ sizes; nothing of others."""
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from small import gb, us
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
 from colltool.calibration.calibrate import Calibration
-from colltool.calibration.library_choice import LibraryRun, library_runs_of, nccl_on
+from colltool.calibration.library_choice import library_runs_of, nccl_on
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.estimate.protocols import tier_under
@@ -21,7 +22,7 @@ from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
-from colltool.libraries.nccl.model import switch_points
+from colltool.libraries.nccl.model import picks
 from colltool.logs.series import Measurements, Series
 
 SIZES = by_steps(256, 2**32, 2)
@@ -34,9 +35,9 @@ def made(primitive: Primitive, ranks: int, library: str = "NCCL") -> Series:
 @pytest.mark.parametrize(
     ("primitive", "ranks", "runs"),
     [
-        (AR, 8, ["ring ll", "in-network simple"]),
-        (AG, 8, ["ring ll", "ring ll128", "ring simple"]),
-        (BC, 8, ["chain ll", "chain simple"]),
+        (AR, 8, ["ring", "in-network"]),
+        (AG, 8, ["ring"]),
+        (BC, 8, ["chain"]),
     ],
 )
 def test_nccl_runs_what_its_own_model_picks(
@@ -46,21 +47,17 @@ def test_nccl_runs_what_its_own_model_picks(
     (on,) = nccl_on(fabric, [place(fabric, ranks)], "NCCL")
     found = library_runs_of([made(primitive, ranks)], [on])
     assert found is not None
-    assert list(dict.fromkeys(f"{run.spec} {run.protocol}" for run in found.runs[0])) == runs
-    turns = [flip.from_bytes for flip in switch_points(on, primitive)][1:]
+    assert list(found.algorithms) == runs
+    picked = picks(on, primitive, SIZES)
     changes = [
-        big for (small, a), (big, b) in zip(*_neighbours(found.runs[0]), strict=True) if a != b
+        size for size, (a, b) in zip(SIZES[1:], pairwise(found.runs[0]), strict=True) if a != b
     ]
-    assert [sum(turn <= size for size in changes) for turn in turns] == [
-        len(turns) - i for i in range(len(turns))
+    turns = [
+        size
+        for size, (a, b) in zip(SIZES[1:], pairwise(picked), strict=True)
+        if a.algorithm != b.algorithm
     ]
-
-
-def _neighbours(
-    runs: tuple[LibraryRun, ...],
-) -> tuple[list[tuple[float, LibraryRun]], list[tuple[float, LibraryRun]]]:
-    pairs = list(zip(SIZES, runs, strict=True))
-    return pairs[:-1], pairs[1:]
+    assert changes == turns
 
 
 @pytest.mark.parametrize("primitive", [A2A, P2P])
@@ -79,12 +76,10 @@ def test_mpi_changes_at_mpichs_sizes() -> None:
     gather, exchange = (library_runs_of([made(primitive, 8, "MPI")], ()) for primitive in (AG, A2A))
     assert gather is not None
     assert exchange is not None
-    assert [run.spec for run in gather.runs[0]] == [
+    assert list(gather.runs[0]) == [
         "recursive-doubling" if size <= 2**19 else "ring" for size in SIZES
     ]
-    assert [run.spec for run in exchange.runs[0]] == [
-        "bruck" if size <= 8 * 256 else "pairwise" for size in SIZES
-    ]
+    assert list(exchange.runs[0]) == ["bruck" if size <= 8 * 256 else "pairwise" for size in SIZES]
     assert library_runs_of([made(BC, 8, "MPI")], ()) is None
 
 

@@ -18,7 +18,7 @@ from effort import some
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.calibration.calibrate import Calibration, Wanted, calibrate
+from colltool.calibration.calibrate import Calibration, FitRequest, calibrate
 from colltool.diagnosis.results import Validation
 from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
@@ -158,7 +158,7 @@ def outcomes(
         try:
             results.append(validate(load_fabric(name), few))
             if len(one.points) <= CALIBRATED:
-                results.append(calibrate(fabric_data(name), few, Wanted(), "spoiled"))
+                results.append(calibrate(fabric_data(name), few, FitRequest(), "spoiled"))
         except ColltoolError as error:
             results.append(error)
     return results

@@ -1,0 +1,149 @@
+"""Write the fit of a tier into the fabric's data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from colltool.calibration.samples import name_inside
+from colltool.calibration.serialise import (
+    protocol_entries,
+    rate_text,
+    source_of,
+    switch_update,
+)
+from colltool.calibration.series_prices import IN_SWITCH, check_fits
+from colltool.calibration.tier import FittedCollective, SeriesFit, TierFit, fit_tier
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
+from colltool.fabric.load import read_fabric
+from colltool.fabric.templates import fabric_text
+from colltool.fabric.topology import capabilities_of
+from colltool.logs.series import Series
+
+
+def calibrate_tier(
+    data: dict[str, Any],
+    name: str,
+    series: Sequence[Series],
+    algorithms: Sequence[str],
+    line_Bps: float | None,
+) -> list[SeriesFit]:
+    """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for
+    each series."""
+    place = [tier["name"] for tier in data["tiers"]].index(name)
+    tier_data = data["tiers"][place]
+    # an earlier calibration is replaced by this one
+    (tier_data.get("in_network") or {}).pop("protocols", None)
+    tiers = list(data["tiers"])
+    tiers[place] = dict(tier_data)
+    tiers[place].pop("protocols", None)
+    fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
+    found = fit_tier(fabric, fabric.tiers[place], series, algorithms, line_Bps)
+    _apply(found, tier_data, line_Bps)
+    _complete_inner(data)
+    fits = []
+    for collective in found.collectives:
+        fits += collective.series
+    return fits
+
+
+def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
+    """Write a fit into the tier's data."""
+    for collective in found.collectives:
+        runs = {str(collective.primitive): list(collective.fit.algorithms)}
+        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | runs
+        if IN_SWITCH in collective.fit.algorithms:
+            tier_data["in_network"] = _switch_data(tier_data["in_network"], found, collective)
+    tier_data["protocols"] = _entries(found)
+    if line_Bps:
+        tier_data["bandwidth"] = rate_text(line_Bps)
+
+
+def _entries(found: TierFit) -> list[dict[str, Any]]:
+    """The tier's protocols as its file lists them."""
+    eta = found.tier.eta.alpha != 1 or found.tier.eta.beta != 1
+    groups = [[collective] for collective in found.collectives]
+    if found.shared:
+        groups = [found.collectives]
+    entries = []
+    for group in groups:
+        primitives = [collective.primitive for collective in group]
+        series = []
+        for collective in group:
+            series += collective.measured
+        source = source_of(series, () if found.shared else group[0].fit.algorithms)
+        entries += protocol_entries(group[0].protocols, primitives, series, source, eta=eta)
+    return entries
+
+
+def _switch_data(
+    data: Mapping[str, Any], found: TierFit, collective: FittedCollective
+) -> dict[str, Any]:
+    """The switch's data with its fitted parameters."""
+    fit = collective.fit
+    # where other algorithms compete, the switch runs under the last protocol
+    last = collective.protocols[-1]
+    primitive = collective.primitive
+    group = check_fits(found.fabric, fit.members[0].series)
+    model = named_candidates(group, primitive, Readings(), [IN_SWITCH])[0]
+    steps = sum(part.cost.n_alpha for part in model.parts)
+    update = switch_update(fit, steps, last.eta_beta or 1.0)
+    if "protocols" in update:
+        update["protocols"] = [last.name]
+    switch = dict(data)
+    switch.pop("eta_beta", None)
+    spec = capabilities_of(found.tier).in_network
+    others = {}
+    if spec is not None:
+        for other, share in spec.own_eta.items():
+            if other is not primitive:
+                others[str(other)] = share
+    if others and "eta_beta" in update:
+        update["eta_beta"] = {str(primitive): update["eta_beta"]} | others
+    elif others:
+        switch["eta_beta"] = others
+    measured = source_of(collective.measured, fit.algorithms)
+    source = switch.get("source") or {}
+    if not isinstance(source, dict):
+        source = {"in_network": source}
+    source = dict(source)
+    if "eta_beta" not in switch:
+        source.pop("eta_beta", None)
+    source.update(dict.fromkeys(update, measured))
+    return {**switch, **update, "source": source}
+
+
+def _complete_inner(data: dict[str, Any]) -> None:
+    """Make inner tiers list a protocol under every name of the outer tiers: a call uses one
+    throughout. Each copies the one that calls ran under there when the outer tier was fitted."""
+    for index, inner in enumerate(data["tiers"]):
+        outer = data["tiers"][index + 1 :]
+        under = (inner.get("in_network") or {}).get("protocols")
+        for scope, own in _by_scope(inner).items():
+            for name, theirs in _names_outside(outer, scope, list(own)).items():
+                inner["protocols"].append({**own[theirs], "name": name})
+                # the switch runs under the copies of its own
+                if under is not None and theirs in under and name not in under:
+                    under.append(name)
+
+
+def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A tier's protocols by name, by the primitives that they are restricted to."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for entry in tier.get("protocols") or ():
+        found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
+    return found
+
+
+def _names_outside(
+    outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]
+) -> dict[str, str]:
+    """Names that an inner tier lacks, and which of its protocols each one copies; the innermost
+    outer tier has priority."""
+    found: dict[str, str] = {}
+    for tier in reversed(outer):
+        for primitives, names in reversed(_by_scope(tier).items()):
+            if not primitives or not scope or set(primitives) & set(scope):
+                for place, name in enumerate(names):
+                    if name not in own:
+                        found[name] = name_inside(name, place, len(names), own)
+    return found
