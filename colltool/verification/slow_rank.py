@@ -234,8 +234,9 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
 
     def with_slow(loads: Floats) -> Floats:
         """Load of the busiest port, with each rank slow in turn."""
-        ports: Floats = network.of_ranks(loads)[: group.ranks] / share
-        return np.maximum(loads.max(), ports)
+        own = network.of_ranks(loads)[: group.ranks]
+        slowest: Floats = np.maximum(loads.max(), own / share)
+        return slowest
 
     peak = 0.0
     slow = np.zeros(group.ranks)
