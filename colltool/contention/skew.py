@@ -18,7 +18,7 @@ LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 
 
 class Skew(NamedTuple):
-    """At most one of ``matrix``, ``hot`` and ``zipf``; none is uniform."""
+    """How an all-to-all is skewed: by at most one of ``matrix``, ``hot`` and ``zipf``."""
 
     # Bytes from row to column, N x N; the diagonal does not count.
     matrix: Sequence[Sequence[float]] | Floats | None = None

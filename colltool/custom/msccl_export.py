@@ -201,7 +201,10 @@ def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
     own = schedule.chunks // schedule.ranks
     inputs = own if schedule.primitive is AG else schedule.chunks
     outputs = own if schedule.primitive is RS else schedule.chunks
-    channels = 1 + max(channel for state in ranks for _, _, channel in state.blocks)
+    channels = 1
+    for state in ranks:
+        for _, _, channel in state.blocks:
+            channels = max(channels, channel + 1)
     in_place = schedule.primitive is not A2A
     name = re.sub(r"[^\w.-]", "-", schedule.name)
     collective = _NAMES.get(schedule.primitive, str(schedule.primitive))
