@@ -171,7 +171,7 @@ def _runs(schedule: OwnSchedule, batch: Batch, ranks: list[_Rank]) -> list[_Run]
                 last = found[-1] = last._replace(chunks=last.chunks + 1)
                 continue
             channel = channels[src, dst] = channels.get((src, dst), -1) + 1
-            last = _Run(src, dst, channel % MOST_CHANNELS, source, target, 1, step.add)
+            last = _Run(src, dst, channel % MOST_CHANNELS, source, target, chunks=1, add=step.add)
             found.append(last)
     return found
 

@@ -135,7 +135,9 @@ def verify(
     _check_names(primitives, choices)
     readings = executed.readings(segments, ideal=True)
     whole, reach = flat_group(placed, readings)
-    run = _GroupRun(placed, whole, reach, readings, size, segments, trace, vectors)
+    run = _GroupRun(
+        placed, whole, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors
+    )
     found: list[Verified | Infeasible] = []
     if names or not own:
         for primitive in primitives:
