@@ -129,7 +129,7 @@ class JobDefaults(NamedTuple):
     skew: Skew
 
 
-class _AlikeGroups(NamedTuple):
+class _JobStretch(NamedTuple):
     """Consecutive groups of a layout that run the same on as many ranks."""
 
     first: GroupLayout
@@ -143,31 +143,31 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     if not layout.groups:
         what = f"layout '{layout.name}' has no groups"
         raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
-    alike = list(_alike(layout.groups))
+    stretches = list(_stretches(layout.groups))
     jobs = []
-    for several in alike:
-        _check_members(several, fabric)
-        jobs.append(_job(several.first, asked))
+    for stretch in stretches:
+        _check_members(stretch, fabric)
+        jobs.append(_job(stretch.first, asked))
     if asked.skew.given and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(what, argument="primitive", fix=f"take {given('primitive', 'a2a')}")
-    _check_sizes(alike, jobs)
+    _check_sizes(stretches, jobs)
     rows = []
     pairs = 0
-    for several, job in zip(alike, jobs, strict=True):
-        with _naming(several.first):
+    for stretch, job in zip(stretches, jobs, strict=True):
+        with _naming(stretch.first):
             row = any_row(job.primitive, job.algorithm)
-        groups, ranks = several.ends.shape
+        groups, ranks = stretch.ends.shape
         pairs += groups * messages_of(row, ranks)
         rows.append(row)
     _check_few(pairs)
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
-    for several, job, row in zip(alike, jobs, rows, strict=True):
-        for start, ends, members in _with_members(fabric, several, row):
+    for stretch, job, row in zip(stretches, jobs, rows, strict=True):
+        for start, ends, members in _with_members(fabric, stretch, row):
             key = (job.primitive, job.algorithm, members.key)
             if key not in known:
-                with _naming(several.first):
+                with _naming(stretch.first):
                     known[key] = _traffic(job, row, members, asked.skew)
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
@@ -176,9 +176,9 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     return batches
 
 
-def _alike(groups: Sequence[GroupLayout]) -> Iterator[_AlikeGroups]:
+def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
     if isinstance(groups, PatternGroups):
-        yield _AlikeGroups(groups[0], 0, groups.ends)
+        yield _JobStretch(groups[0], 0, groups.ends)
         return
 
     def what_runs(group: GroupLayout) -> tuple[object, ...]:
@@ -186,9 +186,9 @@ def _alike(groups: Sequence[GroupLayout]) -> Iterator[_AlikeGroups]:
 
     start = 0
     for _, run in groupby(groups, key=what_runs):
-        same = list(run)
-        yield _AlikeGroups(same[0], start, np.array([group.endpoints for group in same]))
-        start += len(same)
+        alike = list(run)
+        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
+        start += len(alike)
 
 
 def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
@@ -196,11 +196,11 @@ def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> Colltool
     return ColltoolError(what, where=group.where, argument="" if group.where else argument, fix=fix)
 
 
-def _check_members(several: _AlikeGroups, fabric: Fabric) -> None:
+def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     """Check endpoints: a layout file is checked where it is read, a layout built in Python is
     not."""
-    first = several.first
-    ends = several.ends
+    first = stretch.first
+    ends = stretch.ends
     ranks = ends.shape[1]
     if ranks < 2:
         what = f"group '{first.name}' has {ranks} ranks"
@@ -229,11 +229,11 @@ def _job(group: GroupLayout, asked: JobDefaults) -> GroupJob:
     return GroupJob(primitive, algorithm, size)
 
 
-def _check_sizes(alike: Sequence[_AlikeGroups], jobs: Sequence[GroupJob]) -> None:
+def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> None:
     """Refuse a layout in which some groups have a size and others have none."""
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
-        first = alike[sizes.index(None)].first
+        first = stretches[sizes.index(None)].first
         fix = f"{given('size', '16MB')} holds for every group that gives none"
         raise _refused(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
@@ -280,20 +280,20 @@ def _traffic(
 
 
 def _with_members(
-    fabric: Fabric, several: _AlikeGroups, row: TrafficRow
+    fabric: Fabric, stretch: _JobStretch, row: TrafficRow
 ) -> Iterator[tuple[int, Indices, Members]]:
     """Number of the first group, endpoints, and what the traffic depends on: group by group where
     it depends on the places of members, else all groups at once."""
-    ranks = several.ends.shape[1]
+    ranks = stretch.ends.shape[1]
     if not row.by_axes and row.positions is None:
-        yield several.start, several.ends, Members(ranks)
+        yield stretch.start, stretch.ends, Members(ranks)
         return
-    for number, ends in enumerate(several.ends, start=several.start):
+    for number, ends in enumerate(stretch.ends, start=stretch.start):
         members = Members(ranks)
         if row.by_axes:
             members = Members(ranks, lattice=_sub_lattice(fabric, ends))
         elif row.positions is not None:
-            with _naming(several.first):
+            with _naming(stretch.first):
                 positions = row.positions(fabric, ends)
             members = Members(ranks, positions=positions)
             ends = ends[positions.order]
