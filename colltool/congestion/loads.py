@@ -276,9 +276,9 @@ class Heat:
         self.loaded = 0  # resources that carry anything
         self.shared = 0  # resources that several groups load
         self.tiers: set[int] = set()  # tiers in use
-        self._links: list[tuple[float, LinkLoad]] = []  # with the seconds of each
+        self._links: list[LinkLoad] = []
         self._hottest_s = 0.0
-        self._strips: list[tuple[LinkClassLoad, Floats]] = []  # with the seconds of its cells
+        self._strips: list[LinkClassLoad] = []  # cells in seconds
 
     def add(self, line: ClassTotals) -> None:
         seconds = line.load / line.kind.capacity_Bps
@@ -292,9 +292,7 @@ class Heat:
             # Rounded, so that of links that are equal but for rounding the first are kept.
             hottest_first = np.argsort(-seconds[used].round(18), kind="stable")
             kept = np.sort(used[hottest_first[:HOTTEST]])
-        for resource in kept.tolist():
-            load = self._link_load(line, resource)
-            self._links.append((float(seconds[resource]), load))
+        self._links += [self._link_load(line, resource) for resource in kept.tolist()]
         self._add_strip(line)
 
     def _link_load(self, line: ClassTotals, resource: int) -> LinkLoad:
@@ -326,24 +324,28 @@ class Heat:
             busiest=float(every.max()),
             mean=float(loaded.mean()) if len(loaded) else 0.0,
             per_cell=per_cell,
-            cells=(),
+            cells=tuple((busiest / line.kind.capacity_Bps).tolist()),
         )
-        self._strips.append((strip, busiest / line.kind.capacity_Bps))
+        self._strips.append(strip)
 
     def hottest(self) -> tuple[LinkLoad, ...]:
         """Hottest first; equal ones in the order of the wiring."""
-        ordered = sorted(self._links, key=lambda link: -float(f"{link[0]:.9e}"))
-        return tuple(link for _, link in ordered[:HOTTEST])
+
+        def seconds(link: LinkLoad) -> float:
+            return float(f"{link.load / link.capacity_Bps:.9e}")
+
+        # sorted() keeps the order of equal ones, also in reverse.
+        return tuple(sorted(self._links, key=seconds, reverse=True)[:HOTTEST])
 
     def every(self) -> tuple[LinkLoad, ...]:
         """Every loaded resource in the order of the wiring; none without ``per_link``."""
-        return tuple(link for _, link in self._links) if self.per_link else ()
+        return tuple(self._links) if self.per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
         """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
         lines = []
-        for strip, seconds in self._strips:
-            cells = tuple((seconds / self._hottest_s).tolist())
+        for strip in self._strips:
+            cells = tuple(cell / self._hottest_s for cell in strip.cells)
             lines.append(strip._replace(cells=cells))
         return tuple(lines)
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, assert_never, get_args
 import numpy as np
 
 from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.formatting import shape_text
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Indices
@@ -86,7 +87,7 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
             each = f"along axis {pattern.axis}"
         case "box":
             groups = _on_lattice(pattern, fabric, total)
-            each = f"of shape {by_x(pattern.shape)}"
+            each = f"of shape {shape_text(pattern.shape)}"
         case _:
             assert_never(pattern.kind)
     room = len(groups)
@@ -122,11 +123,6 @@ def _check_kind(word: str, known: Sequence[str], what: str) -> None:
     if word not in known:
         fix = f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
         raise PatternError("kind", f"unknown {what} '{clipped(word)}'", fix)
-
-
-def by_x(shape: Sequence[int]) -> str:
-    """``4x2``."""
-    return "x".join(map(str, shape))
 
 
 def _on_line(pattern: Pattern, total: int) -> Indices:
@@ -204,8 +200,8 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
         raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
-        there = by_x(shape)
-        what = f"a box of {by_x(pattern.shape)} does not fit in the lattice of {there}"
+        there = shape_text(shape)
+        what = f"a box of {shape_text(pattern.shape)} does not fit in the lattice of {there}"
         raise PatternError("shape", what, f"at most {there}")
     if prod(box) < 2 or pattern.group not in (None, prod(box)):
         what = f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}"

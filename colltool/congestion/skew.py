@@ -9,8 +9,7 @@ import numpy as np
 
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, shown
 from colltool.base.files import read_text
-from colltool.base.formatting import MAX_SIZE
-from colltool.congestion.patterns import by_x
+from colltool.base.formatting import MAX_SIZE, shape_text
 from colltool.congestion.traffic import Traffic
 from colltool.network.arrays import Floats
 
@@ -19,7 +18,7 @@ LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 
 
 class Skew(NamedTuple):
-    """At most one of ``matrix``, ``hot`` and ``zipf``; none is uniform."""
+    """How an all-to-all is skewed: by at most one of ``matrix``, ``hot`` and ``zipf``."""
 
     # Bytes from row to column, N x N; the diagonal does not count.
     matrix: Sequence[Sequence[float]] | Floats | None = None
@@ -43,7 +42,7 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
     if skew.matrix is not None:
         matrix = _as_matrix(skew.matrix)
         if matrix.shape != (ranks, ranks):
-            what = f"the matrix is {by_x(matrix.shape)}, the group has {ranks} ranks"
+            what = f"the matrix is {shape_text(matrix.shape)}, the group has {ranks} ranks"
             fix = f"one row and one column per rank: {ranks}x{ranks}"
             raise ColltoolError(what, argument="matrix", fix=fix)
         sizes = matrix / mean_bytes(skew)
@@ -59,7 +58,7 @@ def mean_bytes(skew: Skew) -> float:
     over N - 1."""
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
-        what = f"the matrix is {by_x(matrix.shape) or 'a single number'}"
+        what = f"the matrix is {shape_text(matrix.shape) or 'a single number'}"
         fix = "one row and one column per rank, at least 2"
         raise ColltoolError(what, argument="matrix", fix=fix)
     bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))

@@ -29,7 +29,19 @@ from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    P2P,
+    REDUCE,
+    RS,
+    SHORT,
+    Primitive,
+    Terms,
+    log2_ceil,
+)
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -155,7 +167,7 @@ def neighbours(ranks: int, size: float) -> Traffic:
 
 
 def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
-    """Traffic by the routes of the formula; rounds with the same partner are one message."""
+    """Traffic by the routes of the formula."""
     n = members.ranks
     # Any topology will do: only the route is read, and the star is free of conditions.
     star = Group(n, "star")
@@ -164,23 +176,32 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
         reason = requirement(star)
         if reason:
             raise ColltoolError(f"{name} {reason}", argument="algorithm")
+    schedule = row.schedule(star)
     here = np.arange(n)
+    match schedule[0].route:
+        case routes.Ring():
+            return neighbours(n, schedule[0].n_beta)._replace(neighbours=True)
+        case routes.Chain():  # member 0 is the root
+            src, dst = here[:-1], here[1:]
+            if primitive is not BC:
+                src, dst = dst, src
+            return Traffic(src, dst, np.ones(n - 1), neighbours=True)
+        case routes.Pair():
+            if n != 2:
+                what = f"p2p joins 2 ranks, got a group of {n}"
+                raise ColltoolError(what, argument="algorithm", fix="groups of 2")
+            return Traffic(here[:1], here[1:], np.ones(1), neighbours=True)
+        case _:
+            return _among_peers(schedule, n)
+
+
+def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
+    """Traffic with all peers, or with one after the other; rounds with the same partner are one
+    message."""
     to_each_peer = 0.0
-    rounds: dict[tuple[int, str], float] = {}
-    for terms in row.schedule(star):
+    rounds: dict[tuple[int, str], float] = {}  # by stride and kind of partner
+    for terms in schedule:
         match terms.route:
-            case routes.Ring():
-                return neighbours(n, terms.n_beta)._replace(neighbours=True)
-            case routes.Chain():  # member 0 is the root
-                src, dst = here[:-1], here[1:]
-                if primitive is not BC:
-                    src, dst = dst, src
-                return Traffic(src, dst, np.ones(n - 1), neighbours=True)
-            case routes.Pair():
-                if n != 2:
-                    what = f"p2p joins 2 ranks, got a group of {n}"
-                    raise ColltoolError(what, argument="algorithm", fix="groups of 2")
-                return Traffic(here[:1], here[1:], np.ones(1), neighbours=True)
             case routes.AllPeers(per_peer):
                 to_each_peer += per_peer
             case routes.Peers():
@@ -193,6 +214,7 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
     if to_each_peer:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
         return Traffic(src, dst, np.full(len(src), to_each_peer))
+    here = np.arange(n)
     parts = []
     for (stride, way), size in sorted(rounds.items()):
         dst = here ^ stride if way == "xor" else (here + stride) % n
@@ -450,7 +472,7 @@ def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
 
 
 def _stride_on(tier: Tier, places: Indices) -> int:
-    """Endpoints from one member to the next on a lattice, else 1; ``places`` is of shape (domains,
+    """Endpoints from one member to the next on a lattice, else 1; shape of ``places``: (domains,
     members)."""
     kind = capabilities_of(tier)
     if not kind.axes:

@@ -1,1 +1,1 @@
-"""Schedules of one's own: YAML, MSCCL XML, MSCCL++ plans and plugins, executed and proved."""
+"""Custom schedules: YAML, MSCCL XML, MSCCL++ plans and plugins, executed and proved."""

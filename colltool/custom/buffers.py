@@ -8,7 +8,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, RS
 from colltool.custom.schedule import ChunkState, PostCondition, shortfall
 
-INPUT, OUTPUT, SCRATCH = "i", "o", "s"
+INPUT = "i"
+OUTPUT = "o"
+SCRATCH = "s"
 
 Where = tuple[int, str, int]  # rank, buffer, offset in chunks
 

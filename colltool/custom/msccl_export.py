@@ -12,16 +12,16 @@ input, its output, and scratch for chunks on their way.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from colltool.algorithms.program import Step
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, RS, Primitive
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import OwnSchedule
+from colltool.custom.schedule import Batch, OwnSchedule
 
-# of a peer, as MSCCL's runtime has them; further runs of chunks follow each other
+# To one peer, as many as MSCCL's runtime has; further runs of chunks follow each other.
 MOST_CHANNELS = 32
 _NAMES = {
     Primitive.ALL_REDUCE: "allreduce",
@@ -30,7 +30,7 @@ _NAMES = {
     Primitive.ALL_TO_ALL: "alltoall",
 }
 
-Spot = tuple[str, int]  # buffer, offset
+Place = tuple[str, int]  # buffer, offset
 Wait = tuple[int, int]  # threadblock, step
 
 
@@ -39,8 +39,8 @@ class _Line:
     """A step of a threadblock as it is written."""
 
     kind: str
-    source: Spot
-    target: Spot
+    source: Place
+    target: Place
     chunks: int
     after: Wait | None = None
     awaited: bool = False
@@ -53,10 +53,11 @@ class _Rank:
     # (send, recv, channel) -> number
     blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     lines: list[list[_Line]] = field(default_factory=list)
-    wrote: dict[Spot, Wait] = field(default_factory=dict)
-    read: dict[Spot, list[Wait]] = field(default_factory=dict)
-    before: Wait | None = None  # a step of the rank's last round, a receive where there is one
+    wrote: dict[Place, Wait] = field(default_factory=dict)
+    read: dict[Place, list[Wait]] = field(default_factory=dict)
+    # A step of this round and of an earlier one: a receive where there is one, else a send.
     now: Wait | None = None
+    before: Wait | None = None
     scratch: dict[int, int] = field(default_factory=dict)  # places of chunks on their way
 
     def block(self, send: int, recv: int, channel: int) -> int:
@@ -64,6 +65,14 @@ class _Rank:
         if number == len(self.lines):
             self.lines.append([])
         return number
+
+    def next_round(self) -> None:
+        self.before = self.now or self.before
+        self.now = None
+
+    def writers(self, places: list[Place]) -> list[Wait]:
+        """The steps that wrote these places."""
+        return [self.wrote[place] for place in places if place in self.wrote]
 
     def do(self, block: int, line: _Line, waits: list[Wait]) -> Wait:
         """Add a step behind all that it waits for, but for its own threadblock."""
@@ -87,8 +96,8 @@ class _Run(NamedTuple):
     src: int
     dst: int
     channel: int
-    source: Spot
-    target: Spot
+    source: Place
+    target: Place
     chunks: int
     add: bool
 
@@ -102,101 +111,102 @@ def msccl_xml(schedule: OwnSchedule) -> str:
     if schedule.primitive is A2A:
         own = schedule.chunks // schedule.ranks
         for rank, state in enumerate(ranks):
-            state.do(
-                state.block(-1, -1, 0),
-                _Line("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own),
-                [],
-            )
+            line = _Line("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own)
+            state.do(state.block(-1, -1, 0), line, [])
     for batch in schedule.batches:
-        channels: dict[tuple[int, int], int] = {}
-        runs = [run for one in batch for run in _runs(schedule, one, ranks, channels)]
         for state in ranks:
-            state.before, state.now = state.now or state.before, None
-        sent = [_send(ranks[run.src], run) for run in runs]
-        for run, wait in zip(runs, sent, strict=True):
-            ranks[run.src].now = wait
+            state.next_round()
+        runs = _runs(schedule, batch, ranks)
+        # All sends before any receive: the messages of a round do not wait for each other.
+        sends = [_send(ranks[run.src], run) for run in runs]
+        for run, sent in zip(runs, sends, strict=True):
+            ranks[run.src].now = sent
         for run in runs:
             ranks[run.dst].now = _receive(ranks[run.dst], run)
     return _text(schedule, ranks)
 
 
 def _send(state: _Rank, run: _Run) -> Wait:
-    spots = _spots(run.source, run.chunks)
-    waits = [state.wrote[spot] for spot in spots if spot in state.wrote] + (
-        [state.before] if state.before else []
-    )
-    wait = state.do(
-        state.block(run.dst, -1, run.channel), _Line("s", run.source, run.target, run.chunks), waits
-    )
-    for spot in spots:
-        state.read.setdefault(spot, []).append(wait)
-    return wait
+    places = _places(run.source, run.chunks)
+    waits = state.writers(places)
+    if state.before:
+        waits.append(state.before)
+    line = _Line("s", run.source, run.target, run.chunks)
+    sent = state.do(state.block(run.dst, -1, run.channel), line, waits)
+    for place in places:
+        state.read.setdefault(place, []).append(sent)
+    return sent
 
 
 def _receive(state: _Rank, run: _Run) -> Wait:
-    spots = _spots(run.target, run.chunks)
-    waits = [state.wrote[spot] for spot in spots if spot in state.wrote]
-    waits += [wait for spot in spots for wait in state.read.pop(spot, ())]
-    line = _Line(
-        "rrc" if run.add else "r", run.target if run.add else run.source, run.target, run.chunks
-    )
-    wait = state.do(state.block(-1, run.src, run.channel), line, waits)
-    state.wrote.update(dict.fromkeys(spots, wait))
-    return wait
+    places = _places(run.target, run.chunks)
+    waits = state.writers(places)
+    for place in places:
+        waits += state.read.pop(place, ())
+    if run.add:
+        line = _Line("rrc", run.target, run.target, run.chunks)
+    else:
+        line = _Line("r", run.source, run.target, run.chunks)
+    received = state.do(state.block(-1, run.src, run.channel), line, waits)
+    state.wrote.update(dict.fromkeys(places, received))
+    return received
 
 
-def _spots(first: Spot, count: int) -> list[Spot]:
-    return [(first[0], first[1] + at) for at in range(count)]
+def _places(first: Place, count: int) -> list[Place]:
+    buffer, offset = first
+    return [(buffer, offset + number) for number in range(count)]
 
 
-def _runs(
-    schedule: OwnSchedule, step: Step, ranks: list[_Rank], channels: dict[tuple[int, int], int]
-) -> list[_Run]:
-    """The chunks of each message of a step as runs that are consecutive at both ends."""
+def _runs(schedule: OwnSchedule, batch: Batch, ranks: list[_Rank]) -> list[_Run]:
+    """The messages of a round as runs of chunks that are consecutive at both ends."""
+    channels: dict[tuple[int, int], int] = {}
     found: list[_Run] = []
-    for src, dst, chunk in sorted(
-        zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)
-    ):
-        source, target = _place(schedule, ranks, src, chunk), _place(schedule, ranks, dst, chunk)
-        last = found[-1] if found and found[-1][:2] == (src, dst) else None
-        if last is not None and (
-            _beyond(last.source, last.chunks),
-            _beyond(last.target, last.chunks),
-        ) == (source, target):
-            found[-1] = last._replace(chunks=last.chunks + 1)
-            continue
-        channel = channels[src, dst] = channels.get((src, dst), -1) + 1
-        found.append(
-            _Run(src, dst, channel % MOST_CHANNELS, source, target, chunks=1, add=step.add)
-        )
+    for step in batch:
+        ends = zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)
+        last = None  # the run of this step that a chunk may continue
+        for src, dst, chunk in sorted(ends):
+            source = _place(schedule, ranks, src, chunk)
+            target = _place(schedule, ranks, dst, chunk)
+            if last is not None and _follows(last, src, dst, source, target):
+                last = found[-1] = last._replace(chunks=last.chunks + 1)
+                continue
+            channel = channels[src, dst] = channels.get((src, dst), -1) + 1
+            last = _Run(src, dst, channel % MOST_CHANNELS, source, target, chunks=1, add=step.add)
+            found.append(last)
     return found
 
 
-def _beyond(spot: Spot, count: int) -> Spot:
-    return spot[0], spot[1] + count
+def _follows(run: _Run, src: int, dst: int, source: Place, target: Place) -> bool:
+    """Whether a chunk continues a run at both ends."""
+    beyond = [(buffer, offset + run.chunks) for buffer, offset in (run.source, run.target)]
+    return run[:2] == (src, dst) and beyond == [source, target]
 
 
-def _place(schedule: OwnSchedule, ranks: list[_Rank], rank: int, chunk: int) -> Spot:
+def _place(schedule: OwnSchedule, ranks: list[_Rank], rank: int, chunk: int) -> Place:
+    """Where a chunk lies on a rank."""
     if schedule.primitive is not A2A:
         return (OUTPUT if schedule.primitive is AG else INPUT), chunk
+    own = schedule.chunks // schedule.ranks
     src, at = divmod(chunk, schedule.chunks)
-    dst, part = divmod(at, schedule.chunks // schedule.ranks)
+    dst, part = divmod(at, own)
     if rank == src:
         return INPUT, at
     if rank == dst:
-        return OUTPUT, src * (schedule.chunks // schedule.ranks) + part
+        return OUTPUT, src * own + part
     scratch = ranks[rank].scratch
     return SCRATCH, scratch.setdefault(chunk, len(scratch))
 
 
 def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
     own = schedule.chunks // schedule.ranks
-    sizes = {AG: (own, schedule.chunks), RS: (schedule.chunks, own)}.get(
-        schedule.primitive, (schedule.chunks, schedule.chunks)
-    )
-    channels = 1 + max(channel for state in ranks for _, _, channel in state.blocks)
+    inputs = own if schedule.primitive is AG else schedule.chunks
+    outputs = own if schedule.primitive is RS else schedule.chunks
+    channels = 1
+    for state in ranks:
+        for _, _, channel in state.blocks:
+            channels = max(channels, channel + 1)
     in_place = schedule.primitive is not A2A
-    name = "".join(one if one.isalnum() or one in "-_." else "-" for one in schedule.name)
+    name = re.sub(r"[^\w.-]", "-", schedule.name)
     collective = _NAMES.get(schedule.primitive, str(schedule.primitive))
     lines = [
         f'<algo name="{name}" proto="Simple" nchannels="{channels}"'
@@ -205,12 +215,13 @@ def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
     ]
     for rank, state in enumerate(ranks):
         lines.append(
-            f'  <gpu id="{rank}" i_chunks="{sizes[0]}" o_chunks="{sizes[1]}"'
+            f'  <gpu id="{rank}" i_chunks="{inputs}" o_chunks="{outputs}"'
             f' s_chunks="{len(state.scratch)}">'
         )
         for (send, recv, channel), number in state.blocks.items():
             lines.append(f'    <tb id="{number}" send="{send}" recv="{recv}" chan="{channel}">')
-            lines += [_step(at, one) for at, one in enumerate(state.lines[number])]
+            for step, line in enumerate(state.lines[number]):
+                lines.append(_step(step, line))
             lines.append("    </tb>")
         lines.append("  </gpu>")
     return "\n".join([*lines, "</algo>", ""])

@@ -1,5 +1,5 @@
-"""An algorithm of one's own: messages step by step, followed with every rank's part kept apart, and
-proved or refused.
+"""A custom schedule: messages step by step, followed with every rank's part kept apart, and proved
+or refused.
 
 A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
 is summed in it. So what is missing or counted twice shows at the step where it happens, by name,

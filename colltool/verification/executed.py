@@ -1,19 +1,19 @@
-"""One schedule, executed: what was counted, what that takes in seconds, and what it says of its
-formula."""
+"""One schedule, executed: its counts, its seconds, and the verdict on its formula."""
 
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import NATURAL_ORDER, compose
+from colltool.algorithms.composed import NATURAL_ORDER, compose, compositions
 from colltool.algorithms.executor import Network, Outcome, Tiers, joined, links_for, run
 from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.base.primitives import A2A, Pipeline
+from colltool.base.primitives import A2A, Pipeline, Primitive, Terms
 from colltool.custom.schedule import OwnSchedule
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.groups import PlacedGroup, tier_group
+from colltool.estimate.groups import PlacedGroup, Span, tier_group
 from colltool.estimate.wired import links_on, places_of, seated
+from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats
 from colltool.network.group import Group
@@ -24,10 +24,15 @@ from colltool.network.twisted_links import TwistedLinks
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
 COUNTS_ONLY: Verdict = "counts only"
-_SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
+# Relative differences up to which counts and times are the same, and times are close.
+_SAME = 1e-9
+_SAME_TIME = 1e-6
+_CLOSE = 0.01
 
 
 class Counts(NamedTuple):
+    """Coefficients of α and of M/BW."""
+
     n_alpha: float
     n_beta: float
 
@@ -36,9 +41,9 @@ class Seconds(NamedTuple):
     """An execution in seconds."""
 
     alpha_s: float  # of the farthest message of each step, added up
-    # bytes, every step waiting for its busiest port, link or uplink; of streams the busiest of all
+    # Bytes, every step waiting for its busiest port, link or uplink; of streams the busiest of all.
     carried_s: float
-    # bytes of the busiest, whoever waits: no order of the same messages undercuts it
+    # Bytes of the busiest, whoever waits: no order of the same messages undercuts it.
     busiest_s: float
 
     @property
@@ -52,35 +57,46 @@ class TimedLinks(Network):
 
     Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is
     what prices are held against.
-    ``placed`` is packed, its ranks are its members; ``nodes``: members and, on a single tier, the
-    servers or padding after them.
+
+    Args:
+        placed: packed, so that its ranks are its members.
+        nodes: members and, on a single tier, the servers or padding after them.
     """
 
     def __init__(self, placed: PlacedGroup, nodes: int) -> None:
-        self.alpha_s, self.domains, self.nodes = 0.0, placed.domains, nodes
+        self.alpha_s = 0.0
+        self.domains = placed.domains
+        self.nodes = nodes
         places = places_of(self.domains, nodes)
-        super().__init__(
-            *(links_on(span.seat, places, last=span is placed.spans[-1]) for span in placed.spans)
-        )
+        last = placed.spans[-1]
+        super().__init__(*(links_on(span.seat, places, last=span is last) for span in placed.spans))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        """Adds the longest latency of every step to ``alpha_s``."""
+        """Carry a batch of steps, and add its longest latency to ``alpha_s``."""
         batch = seated(batch, self.domains, self.nodes)
         super().carry(batch, chunk_bytes)
         src, dst, _ = joined(batch)
-        on, latest = tier_of(self.tiers, src, dst), 0.0
+        on = tier_of(self.tiers, src, dst)
+        latest_s = 0.0
         for number, tier in enumerate(self.tiers):
-            if (here := on == number).any():
+            here = on == number
+            if here.any():
                 alpha_s, links = tier.latency(src[here], dst[here])
-                latest = max(latest, float(alpha_s[links.argmax()]))
-        self.alpha_s += latest
+                latest_s = max(latest_s, float(alpha_s[links.argmax()]))
+        self.alpha_s += latest_s
 
     def seconds(self, program: Program, size: float) -> Seconds:
-        return Seconds(
-            self.alpha_s,
-            (self.busiest if program.streamed else self.peak) * size,
-            self.busiest * size,
-        )
+        carried = self.busiest if program.streamed else self.peak
+        return Seconds(self.alpha_s, carried * size, self.busiest * size)
+
+
+def readings(segments: int, *, ideal: bool) -> Readings:
+    """How prices are read that executions are held against: steps wait for their slowest pair."""
+    return Readings(ideal=ideal, pipelining=segments, ring_alpha="worst", phases="sequential")
+
+
+def composition_names(primitive: Primitive) -> list[str]:
+    return [row.name for row in compositions(primitive)]
 
 
 class Execution(NamedTuple):
@@ -91,14 +107,17 @@ class Execution(NamedTuple):
 
 
 def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
+    """The schedule of a registered algorithm that has one."""
     make = maker(row.primitive, row.name)
-    assert make is not None  # the caller asked first
+    assert make is not None  # see why_not_executed
     return make(group, segments)
 
 
 def network_for(group: Group, places: int = 0) -> Network:
-    """The links of a lattice, full mesh or graph, else a port for every rank and server;
-    ``places``: of all these."""
+    """The links of a lattice, full mesh or graph, else a port for every rank and server.
+
+    ``places``: how many ranks and servers; by default the ranks alone.
+    """
     return Network(links_for(group, places or group.ranks))
 
 
@@ -108,8 +127,9 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     program = flat_program(row, group, segments)
     network = network_for(group, program.places)
     outcome = run(program, network.carry)
-    hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
-    counts = Counts(hops, network.busiest if program.streamed else network.peak)
+    levels = group.switch_levels if row.in_switch else 1
+    carried = network.busiest if program.streamed else network.peak
+    counts = Counts(float(network.hops * levels), carried)
     return Execution(outcome, counts, network.busiest, program.streamed)
 
 
@@ -117,8 +137,9 @@ def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = (
     program = flat_program(row, group, segments)
     network = network_for(group, program.places)
     (links,) = network.tiers
-    halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
-    if isinstance(links, LatticeLinks) and halved and program.primitive is A2A:
+    # Hops are followed where at most two ways tie: on a twisted torus it can be more.
+    twisted = isinstance(links, TwistedLinks)
+    if isinstance(links, LatticeLinks) and not twisted and program.primitive is A2A:
         return traced_by_hops(program, links, vectors)
     return traced(program, network, vectors)
 
@@ -137,28 +158,25 @@ def seconds(
 
     Where all pairs are alike they follow from the counts; else every message is put on its links.
     """
-    if why := _unknown_planes(placed):
-        return why
+    unknown = _unknown_planes(placed)
+    if unknown:
+        return unknown
     inner, *outer = placed.spans
-    classes = capabilities_of(inner.tier).classes
-    # by some pair
-    met = classes[
-        : 1 + sum(inner.occupancy.members(one.group) < inner.endpoints for one in classes[:-1])
-    ]
-    if not outer and row.in_switch and any(one.oversubscription > 1 for one in met):
-        return (
-            "seconds are not compared: traffic between reducing switches over oversubscribed"
-            " uplinks is not executed"
-        )
-    if not outer and (row.in_switch or len(met) == 1):
-        first = costed.parts[0].cost
-        carried = execution.counts.n_beta * size / first.bandwidth_Bps
-        return Seconds(
-            execution.counts.n_alpha * first.alpha_s,
-            carried,
-            execution.busiest * size / first.bandwidth_Bps,
-        )
-    if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
+    if not outer:
+        levels = _levels_in_use(inner)
+        if row.in_switch and any(level.oversubscription > 1 for level in levels):
+            return (
+                "seconds are not compared: traffic between reducing switches over oversubscribed"
+                " uplinks is not executed"
+            )
+        if row.in_switch or len(levels) == 1:
+            first = costed.parts[0].cost
+            return Seconds(
+                execution.counts.n_alpha * first.alpha_s,
+                execution.counts.n_beta * size / first.bandwidth_Bps,
+                execution.busiest * size / first.bandwidth_Bps,
+            )
+    elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
     program = flat_program(row, group, segments)
     timed_links = TimedLinks(placed, program.nodes if program.stands is None else program.places)
@@ -166,37 +184,45 @@ def seconds(
     return timed_links.seconds(program, size)
 
 
+def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
+    """The levels of a tier on which some pair of members meets."""
+    levels = capabilities_of(span.tier).classes
+    outgrown = 0
+    for level in levels[:-1]:
+        outgrown += span.occupancy.members(level.group) < span.endpoints
+    return levels[: 1 + outgrown]
+
+
 def _unknown_planes(placed: PlacedGroup) -> str:
-    hashed = [
-        planes
-        for span in placed.spans
-        if (planes := capabilities_of(span.tier).planes) and planes.spread == "ecmp"
-    ]
-    return (
-        "seconds are not compared: which plane a flow is hashed to is not known" if hashed else ""
-    )
+    """Why a flow's plane is not known, which leaves no seconds to compare; empty if it is."""
+    for span in placed.spans:
+        planes = capabilities_of(span.tier).planes
+        if planes and planes.spread == "ecmp":
+            return "seconds are not compared: which plane a flow is hashed to is not known"
+    return ""
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
-    """By the registered formula, a pipelined one at P segments."""
-    n_alpha, n_beta = 0.0, 0.0
+    """The counts of the registered formula, a pipelined one at P segments."""
+    n_alpha = n_beta = 0.0
     for terms in row.schedule(group):
-        one = (
-            terms
-            if terms.fill is None
-            else _cut(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
-        )
-        n_alpha, n_beta = n_alpha + one.n_alpha, n_beta + one.n_beta * terms.payload
+        cost: Counts | Terms = terms
+        if terms.fill is not None:
+            cost = _cut(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
+        n_alpha += cost.n_alpha
+        n_beta += cost.n_beta * terms.payload
     return Counts(n_alpha, n_beta)
 
 
 def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
-    """Of all parts, or those of a tier: the formula's, or, where messages are routed, what its
-    pattern costs on the links."""
+    """The counts of all parts of a price, or of those on one tier: the formula's, or, where
+    messages are routed, what its pattern costs on the links."""
     n_alpha = n_beta = 0.0
-    for part in (part for part in costed.parts if tier in ("", part.cost.tier)):
-        own = _cut(part.pipeline, segments) if part.pipeline else part.cost
-        n_alpha, n_beta = n_alpha + own.n_alpha, n_beta + own.n_beta * part.payload
+    for part in costed.parts:
+        if tier in ("", part.cost.tier):
+            cost = _cut(part.pipeline, segments) if part.pipeline else part.cost
+            n_alpha += cost.n_alpha
+            n_beta += cost.n_beta * part.payload
     return Counts(n_alpha, n_beta)
 
 
@@ -207,8 +233,8 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
 def composed(
     placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
-    """Run a composition; for each tier, innermost first, what its formulas say and what was
-    counted.
+    """Run a composition; for each tier, innermost first, return the counts of its formulas and
+    those of the execution.
 
     ValueError: a phase has no schedule over endpoints alone.
     """
@@ -219,11 +245,11 @@ def composed(
         network.carry(batch, chunk_bytes)
         timed_links.carry(batch, chunk_bytes)
 
-    outcome, counts = run(program, carry), []
-    for span, one in zip(placed.spans, network.networks, strict=True):
-        counts.append(
-            (costed_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak))
-        )
+    outcome = run(program, carry)
+    counts = []
+    for span, on_tier in zip(placed.spans, network.networks, strict=True):
+        wanted = costed_counts(costed, segments, span.tier.name)
+        counts.append((wanted, Counts(float(on_tier.hops), on_tier.peak)))
     return outcome, counts, _unknown_planes(placed) or timed_links.seconds(program, size)
 
 
@@ -236,25 +262,26 @@ def composed_trace(
 def on_tiers(
     placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings
 ) -> tuple[Program, Tiers]:
-    """A composition's messages, and its tiers' ports and links to count them on; ValueError as
-    :func:`composed`."""
-    groups = [
-        tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0]
-        for k, span in enumerate(placed.spans)
-    ]
-    # by the name in the tier's first phase
-    first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}
-    choices = [first[span.tier.name] for span in placed.spans]
-    order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
-    return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(
-        groups
-    )
+    """A composition's messages, and the ports and links of its tiers to count them on; ValueError
+    as :func:`composed`."""
+    groups = []
+    choices = []
+    for number, span in enumerate(placed.spans):
+        scale_out = number > 0 or placed.one_a_node
+        groups.append(tier_group(span, readings, scale_out=scale_out)[0])
+        # A tier's algorithm is named by its first phase.
+        on_tier = (part.algorithm for part in costed.parts if part.cost.tier == span.tier.name)
+        choices.append(next(on_tier))
+    primitive = costed.primitive
+    order = NATURAL_ORDER.get(primitive) or "inner-first"
+    program = compose(primitive, costed.choice.base, groups, choices, segments, order)
+    return program, Tiers(groups)
 
 
 def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:
-    """What an algorithm of one's own loads, step by step; its result was proved on its own
-    buffers."""
-    network, timed_links = network_for(group), TimedLinks(placed, program.nodes)
+    """The loads of a custom schedule, step by step; its result was proved on its own buffers."""
+    network = network_for(group)
+    timed_links = TimedLinks(placed, program.nodes)
     for batch in program.batches:
         network.carry(batch, program.chunk_bytes)
         timed_links.carry(batch, program.chunk_bytes)
@@ -262,7 +289,8 @@ def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tup
 
 
 def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
-    """Its steps; None where chunks wait in scratch, which a trace has no place for."""
+    """The steps of a custom schedule; None where chunks wait in scratch, which a trace has no place
+    for."""
     if not run(schedule.program()).holds:
         return None
     return traced(schedule.program(), network_for(group), vectors)
@@ -272,26 +300,33 @@ def judge(
     status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False
 ) -> tuple[Verdict, str]:
     """The verdict on counts, and what the formula idealises where they differ."""
-    over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
-    under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
-    if not any(over) and not any(under):
+    over = []  # whether more was counted, of α and of β
+    ratios = []
+    for name, expected, found in zip(Counts._fields, wanted, counted, strict=True):
+        margin = _SAME * max(1.0, expected)
+        over.append(found > expected + margin)
+        if over[-1] or found < expected - margin:
+            ratios.append(f"{name} {found / expected:.4g}")
+    if not ratios:
         return "proved", ""
-    apart = [name for name, o, u in zip(("n_alpha", "n_beta"), over, under, strict=True) if o or u]
-    ratio = "executed/formula: " + ", ".join(
-        f"{name} {getattr(counted, name) / getattr(wanted, name):.4g}" for name in apart
-    )
+    more_alpha, more_beta = over
+    ratio = f"executed/formula: {', '.join(ratios)}"
     if not any(over):
         return "idealised", f"the formula is an upper bound here, {ratio}"
-    if streamed and not over[1]:
+    if streamed and not more_beta:
         return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
-    if not over[0] and busiest <= wanted.n_beta * (1 + _SAME):
-        return (
-            "idealised",
-            f"holds when messages wait only between phases; in strict lock step {ratio}",
-        )
-    return (
-        ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
-    )
+    if not more_alpha and busiest <= wanted.n_beta * (1 + _SAME):
+        waits = "holds when messages wait only between phases; in strict lock step"
+        return "idealised", f"{waits} {ratio}"
+    if status == "idealised":
+        return "idealised", f"on real wiring {ratio}"
+    return "mismatch", ratio
+
+
+def price_s(costed: CostModel, size: float) -> float:
+    """The price of α and bytes, without launches and what a library adds."""
+    row = costed.at(size)
+    return float(row.steps_s) + float(row.moved_s)
 
 
 def timed(
@@ -305,22 +340,18 @@ def timed(
     """
     if isinstance(took, str):
         return COUNTS_ONLY if verdict == "proved" else verdict, took, None
-    row = costed.at(size)
-    moved = float(row.moved_s)
-    price = float(row.steps_s) + moved  # without launches and what a library adds
-    time = price, took.total_s
-    if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
-        ratio = took.busiest_s / moved
-        return (
-            "mismatch",
-            f"bytes on the busiest port, link or uplink take {ratio:.4g} times their price",
-            time,
-        )
-    if verdict == "proved" and abs(took.total_s / price - 1) > _SAME_TIME:
-        apart = len(placed.spans) > 1 and abs(took.total_s / price - 1) > _CLOSE
-        note = (
-            f"with every step waiting for its slowest pair it takes {took.total_s / price:.4g}"
-            " times the price"
-        )
-        return "idealised" if apart else verdict, note, time
-    return verdict, "", time
+    price = price_s(costed, size)
+    time_s = (price, took.total_s)
+    if verdict != "proved":
+        return verdict, "", time_s
+    moved_s = float(costed.at(size).moved_s)
+    if took.busiest_s > moved_s * (1 + _SAME_TIME):
+        times = f"{took.busiest_s / moved_s:.4g} times their price"
+        return "mismatch", f"bytes on the busiest port, link or uplink take {times}", time_s
+    ratio = took.total_s / price
+    if abs(ratio - 1) <= _SAME_TIME:
+        return verdict, "", time_s
+    if len(placed.spans) > 1 and abs(ratio - 1) > _CLOSE:
+        verdict = "idealised"
+    note = f"with every step waiting for its slowest pair it takes {ratio:.4g} times the price"
+    return verdict, note, time_s

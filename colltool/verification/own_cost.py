@@ -1,10 +1,9 @@
-"""The price of an algorithm of one's own: its messages, step by step, on the ports, links and
-uplinks of a group.
+"""The price of a custom schedule: its messages, step by step, on the links of a group.
 
 Latency is the longest chain of messages, each rank waiting for what it is sent in a step before it
 goes on to the next; a step takes the bytes of its busiest port, link or uplink. α, bandwidth and η
-are those that shipped algorithms are priced with; what a library adds to its own (start-up, shares
-of bandwidth that it reaches) is measured there and known of no file.
+are those that shipped algorithms are priced with; what a library adds to its own schedules
+(start-up, shares of bandwidth that it reaches) is not known for a file.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ def own_costs(
     ranks."""
     placed = place(on_layers(fabric, readings), group)
     for name, usual in (("placement", "packed"), ("ports", "all")):
-        if (value := getattr(readings, name)) != usual:
+        value = getattr(readings, name)
+        if value != usual:
             what = f"a schedule of your own is executed {usual}, not {value}"
-            raise ColltoolError(
-                what, argument=name, fix=f"leave it out, or {given('algorithm_files')}"
-            )
-    for one in schedules:
-        check_ranks(one, placed)
-    return [
-        own_cost(one, under, readings)
-        for one in schedules
-        for under in under_protocols(placed, one.primitive)
-    ]
+            fix = f"leave it out, or {given('algorithm_files')}"
+            raise ColltoolError(what, argument=name, fix=fix)
+    for schedule in schedules:
+        check_ranks(schedule, placed)
+    costs = []
+    for schedule in schedules:
+        for under in under_protocols(placed, schedule.primitive):
+            costs.append(own_cost(schedule, under, readings))
+    return costs
 
 
 def check_ranks(schedule: OwnSchedule, placed: PlacedGroup) -> None:
@@ -69,21 +68,21 @@ def check_ranks(schedule: OwnSchedule, placed: PlacedGroup) -> None:
 
 
 def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> list[OwnSchedule]:
-    """Schedules whose names are neither of shipped algorithms nor of each other: ``ring`` becomes
-    ``ring@my.xml``."""
-    found: list[OwnSchedule] = []
+    """Schedules under names of their own, which neither shipped algorithms nor other schedules
+    have: ``ring`` becomes ``ring@my.xml``, a second one ``ring@my.xml-2``."""
+    renamed: list[OwnSchedule] = []
     used = set(taken)
-    for one in schedules:
-        called = f"{one.name}@{Path(one.file).name or 'own'}"
-        names = (
-            one.name,
-            called,
-            *(f"{called}-{number}" for number in range(2, len(schedules) + 2)),
-        )
-        name = next(name for name in names if name not in used)
+    for schedule in schedules:
+        name = schedule.name
+        if name in used:
+            name = with_file = f"{name}@{Path(schedule.file).name or 'own'}"
+            number = 2
+            while name in used:
+                name = f"{with_file}-{number}"
+                number += 1
         used.add(name)
-        found.append(one._replace(name=name))
-    return found
+        renamed.append(schedule._replace(name=name))
+    return renamed
 
 
 class OwnLinks(Network):
@@ -95,70 +94,80 @@ class OwnLinks(Network):
     """
 
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
+        self.placed = placed
         self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
         self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
-        self.placed, places = placed, places_of(placed.domains, placed.ranks)
-        super().__init__(
-            *(
-                _links(span, placed, tier)
-                for span, tier in zip(placed.spans, self.numbers, strict=True)
+        places = places_of(placed.domains, placed.ranks)
+        links = []
+        for span, tier in zip(placed.spans, self.numbers, strict=True):
+            last = span is placed.spans[-1]
+            links.append(
+                links_on(
+                    span.seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last
+                )
             )
-        )
-        self.post_s = np.array([one.post_s * one.eta_alpha for one in self.numbers])
+        super().__init__(*links)
+        self.post_s = np.array([tier.post_s * tier.eta_alpha for tier in self.numbers])
+        # When each place can go on, and the chain of messages that it waited for, tier by tier.
         self.ready_s = np.zeros(places)
-        # of the chain up to each place
-        self.hops_there, self.alpha_there_s = np.zeros((2, places, len(placed.spans)))
-        self.per_byte_s = np.zeros(len(placed.spans))
+        self.chain_hops = np.zeros((places, len(links)))
+        self.chain_alpha_s = np.zeros((places, len(links)))
+        # Seconds per byte of M, each step's on its busiest tier.
+        self.per_byte_s = np.zeros(len(links))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         src, dst, chunk = joined(seated(batch, self.placed.domains, self.placed.ranks))
-        on, size = tier_of(self.tiers, src, dst), chunk_bytes[chunk]
-        alpha_s, hops = np.zeros(len(src)), np.zeros(len(src))
-        busiest = (0.0, 0)
+        size = chunk_bytes[chunk]
+        on = tier_of(self.tiers, src, dst)
+        alpha_s = np.zeros(len(src))
+        hops = np.zeros(len(src))
+        busiest_s = 0.0
+        busiest = 0
         for number, tier in enumerate(self.tiers):
-            if (here := on == number).any():
-                alpha_s[here], hops[here] = (
-                    tier.latency(src[here], dst[here])[0],
-                    tier.hops(src[here], dst[here]),
-                )
-                loads = zip(
-                    tier.classes,
-                    _loads(tier, self.planes[number], src[here], dst[here], size[here]),
-                    strict=True,
-                )
-                busiest = max(
-                    busiest,
-                    (
-                        max(float(load.max(initial=0.0)) / one.capacity_Bps for one, load in loads),
-                        number,
-                    ),
-                )
-        self.per_byte_s[busiest[1]] += busiest[0]
+            here = on == number
+            if not here.any():
+                continue
+            start = src[here]
+            end = dst[here]
+            alpha_s[here] = tier.latency(start, end)[0]
+            hops[here] = tier.hops(start, end)
+            loads = _loads(tier, self.planes[number], start, end, size[here])
+            for link_class, load in zip(tier.classes, loads, strict=True):
+                seconds = float(load.max(initial=0.0)) / link_class.capacity_Bps
+                # Of equally busy tiers the outermost counts.
+                if seconds >= busiest_s:
+                    busiest_s = seconds
+                    busiest = number
+        self.per_byte_s[busiest] += busiest_s
         self._wait(src, dst, on, alpha_s + self._posting(src, dst, on), hops)
 
     def _wait(self, src: Indices, dst: Indices, on: Indices, alpha_s: Floats, hops: Floats) -> None:
-        """The ranks wait for the last of what they are sent, or of what they send."""
-        only = ~np.isin(src, dst)
-        src, dst = np.concatenate([src, src[only]]), np.concatenate([dst, src[only]])
-        on, alpha_s, hops = (np.concatenate([each, each[only]]) for each in (on, alpha_s, hops))
-        arrives = self.ready_s[src] + alpha_s
+        """Let the ranks wait for the last of what they are sent, or of what they send."""
+        # A rank that only sends waits for its own message: as if it were sent to itself.
+        only = np.flatnonzero(~np.isin(src, dst))
+        message = np.concatenate([np.arange(len(src)), only])
+        waits = np.concatenate([dst, src[only]])
+        arrives = self.ready_s[src[message]] + alpha_s[message]
         order = np.argsort(arrives, kind="stable")
         last = np.full(len(self.ready_s), -1)
-        last[dst[order]] = order  # of several the latest stays
+        last[waits[order]] = order  # of several the latest stays
         late = np.flatnonzero(last >= 0)
         late = late[arrives[last[late]] > self.ready_s[late]]
-        by = last[late]
-        chain = [table[src[by]] for table in (self.hops_there, self.alpha_there_s)]
-        for table, before, own in zip(
-            (self.hops_there, self.alpha_there_s), chain, (hops, alpha_s), strict=True
-        ):
-            before[np.arange(len(by)), on[by]] += own[by]
-            table[late] = before
-        self.ready_s[late] = arrives[by]
+        by = message[last[late]]
+        before = src[by]
+        # Read for all places before any is written.
+        chain_hops = self.chain_hops[before]
+        chain_alpha_s = self.chain_alpha_s[before]
+        each = np.arange(len(by))
+        chain_hops[each, on[by]] += hops[by]
+        chain_alpha_s[each, on[by]] += alpha_s[by]
+        self.chain_hops[late] = chain_hops
+        self.chain_alpha_s[late] = chain_alpha_s
+        self.ready_s[late] = arrives[last[late]]
 
     def _posting(self, src: Indices, dst: Indices, on: Indices) -> Floats:
-        """What the sender takes to post to its further peers of the step, for each message; shape
-        (m,)."""
+        """Seconds that the sender takes to post to its further peers of the step, for each message;
+        shape (m,)."""
         if not self.post_s.any():
             return np.zeros(len(src))
         ranks = len(self.ready_s)
@@ -170,7 +179,7 @@ class OwnLinks(Network):
     def chain(self) -> tuple[Floats, Floats]:
         """Hops and seconds of the longest chain on each tier; shape (tiers,) each."""
         end = int(self.ready_s.argmax())
-        return self.hops_there[end], self.alpha_there_s[end]
+        return self.chain_hops[end], self.chain_alpha_s[end]
 
 
 def _loads(
@@ -178,40 +187,48 @@ def _loads(
 ) -> list[Floats]:
     """Bytes on a tier's links; on a port whose planes hash flows, as many more as the flows of its
     peers leave planes idle."""
-    loads = list(tier.loads(src, dst, size))
-    if planes is not None and planes.spread == "ecmp":
-        pairs = np.unique(np.stack([src, dst]), axis=1)
-        for port, (ranks, peers) in enumerate(zip((src, dst), pairs, strict=True)):
-            gain = [
-                planes.share_of(max(1, count)) / planes.share
-                for count in np.bincount(peers).tolist()
-            ]
-            loads[port] = tier.loads(src, dst, size / np.array(gain)[ranks])[port]
+    loads = tier.loads(src, dst, size)
+    if planes is None or planes.spread != "ecmp":
+        return loads
+    pairs = np.unique(np.stack([src, dst]), axis=1)
+    # Ports out, then in, are the first two classes.
+    for port, ranks in enumerate((src, dst)):
+        gains = []
+        for peers in np.bincount(pairs[port]).tolist():
+            gains.append(planes.share_of(max(1, peers)) / planes.share)
+        loads[port] = tier.loads(src, dst, size / np.array(gains)[ranks])[port]
     return loads
 
 
 def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> CostModel:
     """A schedule on a group as it is, under one protocol or none."""
-    links, sizes = OwnLinks(under, readings), np.full(_chunks(schedule), 1 / schedule.chunks)
+    links = OwnLinks(under, readings)
+    sizes = schedule.program().chunk_bytes
     for number, batch in enumerate(schedule.batches, start=1):
         try:
             links.carry(batch, sizes)
         except ColltoolError as error:
-            raise ColltoolError(
-                f"step {number}: {error.what}", where=schedule.file, fix=error.fix
-            ) from error
-    steps, (_, reach) = counted(len(schedule.batches), "step"), flat_group(under, readings)
-    found = (each.tolist() for each in (*links.chain(), links.per_byte_s))
-    costs = [_link_cost(*one) for one in zip(under.spans, links.numbers, *found, strict=True)]
-    parts = tuple(
-        CostTerm(schedule.primitive, schedule.name, schedule.ranks, 1.0, cost, route=Links())
-        for cost in costs
-        if cost.n_alpha or cost.n_beta
-    )
+            what = f"step {number}: {error.what}"
+            raise ColltoolError(what, where=schedule.file, fix=error.fix) from error
+    hops, alpha_s = links.chain()
+    parts = []
+    for number, span in enumerate(under.spans):
+        n_alpha = float(hops[number])
+        per_byte_s = float(links.per_byte_s[number])
+        cost = _link_cost(span, links.numbers[number], n_alpha, float(alpha_s[number]), per_byte_s)
+        if cost.n_alpha or cost.n_beta:
+            parts.append(
+                CostTerm(
+                    schedule.primitive, schedule.name, schedule.ranks, 1.0, cost, route=Links()
+                )
+            )
+    steps = counted(len(schedule.batches), "step")
+    messages = counted(schedule.messages, "message")
+    _, reach = flat_group(under, readings)
     return CostModel(
         schedule.primitive,
         schedule.ranks,
-        parts + own_part(under, schedule.primitive, schedule.name),
+        (*parts, *own_part(under, schedule.primitive, schedule.name)),
         readings,
         choice=Choice(schedule.name),
         overhead_s=under.overhead_s,
@@ -219,7 +236,7 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
         status="own",
         notes=(
             _how_measured(under.protocol),
-            f"{schedule.form}, proved in {steps} of {counted(schedule.messages, 'message')}",
+            f"{schedule.form}, proved in {steps} of {messages}",
             *plane_notes(reach),
         ),
         protocol=under.protocol,
@@ -228,29 +245,20 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
 
 
 def _how_measured(protocol: str) -> str:
-    return (
-        f"{_UNMEASURED}, with protocol {protocol} as the library's own schedules had it"
-        if protocol
-        else _WITHOUT_LIBRARY
-    )
-
-
-def _links(span: Span, placed: PlacedGroup, tier: TierNumbers) -> LinkModel:
-    places, last = places_of(placed.domains, placed.ranks), span is placed.spans[-1]
-    return links_on(span.seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
-
-
-def _chunks(schedule: OwnSchedule) -> int:
-    return 1 + max(int(one.chunk.max()) for batch in schedule.batches for one in batch)
+    if protocol:
+        return f"{_UNMEASURED}, with protocol {protocol} as the library's own schedules had it"
+    return _WITHOUT_LIBRARY
 
 
 def _link_cost(
     span: Span, tier: TierNumbers, n_alpha: float, alpha_s: float, per_byte_s: float
 ) -> LinkCost:
-    """α is the mean over the chain; n_β counts an uplink's bytes as those of a port that takes as
-    long."""
+    """The cost of a schedule on one tier.
+
+    α is the mean over the chain; n_β counts an uplink's bytes as those of a port that takes as
+    long.
+    """
     classes = capabilities_of(span.tier).classes
-    each_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
-    return LinkCost.on(
-        tier, n_alpha, each_s, per_byte_s, level=classes[-1].name if len(classes) == 1 else ""
-    )
+    mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
+    level = classes[-1].name if len(classes) == 1 else ""
+    return LinkCost.on(tier, n_alpha, mean_s, per_byte_s, level=level)

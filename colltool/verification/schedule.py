@@ -1,22 +1,20 @@
-"""One schedule by its name: the program that a group runs, with the price of the same, for other
-programs to run."""
+"""One schedule by its name, with its price, for other programs to run."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from colltool.algorithms.composed import compositions
 from colltool.algorithms.executor import joined
 from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find, parse_choice
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
+from colltool.network.arrays import np
 from colltool.verification import executed
 from colltool.verification.verify import MOST_MESSAGES, SEGMENTS, why_not_executed
 
@@ -24,7 +22,7 @@ MOST_SENDS = 2_000_000  # messages between two ranks in a file: about 100 MB of 
 
 
 class Sent(NamedTuple):
-    """A step of a schedule between two ranks: all chunks as one message."""
+    """What a step sends from one rank to another: all chunks as one message."""
 
     src: int
     dst: int
@@ -41,8 +39,7 @@ class Scheduled(NamedTuple):
     def wire_s(self, size: float) -> float:
         """Its price for ``size`` bytes of M in seconds: α and bytes alone, without launches and
         what a library adds."""
-        row = self.costed.at(size)
-        return float(row.steps_s) + float(row.moved_s)
+        return executed.price_s(self.costed, size)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
         """Messages of each step for ``size`` bytes of M, ordered by sender and receiver.
@@ -50,38 +47,31 @@ class Scheduled(NamedTuple):
         ColltoolError for a switch or server among the nodes, and for more than :data:`MOST_SENDS`
         messages.
         """
+        ranks = self.program.ranks
         left = MOST_SENDS
         for batch in self.program.batches:
-            sent: dict[tuple[int, int], float] = {}
             src, dst, chunk = joined(batch)
-            weight = self.program.chunk_bytes[chunk] * size
-            for one, other, carried in zip(
-                src.tolist(), dst.tolist(), weight.tolist(), strict=True
-            ):
-                sent[one, other] = sent.get((one, other), 0.0) + carried
-            if any(max(pair) >= self.program.ranks for pair in sent):
-                what = (
-                    f"{self.costed.title} works in switches or servers, and other programs have"
-                    " only ranks"
-                )
+            if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
+                what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(
-                    what,
+                    f"{self.costed.title} {what}",
                     argument="algorithm",
                     fix=f"take one that ranks run alone: {given('algorithm', 'ring')}",
                 )
-            if (left := left - len(sent)) < 0:
-                what = (
-                    f"{self.costed.title} on {self.program.ranks} ranks sends more than"
-                    f" {MOST_SENDS:,} messages"
-                )
+            pairs, message = np.unique(src.astype(np.int64) * ranks + dst, return_inverse=True)
+            carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)
+            left -= len(carried)
+            if left < 0:
+                what = f"{self.costed.title} on {ranks} ranks sends more than"
                 raise ColltoolError(
-                    what, argument="ranks", fix=f"take fewer ranks: {given('ranks', 64)}"
+                    f"{what} {MOST_SENDS:,} messages",
+                    argument="ranks",
+                    fix=f"take fewer ranks: {given('ranks', 64)}",
                 )
-            if sent:
-                yield [
-                    Sent(*pair, max(1, -int(-carried // 1)))
-                    for pair, carried in sorted(sent.items())
-                ]
+            if len(carried):
+                senders, receivers = np.divmod(pairs, ranks)
+                sizes = np.maximum(1, np.ceil(carried)).astype(np.int64)
+                yield list(map(Sent, senders.tolist(), receivers.tolist(), sizes.tolist()))
 
 
 def scheduled(
@@ -96,39 +86,41 @@ def scheduled(
 ) -> Scheduled:
     """The schedule that ``name`` is on a group: ``ring``, ``hierarchical:ring/ring``.
 
-    ``segments``: P of pipelined ones; 16 when None. ``ideal``: priced with every η at 1. ``most``:
-    about how many chunks may move. ColltoolError where there is no such algorithm, none of that
-    name runs there, or it is too large.
+    Args:
+        segments: P of pipelined ones; 16 when None.
+        ideal: priced with every η at 1.
+        most: about how many chunks may move.
+
+    ColltoolError where there is no such algorithm, none of that name runs there, or it is too
+    large.
     """
-    cut, choice, placed = segments or SEGMENTS, parse_choice(name), place(fabric, group)
-    readings = Readings(ideal=ideal, pipelining=cut, ring_alpha="worst", phases="sequential")
-    for bench in hierarchical_candidates(placed, primitive, readings):
-        if bench.row.name == choice.base:
-            costed = bench.named(choice.tiers) if choice.tiers else bench.usual()
+    cut = segments or SEGMENTS
+    choice = parse_choice(name)
+    placed = place(fabric, group)
+    readings = executed.readings(cut, ideal=ideal)
+    for composition in hierarchical_candidates(placed, primitive, readings):
+        if composition.row.name == choice.base:
+            costed = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
                 raise _refused(f"{placed.ranks} ranks are too many to execute", costed.title)
             try:
-                return Scheduled(
-                    placed, costed, executed.on_tiers(placed, costed, cut, readings)[0]
-                )
+                program, _ = executed.on_tiers(placed, costed, cut, readings)
             except ValueError as error:
                 raise _refused(str(error), costed.title) from error
-    composed = [row.name for row in compositions(primitive)]
+            return Scheduled(placed, costed, program)
+    composed = executed.composition_names(primitive)
     if choice.base in composed:
         raise _refused(why_not_composed(placed), name)
     row = find(primitive, choice.base, composed)
-    seen, reach = flat_group(placed, readings)
-    seen = row.on(seen, choice)
-    if reason := row.why_not(seen) or why_not_executed(row, seen, cut, placed, most):
+    whole, reach = flat_group(placed, readings)
+    whole = row.on(whole, choice)
+    reason = row.why_not(whole) or why_not_executed(row, whole, cut, placed, most)
+    if reason:
         raise _refused(reason, name)
-    return Scheduled(
-        placed, cost_flat(row, seen, reach, readings), executed.flat_program(row, seen, cut)
-    )
+    costed = cost_flat(row, whole, reach, readings)
+    return Scheduled(placed, costed, executed.flat_program(row, whole, cut))
 
 
 def _refused(reason: str, name: str) -> ColltoolError:
-    return ColltoolError(
-        f"{name}: {reason}",
-        argument="algorithm",
-        fix="colltool verify lists what can be executed there",
-    )
+    fix = "colltool verify lists what can be executed there"
+    return ColltoolError(f"{name}: {reason}", argument="algorithm", fix=fix)

@@ -10,7 +10,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
 
-SEGMENTS = 4  # of a pipelined algorithm, unless asked otherwise: short enough to be read
+SEGMENTS = 4  # of a pipelined algorithm by default: short enough to be read
 
 
 def shipped_schedule(
@@ -20,16 +20,15 @@ def shipped_schedule(
     algorithm: str,
     segments: int | None = None,
 ) -> OwnSchedule:
-    """The schedule that ``verify`` executes; ColltoolError where there is none, it is none among
-    ranks, or no file holds it."""
+    """The schedule that ``verify`` executes; ColltoolError where there is none, it is not among
+    ranks alone, or it is too long for a file."""
     run = scheduled(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )
     schedule = own_from_program(parse_choice(algorithm).spec, run.program)
     promise_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
-        what = (
-            f"{schedule.name} moves {schedule.messages:,} chunks, and a file holds {MOST_MOVES:,}"
-        )
+        moves = f"{schedule.name} moves {schedule.messages:,} chunks"
+        what = f"{moves}, and a file holds {MOST_MOVES:,}"
         raise ColltoolError(what, argument="ranks", fix=f"take {given('ranks', 64)}")
     return schedule

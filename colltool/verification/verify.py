@@ -4,10 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.algorithms.composed import compositions
 from colltool.algorithms.executor import Outcome
 from colltool.algorithms.program import effort, maker
-from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
+from colltool.algorithms.registry import (
+    Algorithm,
+    Choice,
+    algorithms,
+    find,
+    on_request,
+    parse_choice,
+)
 from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
@@ -24,19 +30,28 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
-from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
+from colltool.verification.executed import (
+    VERDICTS,
+    Counts,
+    Seconds,
+    Verdict,
+    composition_names,
+)
 from colltool.verification.own_cost import check_ranks, own_cost
 
-SEGMENTS, TRACED_SEGMENTS = 16, 2
+SEGMENTS = 16
+TRACED_SEGMENTS = 2  # few enough that a trace can be read
 _QUICK = 512  # ranks whose proofs take seconds
-# beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
+# Beyond it a schedule takes minutes and gigabytes, and its formula says nothing new there.
 MOST_MESSAGES = 40_000_000
 MOST_TRACED = 16  # ranks whose steps can be followed
 
 
 class Verified(NamedTuple):
-    """One algorithm, executed; pairs are (formula or price, executed); an algorithm of one's own
-    has no formula."""
+    """One algorithm, executed; pairs are (formula or price, executed).
+
+    A custom schedule has no formula.
+    """
 
     primitive: Primitive
     algorithm: str
@@ -50,8 +65,8 @@ class Verified(NamedTuple):
     # without the launch overhead; None: only counts compare, and the note says why
     time_s: tuple[float, float] | None = None
     spec: str = ""  # as ``--algorithm`` takes it
-    trace: Trace | None = None  # every step, where asked for
-    simulated_s: float | None = None  # of the same schedule in a simulator, where asked for
+    trace: Trace | None = None  # every step, if requested
+    simulated_s: float | None = None  # the same schedule in a simulator, if requested
 
     @property
     def ranks(self) -> int:
@@ -70,7 +85,7 @@ class Verification(Result):
 
     @property
     def holds(self) -> bool:
-        return all(one.verdict != "mismatch" for one in self.results)
+        return all(row.verdict != "mismatch" for row in self.results)
 
 
 class _GroupRun(NamedTuple):
@@ -101,95 +116,104 @@ def verify(
     """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of
     each composition.
 
-    ``own``: further schedules, already proved; without ``names`` only these.
-
-    ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for
-    a trace, which writes down every step. ``vectors``: for a trace, the numbers that each rank
-    starts with, or ``example``; its messages then carry values.
+    Args:
+        own: further schedules, already proved; without ``names`` only these.
+        size: M in bytes, for the times.
+        segments: P of pipelined algorithms; None: 16, or 2 for a trace.
+        trace: write down every step.
+        vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages
+            then carry values.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
-    readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
-        raise ColltoolError(
-            what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer"
-        )
-    vectors = _for_each_rank(vectors, placed.ranks)
-    known = {row.name for primitive in primitives for row in algorithms(primitive)}
-    known |= {row.name for row in on_request() if row.primitive in primitives}
-    known |= {row.name for primitive in primitives for row in compositions(primitive)}
-    for base in (parse_choice(name).base for name in names):
-        if base not in known:
-            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
-    seen, reach = flat_group(placed, readings)
+        fix = f"take {given('ranks', MOST_TRACED)} or fewer"
+        raise ColltoolError(what, argument="trace", fix=fix)
+    vectors = _vector_of_each_rank(vectors, placed.ranks)
+    choices = [parse_choice(name) for name in names]
+    _check_names(primitives, choices)
+    readings = executed.readings(segments, ideal=True)
+    whole, reach = flat_group(placed, readings)
     run = _GroupRun(
-        placed, seen, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors
+        placed, whole, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors
     )
-    found = (
-        []
-        if own and not names
-        else [one for primitive in primitives for one in _each(run, primitive, names)]
-    )
-    found += [_own(run, one) for one in own]
-    done = tuple(one for one in found if isinstance(one, Verified))
-    skipped = tuple(one for one in found if isinstance(one, Infeasible))
+    found: list[Verified | Infeasible] = []
+    if names or not own:
+        for primitive in primitives:
+            found += _flat_rows(run, primitive, choices)
+            found += _composed_rows(run, primitive, choices)
+    found += [_own(run, schedule) for schedule in own]
+    done = tuple(row for row in found if isinstance(row, Verified))
+    skipped = tuple(row for row in found if isinstance(row, Infeasible))
     if not done:
-        reasons = (
-            "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped))
-            or "price lists what can run"
-        )
-        raise ColltoolError(
-            f"nothing to execute on {placed.placement.spoken} of {fabric.name}", fix=reasons
-        )
-    return Verification(
-        done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides
-    )
+        reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
+        what = f"nothing to execute on {placed.placement.spoken} of {fabric.name}"
+        raise ColltoolError(what, fix=reasons or "price lists what can run")
+    skipped = tuple(row._replace(reason=said(row.reason)) for row in skipped)
+    return Verification(done, skipped, fabric.overrides)
 
 
-def _for_each_rank(vectors: Vectors, ranks: int) -> Vectors:
-    """A vector for each rank; one alone has the numbers of all, rank by rank."""
+def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
+    """A vector for each rank; a single one holds the numbers of all, rank by rank."""
     if vectors == "example" or not vectors:
         return vectors
     if len(vectors) == 1:
-        numbers, (length, over) = vectors[0], divmod(len(vectors[0]), ranks)
+        numbers = vectors[0]
+        length, over = divmod(len(numbers), ranks)
         if over or not length:
+            what = f"{len(numbers)} numbers for {ranks} ranks"
             fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
-            raise ColltoolError(
-                f"{len(numbers)} numbers for {ranks} ranks", argument="values", fix=fix
-            )
+            raise ColltoolError(what, argument="values", fix=fix)
         return [numbers[start : start + length] for start in range(0, len(numbers), length)]
-    if len(vectors) != ranks or len({len(vector) for vector in vectors}) > 1:
-        lengths = " and ".join(map(str, sorted({len(vector) for vector in vectors})))
-        what = f"{len(vectors)} vectors of {lengths} values for {ranks} ranks"
-        raise ColltoolError(
-            what, argument="values", fix="one vector for each rank, all of the same length"
-        )
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(vectors) != ranks or len(lengths) > 1:
+        listed = " and ".join(map(str, lengths))
+        what = f"{len(vectors)} vectors of {listed} values for {ranks} ranks"
+        fix = "one vector for each rank, all of the same length"
+        raise ColltoolError(what, argument="values", fix=fix)
     return vectors
 
 
-def _each(
-    run: _GroupRun, primitive: Primitive, names: Sequence[str]
+def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> None:
+    """Refuse a name that is an algorithm of none of the primitives."""
+    known = {row.name for row in on_request() if row.primitive in primitives}
+    for primitive in primitives:
+        known.update(row.name for row in algorithms(primitive))
+        known.update(composition_names(primitive))
+    for choice in choices:
+        if choice.base not in known:
+            find(primitives[0], choice.base, composition_names(primitives[0]))
+
+
+def _flat_rows(
+    run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """All that can run or, if any are named, those."""
-    chosen = list(map(parse_choice, names))
-    for row in [
-        *algorithms(primitive),
-        *(row for row in on_request() if row.primitive is primitive),
-    ]:
-        groups = [row.on(run.group, choice) for choice in chosen if choice.base == row.name]
-        if not names and not row.counts and row.why_not(run.group) is None:
+    """The flat algorithms that can run or, if any are named, those."""
+    on_demand = [row for row in on_request() if row.primitive is primitive]
+    for row in [*algorithms(primitive), *on_demand]:
+        groups = [row.on(run.group, choice) for choice in choices if choice.base == row.name]
+        if not choices and not row.counts and row.why_not(run.group) is None:
             groups = [run.group]
-        for seen in groups:
-            reason = row.why_not(seen) or why_not_executed(row, seen, run.segments, run.placed)
-            yield (
-                _skipped(row.chosen(seen).spec, primitive, reason)
-                if reason
-                else _flat(row, run._replace(group=seen))
-            )
-    for bench in hierarchical_candidates(run.placed, primitive, run.readings):
-        for tiers in [one.tiers for one in chosen if one.base == bench.row.name] if names else [()]:
-            yield _composed(run, bench.named(tiers) if tiers else bench.usual())
+        for group in groups:
+            reason = row.why_not(group) or why_not_executed(row, group, run.segments, run.placed)
+            if reason:
+                yield _skipped(row.chosen(group).spec, primitive, reason)
+            else:
+                yield _flat(row, group, run)
+
+
+def _composed_rows(
+    run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
+) -> Iterator[Verified | Infeasible]:
+    """The textbook choice of each composition or, if any are named, those."""
+    for composition in hierarchical_candidates(run.placed, primitive, run.readings):
+        if not choices:
+            yield _composed(run, composition.usual())
+        for choice in choices:
+            if choice.base == composition.row.name:
+                tiers = choice.tiers
+                yield _composed(run, composition.named(tiers) if tiers else composition.usual())
 
 
 def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
@@ -199,13 +223,13 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
 def why_not_executed(
     row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES
 ) -> str:
-    on_unlike_alone = row.name == "multi-rail-ring" and not group.domains
-    if maker(row.primitive, row.name) is None or on_unlike_alone:
-        return (
-            "a baseline: the schedule of ring or pairwise over other links"
-            if row.baseline
-            else "no schedule is written for it"
-        )
+    """Why an algorithm that runs on a group is not executed; empty if it is."""
+    # Its schedule is written for domains of different sizes alone.
+    on_alike = row.name == "multi-rail-ring" and not group.domains
+    if maker(row.primitive, row.name) is None or on_alike:
+        if row.baseline:
+            return "a baseline: the schedule of ring or pairwise over other links"
+        return "no schedule is written for it"
     cut = segments if _pipelined(row, group) else None
     if effort(row.primitive, row.name, group.ranks, cut) <= most:
         return ""
@@ -213,69 +237,79 @@ def why_not_executed(
         fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
         cure = f"; take {given('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    fewest = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
-    return (
-        f"{segments} segments on {group.ranks} ranks are too many to execute; take"
-        f" {given('segments', fewest)} or fewer"
-    )
+    possible = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
+    cure = f"take {given('segments', possible)} or fewer"
+    return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 
 
 def _pipelined(row: Algorithm, group: Group) -> bool:
     return any(terms.fill is not None for terms in row.schedule(group))
 
 
-def _flat(row: Algorithm, run: _GroupRun) -> Verified:
-    group, segments = run.group, run.segments
+def _flat(row: Algorithm, group: Group, run: _GroupRun) -> Verified:
+    segments = run.segments
     costed = cost_flat(row, group, run.reach, run.readings)
-    done = executed.flat(row, group, segments)
-    wanted = (
-        executed.costed_counts(costed, segments)
-        if group.wires
-        else executed.formula(row, group, segments)
+    execution = executed.flat(row, group, segments)
+    if group.wires:
+        # Where messages are routed, the formula has no count of links.
+        wanted = executed.costed_counts(costed, segments)
+    else:
+        wanted = executed.formula(row, group, segments)
+    verdict, note = executed.judge(
+        row.status_on(group),
+        wanted,
+        execution.counts,
+        execution.busiest,
+        streamed=execution.streamed,
     )
-    judged = executed.judge(
-        row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed
+    took = executed.seconds(
+        row, group, run.placed, costed, execution, size=run.size, segments=segments
     )
-    took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
-    trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
-    first = f"{segments} segments" if _pipelined(row, group) else ""
     return _verified(
-        run, costed, judged, [(wanted, done.counts)], done.outcome, took, first=first, trace=trace
+        run,
+        costed,
+        (verdict, note),
+        [(wanted, execution.counts)],
+        execution.outcome,
+        took,
+        first=f"{segments} segments" if _pipelined(row, group) else "",
+        trace=executed.flat_trace(row, group, segments, run.vectors) if run.trace else None,
     )
 
 
 def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
-    """A composition: the worst tier's verdict, the counts added up over the tiers."""
-    placed, segments, readings = run.placed, run.segments, run.readings
+    """Execute a composition: the worst tier's verdict, the counts added up over the tiers."""
+    placed = run.placed
     if placed.ranks**2 > MOST_MESSAGES:
-        return _skipped(
-            costed.title, costed.primitive, f"{placed.ranks} ranks are too many to execute"
-        )
+        reason = f"{placed.ranks} ranks are too many to execute"
+        return _skipped(costed.title, costed.primitive, reason)
     try:
-        outcome, tiers, took = executed.composed(placed, costed, segments, readings, run.size)
+        outcome, tiers, took = executed.composed(
+            placed, costed, run.segments, run.readings, run.size
+        )
     except ValueError as error:
         return _skipped(costed.title, costed.primitive, str(error))
-    verdicts = [
-        executed.judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers
-    ]
-    trace = (
-        executed.composed_trace(placed, costed, segments, readings, run.vectors)
-        if run.trace
-        else None
-    )
-    judged = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
-    return _verified(run, costed, judged, tiers, outcome, took, first="", trace=trace)
+    verdicts = []
+    for wanted, counted in tiers:
+        verdicts.append(executed.judge(costed.status, wanted, counted, counted.n_beta))
+    trace = None
+    if run.trace:
+        trace = executed.composed_trace(placed, costed, run.segments, run.readings, run.vectors)
+    worst = max(verdicts, key=lambda judged: VERDICTS.index(judged[0]))
+    return _verified(run, costed, worst, tiers, outcome, took, first="", trace=trace)
 
 
 def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
-    """A schedule of one's own, whose result was proved when it was read: its counts and seconds on
-    this group."""
+    """Count a custom schedule, whose result was proved when it was read, on this group."""
     check_ranks(schedule, run.placed)
     costed = own_cost(schedule, run.placed, run.readings)
     counted, took = executed.own(run.placed, run.group, schedule.program(), run.size)
-    price, note, trace = costed.at(run.size), f"{schedule.form}, {schedule.messages} messages", None
-    if run.trace and (trace := executed.own_trace(run.group, schedule, run.vectors)) is None:
-        note += "; it uses scratch, so its steps are not printed"
+    note = f"{schedule.form}, {schedule.messages} messages"
+    trace = None
+    if run.trace:
+        trace = executed.own_trace(run.group, schedule, run.vectors)
+        if trace is None:
+            note += "; it uses scratch, so its steps are not printed"
     return Verified(
         primitive=schedule.primitive,
         algorithm=costed.title,
@@ -286,7 +320,7 @@ def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
         n_beta=(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=(float(price.steps_s + price.moved_s), took.total_s),
+        time_s=(executed.price_s(costed, run.size), took.total_s),
         spec=costed.choice.spec,
         trace=trace,
     )
@@ -305,21 +339,24 @@ def _verified(
 ) -> Verified:
     """The row of an execution whose counts, tier by tier, were judged."""
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, more, time = executed.timed(verdict, run.placed, costed, took, run.size)
-    wanted, counted = (
-        Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True)
-    )
+    verdict, on_time, time_s = executed.timed(verdict, run.placed, costed, took, run.size)
     return Verified(
         primitive=costed.primitive,
         algorithm=costed.title,
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict=verdict,
-        n_alpha=(wanted.n_alpha, counted.n_alpha),
-        n_beta=(wanted.n_beta, counted.n_beta),
+        n_alpha=(
+            sum(wanted.n_alpha for wanted, _ in tiers),
+            sum(counted.n_alpha for _, counted in tiers),
+        ),
+        n_beta=(
+            sum(wanted.n_beta for wanted, _ in tiers),
+            sum(counted.n_beta for _, counted in tiers),
+        ),
         post_condition=outcome.holds,
-        note="; ".join(filter(None, [first, note, more])),
-        time_s=time,
+        note="; ".join(filter(None, [first, note, on_time])),
+        time_s=time_s,
         spec=costed.choice.spec,
         trace=trace,
     )
