@@ -320,5 +320,8 @@ def step_error(network_share: float, *, same_device: bool) -> float:
 
 
 def too_many(count: int, most: int) -> ColltoolError:
-    fix = f"fewer values on an axis, or {given('limit', count)}"
-    return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)
+    return ColltoolError(
+        f"{count} cells, more than {most}",
+        argument="limit",
+        fix=f"fewer values on an axis, or {given('limit', count)}",
+    )

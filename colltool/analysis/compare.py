@@ -272,9 +272,11 @@ def _check_count(
     sizes: Sequence[float],
 ) -> None:
     if len(columns) > MOST_COLUMNS:
-        what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
-        fix = "fewer values or fabrics; a sweep takes more"
-        raise ColltoolError(what, argument="vary", fix=fix)
+        raise ColltoolError(
+            f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own",
+            argument="vary",
+            fix="fewer values or fabrics; a sweep takes more",
+        )
     count = prod(map(len, (requests, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise basis.too_many(count, MOST_CELLS)
@@ -295,8 +297,11 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
             f"the fabrics have {', '.join(map(str, counts))} ranks, and one number for all cuts"
             " domains of different sizes"
         )
-        fix = f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each"
-        raise ColltoolError(what, argument="ranks", fix=fix)
+        raise ColltoolError(
+            what,
+            argument="ranks",
+            fix=f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each",
+        )
     return group._replace(ranks=everybody(smallest, group._replace(stride=1)))
 
 

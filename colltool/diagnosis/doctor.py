@@ -66,9 +66,11 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
-        fix = f"write {either(shell='95% or 0.95', python='0.95')}"
-        what = f"must be a share up to 100%, got {expect:g}"
-        raise ColltoolError(what, argument="expect", fix=fix)
+        raise ColltoolError(
+            f"must be a share up to 100%, got {expect:g}",
+            argument="expect",
+            fix=f"write {either(shell='95% or 0.95', python='0.95')}",
+        )
     if fabric is not None:
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or Readings())

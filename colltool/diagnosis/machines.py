@@ -120,8 +120,9 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The usual machine whose prices come nearest, else the slowest of them: no device is named."""
     kernels = any(map(_shows_machine, seen.logs.series))
     if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
-        what = "the logs do not name their devices"
-        raise ColltoolError(what, argument="fabric", fix=_name_machine())
+        raise ColltoolError(
+            "the logs do not name their devices", argument="fabric", fix=_name_machine()
+        )
     fits: dict[Known, float] = {}
     for machine in USUAL_MACHINES if kernels else ():
         distance = _distance(machine, seen, overrides)

@@ -152,9 +152,11 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
     calls = given("calls", "calls.yaml")
-    fix = f"colltool trace writes its calls as a job, with {calls}, and plan prices that"
-    what = "is no Chakra trace: it does not say what waits for what"
-    raise ColltoolError(what, where=printable(trace.file), fix=fix)
+    raise ColltoolError(
+        "is no Chakra trace: it does not say what waits for what",
+        where=printable(trace.file),
+        fix=f"colltool trace writes its calls as a job, with {calls}, and plan prices that",
+    )
 
 
 def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:

@@ -32,8 +32,9 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
         takes_number = any(row.name == base for row in on_request())
         row = find(primitive, base if takes_number else name, composed)
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
-            what = f"'{name}' has no number of {row.counts} behind its name"
-            raise ColltoolError(what, fix=f"such as {base}:8")
+            raise ColltoolError(
+                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
+            )
         return
     known = sorted({row.name for row in every_algorithm()})
     for part in choice.split("/") if colon else ():

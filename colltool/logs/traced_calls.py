@@ -163,8 +163,11 @@ def _check_times(found: TraceEvents, calls: Sequence[ObservedCall], window_s: fl
         what = f"calls take {format_time(busy)} of steps of {steps}, which is impossible"
     else:
         return
-    fix = "profile again: ts and dur of an event are microseconds"
-    raise ColltoolError(what, where=printable(found.name), fix=fix)
+    raise ColltoolError(
+        what,
+        where=printable(found.name),
+        fix="profile again: ts and dur of an event are microseconds",
+    )
 
 
 def _described(
@@ -202,9 +205,11 @@ def _described(
 
 def _check_listed(found: TraceEvents, ranks: int) -> None:
     if ranks > MOST_LISTED:
-        what = f"names groups of more than {MOST_LISTED} ranks in all"
-        fix = "profile fewer ranks, or a rank of fewer groups"
-        raise ColltoolError(what, where=printable(found.name), fix=fix)
+        raise ColltoolError(
+            f"names groups of more than {MOST_LISTED} ranks in all",
+            where=printable(found.name),
+            fix="profile fewer ranks, or a rank of fewer groups",
+        )
 
 
 class MergedCall(NamedTuple):
@@ -275,8 +280,11 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
     first = next((trace for trace in traces if trace.world), traces[0])
     for trace in traces:
         if trace.rank in ranks:
-            what = f"is of rank {trace.rank}, and so is {ranks[trace.rank]}"
-            raise ColltoolError(what, where=trace.file, fix="give one file a rank")
+            raise ColltoolError(
+                f"is of rank {trace.rank}, and so is {ranks[trace.rank]}",
+                where=trace.file,
+                fix="give one file a rank",
+            )
         if trace.rank is not None:
             ranks[trace.rank] = trace.file
         if trace.world and trace.world != first.world:

@@ -136,9 +136,9 @@ class CollectiveCostCache:
                 self._known[key] = error
         found = self._known[key]
         if isinstance(found, ColltoolError):
-            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
             raise ColltoolError(
-                f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix
+                f"{what or 'group'} {group.ranks}: {said(found.what)}",
+                fix=f"another layout or order{self._smaller(group)}; {said(found.fix)}",
             ) from found
         return found
 

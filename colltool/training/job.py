@@ -200,9 +200,10 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     if isinstance(job, Mapping):
         return _finished(_opened(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
-        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(
-            f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix
+            f"expected a job to load, got a {type(job).__name__}",
+            argument="job",
+            fix='give a path, the name of a shipped job ("llama3-70b"), or a mapping',
         )
     if is_model(str(job)):
         return drafted_job(str(job), overrides, short)

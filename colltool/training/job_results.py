@@ -219,8 +219,9 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
     if fabric is not None:
         what += f", and {fabric.name} names none either"
         place += " or the fabric"
-    fix = f"device: h100 in {place}, or compute: {{...}}"
-    raise ColltoolError(what, where=job.where(()), fix=fix)
+    raise ColltoolError(
+        what, where=job.where(()), fix=f"device: h100 in {place}, or compute: {{...}}"
+    )
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:

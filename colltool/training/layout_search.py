@@ -197,8 +197,11 @@ def _search_request(
     seated(job, fabric, total)
     inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
     if total % inside:
-        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
-        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
+        raise ColltoolError(
+            f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks",
+            argument="keep",
+            fix="sizes whose product divides them",
+        )
     space = Space(job, model, shape, total, kept)
     return _SearchRequest(job, fabric, total, kept, space, space.sizes())
 
@@ -426,11 +429,10 @@ def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
         what = f"{job.name} has no model"
         if draft.model is not None:
             what = f"{draft.model.name} has no shape"
-        fix = "give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab"
         raise ColltoolError(
             f"{what}: the compute and memory of other layouts are unknown",
             where=job.where(("model",)),
-            fix=fix,
+            fix="give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab",
         )
     if draft.compute is not None:
         what = f"{job.name} gives times of one layout only; a search compares others"

@@ -79,9 +79,10 @@ def constraints_of(keep: Keep | None) -> Constraints:
     found: dict[str, Any] = {}
     for name, value in keep.items():
         if name not in NAMES:
-            fix = f"{nearest(str(name), list(NAMES))} {known}".strip()
             raise ColltoolError(
-                f"no constraint is called {shown(str(name))}", argument="keep", fix=fix
+                f"no constraint is called {shown(str(name))}",
+                argument="keep",
+                fix=f"{nearest(str(name), list(NAMES))} {known}".strip(),
             )
         found[name] = _value(name, value)
     return Constraints(**found)
@@ -147,9 +148,11 @@ class Space:
         """All that are tried; ColltoolError where they are more than a search takes."""
         found = list(islice(self._sizes(), MOST_SIZES + 1))
         if len(found) > MOST_SIZES:
-            what = f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks"
-            fix = f"say some of them, such as {self._to_keep(found)}"
-            raise ColltoolError(what, argument="keep", fix=fix)
+            raise ColltoolError(
+                f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks",
+                argument="keep",
+                fix=f"say some of them, such as {self._to_keep(found)}",
+            )
         return found
 
     def _to_keep(self, found: list[Sizes]) -> str:

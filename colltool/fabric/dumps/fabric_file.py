@@ -54,9 +54,10 @@ def fabric_file(
             that do not fit together.
     """
     if nodes is not None and network is not None:
-        what = f"{network.file} tells how many there are: {network.hosts}"
         raise ColltoolError(
-            what, argument="network_nodes", fix=f"leave out {given('network_nodes')}"
+            f"{network.file} tells how many there are: {network.hosts}",
+            argument="network_nodes",
+            fix=f"leave out {given('network_nodes')}",
         )
     head: Data = {"schema": "colltool.fabric/2", "name": name}
     if node is None:
@@ -275,8 +276,11 @@ def _levels(outer: Data, network: ClosNetwork, hosts_each: int) -> Iterator[Data
         zip(levels_named(len(network.levels)), network.levels, strict=True)
     ):
         if level.group % hosts_each:
-            what = f"{level.group} hosts under a {name} are no whole domains of {hosts_each}"
-            raise ColltoolError(what, where=network.file, fix="give the dump of one host")
+            raise ColltoolError(
+                f"{level.group} hosts under a {name} are no whole domains of {hosts_each}",
+                where=network.file,
+                fix="give the dump of one host",
+            )
         made: Data = {
             "name": name,
             "group": level.group // hosts_each,
@@ -319,8 +323,11 @@ def _rank_rate(
 
 def _domains(node: NodeDump, network: ClosNetwork) -> int:
     if network.hosts % node.hosts:
-        what = f"{network.hosts} hosts are no whole domains of the {node.hosts} of {node.file}"
-        raise ColltoolError(what, where=network.file, fix="give the dump of one host")
+        raise ColltoolError(
+            f"{network.hosts} hosts are no whole domains of the {node.hosts} of {node.file}",
+            where=network.file,
+            fix="give the dump of one host",
+        )
     return network.hosts // node.hosts
 
 

@@ -99,8 +99,11 @@ def _text(content: str, name: str) -> _Text:
         elif line.startswith("["):
             raise ColltoolError("a port's line is cut off", where=f"{name}:{number}", fix=_FIX)
         if len(found.described) > MAX_NODES or len(found.cables) > MAX_CABLES:
-            what = f"more than {MAX_NODES} nodes or {MAX_CABLES} cables: no subnet is so large"
-            raise ColltoolError(what, where=f"{name}:{number}", fix=_FIX)
+            raise ColltoolError(
+                f"more than {MAX_NODES} nodes or {MAX_CABLES} cables: no subnet is so large",
+                where=f"{name}:{number}",
+                fix=_FIX,
+            )
     return found
 
 

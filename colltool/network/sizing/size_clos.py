@@ -145,10 +145,11 @@ def fat_tree(k: int) -> FatTree:
     2008, 63-74, §3, doi:10.1145/1402958.1402967.
     """
     if k < 2 or k % 2 or k > MOST_PORTS:
-        what = (
-            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        raise ColltoolError(
+            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}",
+            argument="fat_tree",
+            fix=f"write {given('fat_tree', 64)}",
         )
-        raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
     layer = k * k // 2
     core = (k // 2) ** 2
     endpoints = k**3 // 4
@@ -309,8 +310,11 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
             f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
             " the switch"
         )
-        fix = "use a smaller group, a larger radix, or more oversubscription"
-        raise ColltoolError(what, argument="radix", fix=fix)
+        raise ColltoolError(
+            what,
+            argument="radix",
+            fix="use a smaller group, a larger radix, or more oversubscription",
+        )
 
 
 def _stages(
@@ -410,8 +414,9 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            what = f"must be at least 1, got {count}"
-            raise ColltoolError(what, argument=name, fix=f"write {given(name, 1)}")
+            raise ColltoolError(
+                f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}"
+            )
 
 
 def hops_of(typed: Hops, radix: int) -> list[Hop]:
