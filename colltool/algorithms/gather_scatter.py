@@ -54,6 +54,7 @@ from colltool.base.primitives import (
     Rounds,
     Schedule,
     Terms,
+    ceil_div,
 )
 from colltool.network.arrays import Indices, np
 from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
@@ -143,7 +144,7 @@ def pat(group: Group) -> Terms:
     n = group.ranks
     # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that
     # stride behind it.
-    steps = tuple((stride, -(-(n - stride) // (2 * stride)) / n) for stride in reversed(strides(n)))
+    steps = tuple((stride, ceil_div(n - stride, 2 * stride) / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
 
 

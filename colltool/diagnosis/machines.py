@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
+from colltool.base.primitives import ceil_div
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.declared_causes import declared_causes
@@ -245,7 +246,7 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
         return []
     most = max(inner.endpoints, inner.max_size or 0)
     size = min(shared.pop(), most) if shared else inner.endpoints
-    hosts = max(-(-ranks // size), *(series.nodes or 1 for series in seen.logs.series), 1)
+    hosts = max(ceil_div(ranks, size), *(series.nodes or 1 for series in seen.logs.series), 1)
     found = []
     if size != inner.endpoints:
         found.append(f"{inner.name}.size={size}")

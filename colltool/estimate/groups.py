@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.base.arrays import exponential
 from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import Number, Primitive
+from colltool.base.primitives import Number, Primitive, ceil_div
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
@@ -211,11 +211,11 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
         beside = max(1, inside // rails * senders // members)
     # groups at the same time on the switches of a rail
     if who.alone:
-        at_once = -(-members // rails)
+        at_once = ceil_div(members, rails)
     elif who.stride == 1:
-        at_once = -(-members // rails) * stop.stride
+        at_once = ceil_div(members, rails) * stop.stride
     else:
-        at_once = -(-inside // rails) * stop.stride
+        at_once = ceil_div(inside, rails) * stop.stride
     occupancy = Occupancy(stop.stride, beside, who.alone)
     return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
 

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from colltool.base.errors import given
+from colltool.base.primitives import ceil_div
 from colltool.network.wires import Wires
 
 Topology = Literal[
@@ -106,7 +107,7 @@ class Axis(NamedTuple):
         """
         steps = self.size - 1
         if one_port and self.size > 2 and not self.is_ring:
-            steps += -(-self.size // 2)
+            steps += ceil_div(self.size, 2)
         return steps
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.formatting import Shape
-from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive, ceil_div
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
@@ -248,7 +248,7 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     nodes = stride // inside
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
-    size = -(-tier.endpoints // nodes) * nodes
+    size = ceil_div(tier.endpoints, nodes) * nodes
     levels = []
     for number, level in enumerate(kind.levels, 1):
         outermost = number == len(kind.levels)

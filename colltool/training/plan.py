@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import ceil_div
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import Interval
@@ -254,7 +255,7 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
-        size = -(-ranks // (fabric.ranks // tier.endpoints))
+        size = ceil_div(ranks, fabric.ranks // tier.endpoints)
         larger = given("overrides", [f"{tier.name}.size={size}"])
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given, nearest, options_of, shown
 from colltool.base.formatting import parse_count
+from colltool.base.primitives import ceil_div
 from colltool.training.constraint_violations import (
     Violation,
     constraint_violations,
@@ -261,7 +262,7 @@ class Space:
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
         # layers of the longest stage
-        found = set(divisors(-(-self.model.layers // pp)))
+        found = set(divisors(ceil_div(self.model.layers, pp)))
         ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
         if ends % pp == 0:
             found.update(divisors(ends // pp))

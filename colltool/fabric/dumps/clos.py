@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.formatting import counted
+from colltool.base.primitives import ceil_div
 
 _FIX = "describe it by hand: colltool fabric init, colltool guide fabrics"
 _SHOWN = 3  # names in a note
@@ -112,7 +113,7 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         )
         groups = _joined(wiring, groups, {one: {high for high, _ in above[one]} for one in lower})
         largest, group = max(map(len, groups.values())), levels[-1].group
-        nested = -(-largest // group) * group
+        nested = ceil_div(largest, group) * group
         count = sum(1 for one in height.values() if one == level)
         if nested > group:
             levels.append(SwitchLevel(nested, count, max(1.0, round(uplinks, 4))))

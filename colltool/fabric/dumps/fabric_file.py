@@ -13,6 +13,7 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted, parse_rate
+from colltool.base.primitives import ceil_div
 from colltool.fabric.by_device import CLUSTERS, Known, known
 from colltool.fabric.dumps.clos import ClosNetwork, levels_named
 from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
@@ -216,7 +217,7 @@ def _network_changes(
             changes[f"{key}.in_network.levels"] = len(network.levels)
     elif domains > (last := tier["levels"][-1])["group"]:
         group = tier["levels"][-2]["group"] if len(tier["levels"]) > 1 else 1
-        changes[f"{key}.levels.{last['name']}.group"] = -(-domains // group) * group
+        changes[f"{key}.levels.{last['name']}.group"] = ceil_div(domains, group) * group
     if key == "roce" and _is_infiniband(node, network):
         changes[f"{key}.name"] = "ib"
     return changes

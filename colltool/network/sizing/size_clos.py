@@ -17,6 +17,7 @@ from math import ceil, inf, prod
 
 from colltool.base.errors import ColltoolError, clipped, given, shown
 from colltool.base.formatting import counted, parse_rate
+from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RATIO
 from colltool.network.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
 
@@ -108,7 +109,7 @@ class ClosPlan:
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""
-        leaves_in_pod = -(-self.leaves // self.pods)
+        leaves_in_pod = ceil_div(self.leaves, self.pods)
         joined = (self.down_ports, self.down_ports * leaves_in_pod)
         return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
 
