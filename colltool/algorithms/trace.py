@@ -85,7 +85,7 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     return state.trace(start, steps)
 
 
-def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = ()) -> Trace:
+def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) -> Trace:
     """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a
     step.
 

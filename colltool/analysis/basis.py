@@ -154,7 +154,7 @@ def _slice(tier: Tier) -> str:
     return f"{shape} (no wraparound{along})"
 
 
-def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
+def basis_of_all(fabric: Fabric, *, ideal: bool) -> PriceBasis:
     protocols: list[ProtocolNumbers] = []
     for tier in fabric.tiers:
         if tier.library:
@@ -277,7 +277,7 @@ def group_differences(
     primitive: Primitive,
     groups: Sequence[GroupSpec],
     *,
-    ideal: bool = False,
+    ideal: bool,
 ) -> tuple[BasisDifference, ...]:
     """What differs between fabrics on any of the groups, skipping fabrics on which a group does not
     fit."""
@@ -296,7 +296,7 @@ def group_differences(
 
 
 def basis_or_none(
-    fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False
+    fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool
 ) -> PriceBasis | None:
     """What a price rests on; None where the group does not fit."""
     try:

@@ -241,7 +241,7 @@ def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cel
         yield tuple(at), table
 
 
-def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:
+def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str, str]:
     """Default rows and columns among axes of several values: sizes across, the first other axis
     down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]

@@ -58,11 +58,11 @@ from colltool.logs.series import Measurements
 
 def diagnose(
     seen: Evidence,
-    fabric: Fabric | None = None,
+    fabric: Fabric | None,
     *,
-    overrides: Overrides = (),
-    expect: float | None = None,
-    readings: Readings | None = None,
+    overrides: Overrides,
+    expect: float | None,
+    readings: Readings | None,
 ) -> Diagnosis:
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):

@@ -74,7 +74,7 @@ def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
     return list(found)
 
 
-def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> MachineFabric:
+def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The bundled fabric nearest to the devices that logs name, or to their times, resized to what
     they ran on.
 

@@ -226,7 +226,7 @@ def by_links(placed: PlacedGroup) -> bool:
     return bool(placed.domains) or routed(span.tier for span in placed.spans)
 
 
-def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
+def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
     """Refuse a group by links, where many values of a number are priced at once."""
     placed = place(fabric, group)
     if by_links(placed):

@@ -334,7 +334,7 @@ def _wired(
 
 
 def flat_paths(
-    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()
+    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int]
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""

@@ -356,7 +356,7 @@ def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
 
 
-def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
+def count_within(fabric: Fabric, most: int, stride: int) -> int | None:
     """The largest number of ranks up to ``most`` that fills whole domains."""
     return _first_that_fits(fabric, range(min(most, fabric.ranks // stride), 1, -1), stride)
 

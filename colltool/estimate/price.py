@@ -237,7 +237,7 @@ def _segments(listed: Candidates, row: AlgorithmEstimate) -> tuple[BestSegments,
     return ()
 
 
-def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
+def climb(definition: LadderDefinition, readings: Readings | None) -> Ladder:
     """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive
     and size.
 

@@ -53,7 +53,7 @@ def price_as_run(
     fabric: Fabric,
     primitive: Primitive,
     size: float,
-    group: GroupSpec | None = None,
+    group: GroupSpec | None,
     readings: Readings | None = None,
 ) -> Price:
     """A price whose ``library.runs`` is what the library in force runs, without intervals.

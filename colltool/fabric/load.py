@@ -333,7 +333,7 @@ _SHORT = Shorthand(example="switch=30000")
 _EACH = given("overrides", ["currency=USD"])
 
 
-def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
+def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
     """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the
     overrides only."""
     content: str | Mapping[str, Any] = {}

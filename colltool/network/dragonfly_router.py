@@ -358,9 +358,7 @@ class DragonflyRouter(Router):
             turned=np.zeros((g, k, k)),
         )
 
-    def _on_links(
-        self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool = False
-    ) -> list[Floats]:
+    def _on_links(self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
         switch of the group."""
         wires = self.wired

@@ -354,7 +354,7 @@ class FastestLayout(NamedTuple):
 def fastest_layout(
     job: Job,
     fabric: Fabric,
-    ranks: int | None = None,
+    ranks: int | None,
     keep: Keep | None = None,
     *,
     readings: Readings | None = None,

@@ -232,7 +232,7 @@ def _network_tier(
     outer: Data,
     *,
     node: NodeDump | None = None,
-    network: ClosNetwork | None = None,
+    network: ClosNetwork | None,
     nodes: int | None = None,
 ) -> Data:
     """A Clos tier with the rates and levels that were told, and the latencies of a stand-in."""
