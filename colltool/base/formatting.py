@@ -119,12 +119,12 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return _scaled(seconds, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}, digits)
 
 
-def format_duration(seconds: float, digits: int = 4) -> str:
+def format_duration(seconds: float) -> str:
     """``13.89 h``, ``19.63 d``; below an hour as :func:`format_time`."""
     for unit, factor in (("d", 86400.0), ("h", 3600.0)):
         if seconds >= factor:
-            return f"{_significant(seconds / factor, digits)} {unit}"
-    return format_time(seconds, digits)
+            return f"{_significant(seconds / factor, 4)} {unit}"
+    return format_time(seconds)
 
 
 def format_energy(joule: float, digits: int = 4) -> str:

@@ -153,7 +153,6 @@ class ErrorGround(NamedTuple):
         *,
         base_total_s: float | None = None,
         runs: bool = True,
-        one_process: bool = False,
     ) -> Interval:
         """Interval of a price at a size; arguments as of :func:`interval_of`."""
         asked = self.asked._replace(size=size)
@@ -167,7 +166,7 @@ class ErrorGround(NamedTuple):
             # without the change it does not run at all
             foreign = True
         changed = moved > 0 or base_total_s == inf
-        asked = asked._replace(foreign=foreign, one_process=one_process, moved=moved)
+        asked = asked._replace(foreign=foreign, moved=moved)
         posterior = None if self.machine is None or foreign else self.machine(size)
         return _measured(self._replace(asked=asked), total_s, posterior, changed=changed)
 
@@ -182,7 +181,6 @@ def interval_of(
     total_s: float,
     base_total_s: float | None = None,
     runs: bool = True,
-    one_process: bool = False,
 ) -> Interval | None:
     """The interval of a price of ``total_s`` seconds; None for an ideal one.
 
@@ -191,14 +189,11 @@ def interval_of(
         base_total_s: the same schedule without what the user changed (``--set``); None where
             nothing was, inf where it has none.
         runs: the library runs this schedule, so that rows of its kind may have been measured.
-        one_process: one process drives all GPUs of a node (nccl-tests ``-g 8``).
     """
     if readings.ideal:
         return None
     ground = ground_of(fabric, primitive, place(fabric, group), size, readings)
-    return ground.interval(
-        size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process
-    )
+    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs)
 
 
 def ground_of(
