@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from math import hypot, log2, sqrt
 from pathlib import Path
