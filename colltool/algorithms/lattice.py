@@ -8,7 +8,7 @@ direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from math import prod
@@ -445,7 +445,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
     runs = []
     for part in range(len(axes)):
         if is_twisted(group.axes):
-            run = _by_twisted_axes(group.axes, part)
+            run = list(_by_twisted_axes(group.axes, part))
         else:
             order = axes[part:] + axes[:part]
             run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
@@ -458,7 +458,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
     return scattered(primitive, group.ranks, 2 * len(axes), script)
 
 
-def _by_twisted_axes(axes: Sequence[Axis], part: int) -> list[Script]:
+def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
     """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them,
     then the ranks that those are."""
     seen = parts_of(axes)[part]
@@ -467,10 +467,8 @@ def _by_twisted_axes(axes: Sequence[Axis], part: int) -> list[Script]:
     walked = list(np.roll(places, part, axis=0))
     ranks = ranks_at(walked, axes)
     scripts = _by_axes(seen, range(len(seen)), _both_ways_or_open, first_part=2 * part, parts=2)
-    relabelled = []
     for script in scripts:
-        relabelled.append([[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script])
-    return relabelled
+        yield [[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script]
 
 
 def busiest_link(axis: Axis) -> float:

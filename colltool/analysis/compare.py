@@ -324,7 +324,7 @@ def _grounds(
         found += basis.group_differences(
             names, priced, request.primitive, groups, ideal=readings.ideal
         )
-    software = basis.software_differences([line.point(names) for line in lines])
+    software = tuple(basis.software_differences([line.point(names) for line in lines]))
     return basis.joined(found) + software
 
 
@@ -376,7 +376,7 @@ class CompareTable:
                 basis.basis_or_none(fabric, request.primitive, group, ideal=request.readings.ideal)
                 for fabric in priced
             ]
-            missing = basis.launch_missing(grounds)
+            missing = tuple(basis.launch_missing(grounds))
             ratios = RatioErrors(self, group) if parts.interval else None
             of_group = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):

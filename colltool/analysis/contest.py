@@ -113,10 +113,10 @@ def contest(
         times.append(seconds)
         sides.append(side)
     grounds = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
-    launches = launch_missing(grounds)
+    launches = tuple(launch_missing(grounds))
     names = [entry.name for entry in entries]
     fabrics = [entry.fabric for entry in entries]
-    differences = group_differences(names, fabrics, request.primitive, [group], ideal=ideal)
+    differences = tuple(group_differences(names, fabrics, request.primitive, [group], ideal=ideal))
     return Contest(
         primitive=request.primitive,
         ranks=ranks,

@@ -110,19 +110,17 @@ class Sweep(Result):
                     continue  # the last on its axis
                 other = self.cells[start + step]
                 if cell.algorithm and other.algorithm and cell.algorithm != other.algorithm:
-                    where = self._other_axes(index, cell)
+                    where = tuple(self._other_axes(index, cell))
                     last, first = cell.at[index], other.at[index]
                     names = cell.algorithm, other.algorithm
                     found.append(WinnerChange(axis.key, where, last, first, *names))
         return tuple(found)
 
-    def _other_axes(self, index: int, cell: Cell) -> tuple[tuple[str, Any], ...]:
+    def _other_axes(self, index: int, cell: Cell) -> Iterator[tuple[str, Any]]:
         """The values of a cell on the axes of several values, but one."""
-        found = []
         for other, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
             if other != index and len(axis.values) > 1:
-                found.append((axis.key, value))
-        return tuple(found)
+                yield (axis.key, value)
 
     @property
     def priced(self) -> tuple[Cell, ...]:
@@ -179,8 +177,10 @@ def sweep(
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
     priced = [on_layers(fabric, readings) for fabric in fabrics]
-    differences = group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
-    software = software_differences(_points(request, names, found))
+    differences = tuple(
+        group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
+    )
+    software = tuple(software_differences(_points(request, names, found)))
     return Sweep(
         primitive=request.primitive,
         axes=axes,

@@ -63,6 +63,23 @@ class Slips(ValueError):
         super().__init__("; ".join(slip.what for slip in slips))
 
 
+def refuse(slips: Iterable[Slip]) -> None:
+    """Raise the mistakes, if there are any."""
+    found = tuple(slips)
+    if found:
+        raise Slips(*found)
+
+
+def agreeing(mistakes: Callable[[Any], Iterable[Slip]]) -> Any:
+    """Make a validator of a generator: what it yields is refused, each mistake at its own key."""
+
+    def validated(part: M) -> M:
+        refuse(mistakes(part))
+        return part
+
+    return model_validator(mode="after")(validated)
+
+
 class FieldPlace(NamedTuple):
     """A place in a model: its bare type, the words for it, a union's discriminator, and its
     bounds."""

@@ -238,7 +238,7 @@ def _causes(
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in scoring.units)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
-    return weighed(hypotheses(scoring.base, host), seen.debug)
+    return tuple(weighed(tuple(hypotheses(scoring.base, host)), seen.debug))
 
 
 def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:

@@ -178,7 +178,7 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
         open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members
-    domains = first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks)
+    domains = tuple(first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks))
     if len(set(domains)) > 1:
         members = sum(domains)
     else:

@@ -9,7 +9,7 @@ parallel training: Megatron-LM, core/parallel_state.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice, repeat
 from math import prod
 from typing import NamedTuple
@@ -236,17 +236,15 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
     )
 
 
-def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:
+def first_domains(fabric: Fabric, ranks: int) -> Iterator[int]:
     """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
     reach."""
-    found = []
     left = ranks
     for whole in fabric.domains:
         if left <= 0:
             break
-        found.append(min(whole, left))
+        yield min(whole, left)
         left -= whole
-    return tuple(found)
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
@@ -258,7 +256,7 @@ def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, .
             argument="stride",
             fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks",
         )
-    domains = first_domains(fabric, ranks)
+    domains = tuple(first_domains(fabric, ranks))
     inner, outer = fabric.tiers
     most = max(domains)
     inside = TierShare(1, most, inner.model_copy(update={"size": most}))

@@ -7,7 +7,7 @@ its keys acts on every price.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -248,15 +248,13 @@ def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": time}
 
 
-def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+def assumed_media(fabric: Fabric) -> Iterator[tuple[str, str]]:
     """Tiers that a library's numbers were put on by their name or their device, with the medium;
     stated ones are left out."""
-    found = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         guessed = medium is not None and medium.how != "stated" and medium.name != tier.name
         if medium is not None and guessed and tier.library is not None:
-            found.append((tier.name, medium.name))
-    return tuple(found)
+            yield (tier.name, medium.name)
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:

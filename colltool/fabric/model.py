@@ -321,7 +321,7 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        parts.refuse(domain_slips(self.tiers))
+        parts.refuse(list(domain_slips(self.tiers)))
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"

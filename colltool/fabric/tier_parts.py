@@ -5,7 +5,7 @@ Numbers are SI once validated. Class docstrings go into the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Annotated, Any, Literal
 
@@ -324,19 +324,17 @@ class Sizing(Part):
     radix: ft.Count
 
 
-def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
+def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
     """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
     multiplies, a plain number is the total.
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """
-    found: list[float] = []
     total = 1.0
     for level in levels:
         ratio = level.oversubscription
         total = total * ratio.uplinks if isinstance(ratio, HopByHop) else ratio
-        found.append(total)
-    return found
+        yield total
 
 
 def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:

@@ -83,7 +83,7 @@ def read_logs(
             notes += log.notes
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    return Measurements(series_of(records), skipped_of(notes))
+    return Measurements(series_of(records), tuple(skipped_of(notes)))
 
 
 def _known() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from os import PathLike
@@ -230,7 +230,7 @@ class MergedCall(NamedTuple):
         return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
 
 
-def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
+def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
     """The calls of all ranks, in the order of the first trace that has each.
 
     Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
@@ -250,11 +250,9 @@ def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
             alone = not listed or (call.seq is None and call.ranks not in agreeing)
             key = (same, times[same], index if alone else None)
             found[key].append((index, observed))
-    merged = []
     for several in found.values():
         files, seen = zip(*several, strict=True)
-        merged.append(MergedCall(seen[0].call, seen, files))
-    return merged
+        yield MergedCall(seen[0].call, seen, files)
 
 
 def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:

@@ -4,7 +4,7 @@ that these links make."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -109,9 +109,8 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
     return (InnerTier(dump.link, "graph", count, edges=tuple(sorted(dump.pairs.items()))),)
 
 
-def odd_links(dump: NodeDump) -> list[str]:
+def odd_links(dump: NodeDump) -> Iterator[str]:
     """What no tier can express, in words."""
-    said = []
     if any(dump.to_switch):
         usual = _usual(dump.to_switch)
         lame = [
@@ -119,15 +118,12 @@ def odd_links(dump: NodeDump) -> list[str]:
             for name, found in zip(dump.accelerators, dump.to_switch, strict=True)
             if found != usual
         ]
-        said += [
+        yield from [
             f"{name} has {found} of {usual} links to the switches, and is priced with all of them"
             for name, found in lame
         ]
     elif dump.pairs and inner_tiers(dump)[0].link == "pcie":
-        said.append(
-            "links join unequal groups of accelerators, and are left out: PCIe joins all of them"
-        )
-    return said
+        yield "links join unequal groups of accelerators, and are left out: PCIe joins all of them"
 
 
 def _usual(counts: tuple[int, ...]) -> int:
