@@ -16,7 +16,15 @@ from math import inf
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from colltool.base import formatting as fmt
@@ -25,6 +33,7 @@ from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
 
 T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ def refuse(slips: Iterable[Slip]) -> None:
 def agreeing(mistakes: Callable[[Any], Iterable[Slip]]) -> Any:
     """Make a validator of a generator: what it yields is refused, each mistake at its own key."""
 
-    def validated(part: M) -> M:
+    def validated(part: Model) -> Model:
         refuse(mistakes(part))
         return part
 
