@@ -55,6 +55,7 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
     ceil_div,
+    step_a_peer,
 )
 from colltool.network.arrays import Indices, np
 from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
@@ -76,8 +77,7 @@ def ring(group: Group) -> Terms:
     >>> ring(Group(4, "star"))[:2]
     (3, 0.75)
     """
-    n = group.ranks
-    return Terms(n - 1, (n - 1) / n, Ring())
+    return step_a_peer(group.ranks, Ring())
 
 
 @pairs("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
@@ -213,8 +213,7 @@ def pairwise(group: Group) -> Terms:
     >>> pairwise(Group(4, "star"))[:2]
     (3, 0.75)
     """
-    n = group.ranks
-    return Terms(n - 1, (n - 1) / n, Peers())
+    return step_a_peer(group.ranks, Peers())
 
 
 @moves("pairwise", A2A, per_pair=1)

@@ -224,6 +224,15 @@ class Terms(NamedTuple):
 Schedule = tuple[Terms, ...]
 
 
+def step_a_peer(ranks: int, route: Route, label: str = "") -> Terms:
+    """N-1 steps, a chunk of M/N in each: what rings and pairwise exchanges take.
+
+    >>> step_a_peer(4, Ring())[:2]
+    (3, 0.75)
+    """
+    return Terms(ranks - 1, (ranks - 1) / ranks, route, label=label)
+
+
 def totals(returned: Terms | Schedule) -> tuple[float, float]:
     """(n_α, n_β) of what a formula returned, n_β in units of M."""
     schedule = (returned,) if isinstance(returned, Terms) else returned
