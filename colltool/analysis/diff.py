@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -180,10 +181,10 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for item in value:
             name = _name_of(item, identity)
-            seen[name] = seen.get(name, 0) + 1
+            seen[name] += 1
             suffix = f" #{seen[name]}" if seen[name] > 1 else ""
             yield from _leaves(item, f"{where}[{name}{suffix}]", identity)
     else:

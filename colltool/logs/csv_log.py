@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from math import inf, nan
@@ -99,7 +100,7 @@ class _Mistakes:
     def __init__(self, file: str) -> None:
         self.file = file
         self.first: dict[str, ColltoolError] = {}
-        self.rows: dict[str, int] = {}
+        self.rows: Counter[str] = Counter()
 
     def add(self, error: ColltoolError, line: int) -> None:
         kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
@@ -107,7 +108,7 @@ class _Mistakes:
             kind = next(reversed(self.first))
         if kind not in self.first:
             self.first[kind] = ColltoolError(error.what, where=f"{self.file}:{line}", fix=error.fix)
-        self.rows[kind] = self.rows.get(kind, 0) + 1
+        self.rows[kind] += 1
 
     def refuse(self) -> None:
         """Raise all mistakes at once."""

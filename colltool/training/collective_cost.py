@@ -3,6 +3,7 @@ bytes) is priced once."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, permutations
@@ -422,9 +423,9 @@ def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
 
 
 def _by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
-    busy: dict[str, float] = {}
+    busy: dict[str, float] = defaultdict(float)
     for tier, seconds in carried:
-        busy[tier] = busy.get(tier, 0.0) + seconds
+        busy[tier] += seconds
     return tuple(busy.items())
 
 

@@ -3,6 +3,7 @@ network; and the speed that makes it a measured one."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
@@ -309,10 +310,9 @@ Hidden = dict[tuple[str, bool], float]
 
 
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
-    hidden = dict(before)
+    hidden = defaultdict(float, before)
     for call in calls:
-        key = call.cost.wire, call.back
-        hidden[key] = hidden.get(key, 0.0) + call.hidden_s
+        hidden[call.cost.wire, call.back] += call.hidden_s
     return hidden
 
 
