@@ -4,7 +4,6 @@ same, and why."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import exp, prod, sqrt
@@ -26,7 +25,7 @@ from colltool.analysis.grid import (
 )
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result, followed
+from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
@@ -203,7 +202,7 @@ def _outcome_beyond_error(run: OutcomeRange) -> Outcome:
     return run.outcome if run.within is None else "same"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Comparison(Result):
     """Columns compared with the first one; ``libraries`` has one entry per column."""
 

@@ -11,13 +11,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.files import read_text
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL
 
 _IDENTITY = (
@@ -221,7 +220,7 @@ class ValueChange(NamedTuple):
     relative: float | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Diff(Result):
     subject: ClassVar[str] = "ladder"
     rtol: float

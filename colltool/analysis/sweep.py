@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -21,7 +21,7 @@ from colltool.analysis.basis import (
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
@@ -55,7 +55,7 @@ class WinnerChange(NamedTuple):
     after: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Sweep(Result):
     """The winner at every grid point. ``axes``: fabric, ranks, bytes, then what is varied; the last
     is fastest in ``cells``."""

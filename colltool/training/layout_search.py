@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf
 from operator import itemgetter
@@ -11,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes, percent
-from colltool.base.result import Result, followed
+from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -104,7 +103,7 @@ class OwnLayout(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class LayoutSearch(Result):
     """Layouts of a job, the fastest first; of equal steps the one that takes less memory."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import ceil_div
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
@@ -70,7 +70,7 @@ class TierUse(NamedTuple):
     dimension: str  # that has most of it
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Plan(Result):
     subject: ClassVar[str] = "plan"
     job: Job
