@@ -51,7 +51,7 @@ from colltool.base.primitives import (
     log2_ceil,
 )
 from colltool.network.arrays import Indices, np
-from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports, sizes_of
 from colltool.network.twisted import (
     diameter_of,
     is_twisted,
@@ -413,7 +413,7 @@ def _by_axes(
     Chunk c + N * part is that part of rank c's piece; the chunks lie in ``parts`` parts from
     ``first_part`` on. After an axis a rank keeps the pieces whose owners share its place on it.
     """
-    sizes = [axis.size for axis in axes]
+    sizes = sizes_of(axes)
     strides = [prod(sizes[:number]) for number in range(len(sizes))]
     ranks = prod(sizes)
     scripts = []
@@ -462,7 +462,7 @@ def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
     """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them,
     then the ranks that those are."""
     seen = parts_of(axes)[part]
-    places = np.indices([axis.size for axis in reversed(seen)]).reshape(len(seen), -1)[::-1]
+    places = np.indices(sizes_of(reversed(seen))).reshape(len(seen), -1)[::-1]
     # hops from rank 0 along each axis of the lattice: the part's first axis is its own number
     walked = list(np.roll(places, part, axis=0))
     ranks = ranks_at(walked, axes)

@@ -21,6 +21,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 from colltool.libraries.numbers import ProtocolNumbers
+from colltool.network.group import sizes_of
 from colltool.network.twisted import is_twisted
 from colltool.training.published import published_error
 
@@ -142,7 +143,7 @@ def basis_of(
 def _slice(tier: Tier) -> str:
     """``4x4x4``, plus the axes without wraparound, or that it is twisted; empty off lattices."""
     axes = capabilities_of(tier).axes
-    shape = shape_text([axis.size for axis in axes])
+    shape = shape_text(sizes_of(axes))
     if is_twisted(axes):
         return f"{shape} twisted"
     # a ring of 2 is a line anyway

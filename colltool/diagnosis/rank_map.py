@@ -29,6 +29,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.logs.call_metadata import CallMetadata
+from colltool.network.group import sizes_of
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.parallel_config import Axes, RankGroup
 
@@ -335,7 +336,7 @@ def _shares(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         parts = [level.group for level in kind.levels]
-        parts += accumulate((axis.size for axis in kind.axes), mul)
+        parts += accumulate(sizes_of(kind.axes), mul)
         for part in (*parts, tier.endpoints):
             domains = Counter(rank // (inside * part) for rank in ranks)
             found.append(Counter(domains.values()))

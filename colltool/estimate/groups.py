@@ -30,7 +30,7 @@ from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
-from colltool.network.group import Group, Topology
+from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
 Kept = TypeVar("Kept")
@@ -174,7 +174,7 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
             spans.append(_span(tier, stop, who, inside, members))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
         if axes:
-            slices.append((stop.tier.name, tuple(axis.size for axis in axes)))
+            slices.append((stop.tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members

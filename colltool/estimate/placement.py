@@ -19,7 +19,7 @@ from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 
 
 class GroupSpec(NamedTuple):
@@ -456,7 +456,7 @@ def _shape_argument(shape: Shape) -> str:
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
     axes = chain.from_iterable(capabilities_of(tier).axes for tier in tiers)
-    return tuple(axis.size for axis in axes)
+    return sizes_of(axes)
 
 
 def _extents(tiers: Sequence[Tier]) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from colltool.base.formatting import Shape
 from colltool.fabric.tiers import LatticeTier
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 from colltool.network.twisted import twisted_axes
 
 
@@ -25,7 +25,7 @@ class _Box(NamedTuple):
 
 def _box(axes: tuple[Axis, ...]) -> _Box:
     narrow = max(map(_narrow, axes))
-    return _Box(narrow, sum(map(_across, axes)), tuple(axis.size for axis in axes))
+    return _Box(narrow, sum(map(_across, axes)), sizes_of(axes))
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:

@@ -1,5 +1,6 @@
 """What a formula may know of the ranks it runs on."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
@@ -109,6 +110,11 @@ class Axis(NamedTuple):
         if one_port and self.size > 2 and not self.is_ring:
             steps += ceil_div(self.size, 2)
         return steps
+
+
+def sizes_of(axes: Iterable[Axis]) -> tuple[int, ...]:
+    """How many ranks each axis has."""
+    return tuple(axis.size for axis in axes)
 
 
 class Group(NamedTuple):

@@ -22,6 +22,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import sizes_of
 from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
@@ -285,7 +286,7 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
     sizes: list[int] = []
     for tier in fabric.tiers:
         axes = capabilities_of(tier).axes
-        sizes += [axis.size for axis in axes] if axes else [tier.endpoints]
+        sizes += sizes_of(axes) if axes else [tier.endpoints]
     if len(sizes) == len(fabric.tiers):
         return ()
     found: list[tuple[tuple[int, int], float]] = []
@@ -346,7 +347,7 @@ def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
     was."""
     for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
         if tier != part:
-            return tier, tuple(axis.size for axis in capabilities_of(part).axes)
+            return tier, sizes_of(capabilities_of(part).axes)
     return None
 
 
@@ -360,7 +361,7 @@ def turned_axes(fabric: Fabric, group: RankGroup) -> str:
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
         return ""
     size, stride = group.axes[0]
-    shape = [axis.size for axis in capabilities_of(tier).axes]
+    shape = sizes_of(capabilities_of(tier).axes)
     for other in sorted(set(permutations(shape)), reverse=True):
         kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
         if kind.takes_stride(stride) and kind.part(size, stride) is not None:
